@@ -1,0 +1,2 @@
+//! Pure codec of Tipple: bytes in, bytes out.
+pub mod value;

@@ -1,0 +1,1 @@
+//! The only crate of Tipple with threads, files and sockets.

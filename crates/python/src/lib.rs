@@ -1,0 +1,7 @@
+//! The Python module `tipple._core`.
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}
