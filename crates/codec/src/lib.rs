@@ -1,2 +1,14 @@
-//! Pure codec of Tipple: bytes in, bytes out.
+//! Pure codec of Tipple: bytes in, bytes out. No I/O, no threads, no clock.
+//!
+//! A window of delimited text goes through [`scan`] (where are the fields), [`decode`] (what is their text),
+//! [`value`] (what does the text mean) and one of [`encode`] (what does the target take).
+
+pub mod column;
+pub mod decode;
+pub mod dialect;
+pub mod digest;
+pub mod encode;
+pub mod problem;
+pub mod scan;
+pub mod split;
 pub mod value;

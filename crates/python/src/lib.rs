@@ -1,7 +1,13 @@
-//! The Python module `tipple._core`.
+//! The Python module `tipple._core`: one file per verb, and no logic.
+
+mod generate;
+mod load;
+
 use pyo3::prelude::*;
 
+/// The core of Tipple. Plans go down as JSON, reports and progress come up as JSON.
 #[pymodule]
-fn _core(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    generate::register(module)?;
+    load::register(module)
 }

@@ -1,0 +1,91 @@
+//! Text to COPY binary and to Arrow, on lineitem as dbgen writes it; megabytes are of text.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use tipple_codec::column::{Column, ColumnType};
+use tipple_codec::dialect::Dialect;
+use tipple_codec::encode::arrow::ArrowEncoder;
+use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::scan::Scanner;
+use tipple_codec::value::ServerVersion;
+use tpchgen::generators::LineItemGenerator;
+
+const WINDOW_BYTES: usize = 256 * 1024;
+
+fn lineitem() -> Vec<u8> {
+    use std::io::Write;
+    let mut text = Vec::new();
+    for row in LineItemGenerator::new(0.01, 1, 1).iter() {
+        writeln!(text, "{row}").expect("writing to memory");
+    }
+    text
+}
+
+fn columns() -> Vec<Column> {
+    let decimal = ColumnType::Numeric { precision: 15, scale: 2 };
+    let kinds = [
+        ("l_orderkey", ColumnType::Int8),
+        ("l_partkey", ColumnType::Int4),
+        ("l_suppkey", ColumnType::Int4),
+        ("l_linenumber", ColumnType::Int4),
+        ("l_quantity", decimal),
+        ("l_extendedprice", decimal),
+        ("l_discount", decimal),
+        ("l_tax", decimal),
+        ("l_returnflag", ColumnType::Char { limit: 1 }),
+        ("l_linestatus", ColumnType::Char { limit: 1 }),
+        ("l_shipdate", ColumnType::Date),
+        ("l_commitdate", ColumnType::Date),
+        ("l_receiptdate", ColumnType::Date),
+        ("l_shipinstruct", ColumnType::Char { limit: 25 }),
+        ("l_shipmode", ColumnType::Char { limit: 10 }),
+        ("l_comment", ColumnType::Varchar { limit: 44 }),
+    ];
+    kinds.map(|(name, kind)| Column { name: name.into(), kind, not_null: true }).into()
+}
+
+/// Hands the text over window by window, as a stream does.
+fn each_window(text: &[u8], scanner: &mut Scanner, mut store: impl FnMut(&tipple_codec::scan::Records<'_>)) {
+    let mut begin = 0;
+    while begin < text.len() {
+        let window = &text[begin..text.len().min(begin + WINDOW_BYTES)];
+        let records = scanner.scan(window);
+        store(&records);
+        begin += records.consumed;
+    }
+}
+
+fn lineitem_benches(criterion: &mut Criterion) {
+    let text = lineitem();
+    let columns = columns();
+    let mut group = criterion.benchmark_group("lineitem");
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    let mut scanner = Scanner::new(Dialect::tbl(), columns.len());
+    group.bench_function("scan", |bencher| {
+        bencher.iter(|| each_window(&text, &mut scanner, |records| assert!(records.irregular.is_none())));
+    });
+    for (name, digest) in [("copy_binary", false), ("copy_binary_digest", true)] {
+        let mut encoder = CopyBinaryEncoder::new(columns.clone(), Dialect::tbl(), ServerVersion(18), digest);
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched_ref(
+                || Vec::with_capacity(4 * WINDOW_BYTES),
+                |out| {
+                    each_window(&text, &mut scanner, |records| {
+                        out.clear();
+                        assert!(encoder.encode(records, out).problem.is_none());
+                    });
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    let mut encoder = ArrowEncoder::new(columns.clone(), Dialect::tbl());
+    group.bench_function("arrow", |bencher| {
+        bencher.iter(|| {
+            each_window(&text, &mut scanner, |records| assert!(encoder.encode(records).1.problem.is_none()));
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, lineitem_benches);
+criterion_main!(benches);

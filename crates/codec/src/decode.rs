@@ -1,0 +1,167 @@
+//! The value text of a field: quotes and escapes removed, NULL told apart from an empty text.
+
+use crate::dialect::{Dialect, Family};
+use crate::scan::RawField;
+
+/// Decodes fields, with one scratch buffer for those that need a copy.
+#[derive(Debug)]
+pub struct Decoder {
+    dialect: Dialect,
+    scratch: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder for the fields of `dialect`.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, scratch: Vec::new() }
+    }
+
+    /// The field's text, or `None` for NULL.
+    #[inline]
+    pub fn decode<'a>(&'a mut self, field: RawField<'a>) -> Option<&'a [u8]> {
+        if !field.marked {
+            let null = self.dialect.null_text.as_bytes();
+            return if field.bytes.len() == null.len() && field.bytes == null { None } else { Some(field.bytes) };
+        }
+        self.decode_marked(field.bytes)
+    }
+
+    #[inline(never)]
+    fn decode_marked(&mut self, bytes: &[u8]) -> Option<&[u8]> {
+        self.scratch.clear();
+        match self.dialect.family {
+            // COPY compares the NULL text before it removes backslashes, and never with a quoted field.
+            Family::Text if bytes == self.dialect.null_text.as_bytes() => return None,
+            Family::Text => unescape_text(bytes, &mut self.scratch),
+            Family::Csv => unquote_csv(bytes, self.dialect.quote, self.dialect.escape, &mut self.scratch),
+            Family::Plain => self.scratch.extend_from_slice(bytes),
+        }
+        Some(&self.scratch)
+    }
+}
+
+/// Removes CSV quoting as COPY does: quotes may open and close anywhere in the field.
+fn unquote_csv(bytes: &[u8], quote: u8, escape: u8, text: &mut Vec<u8>) {
+    let mut in_quote = false;
+    let mut index = 0;
+    while index < bytes.len() {
+        let byte = bytes[index];
+        index += 1;
+        if !in_quote {
+            if byte == quote {
+                in_quote = true;
+            } else {
+                text.push(byte);
+            }
+            continue;
+        }
+        if byte == escape
+            && let Some(&next) = bytes.get(index)
+            && (next == quote || next == escape)
+        {
+            text.push(next);
+            index += 1;
+        } else if byte == quote {
+            in_quote = false;
+        } else {
+            text.push(byte);
+        }
+    }
+}
+
+/// Resolves the backslash sequences of COPY's text format.
+fn unescape_text(bytes: &[u8], text: &mut Vec<u8>) {
+    let mut index = 0;
+    while index < bytes.len() {
+        let byte = bytes[index];
+        index += 1;
+        if byte != b'\\' || index == bytes.len() {
+            text.push(byte);
+            continue;
+        }
+        let escaped = bytes[index];
+        index += 1;
+        let value = match escaped {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'v' => 11,
+            b'0'..=b'7' => {
+                let mut value = u32::from(escaped - b'0');
+                let mut digits = 1;
+                while digits < 3
+                    && let Some(&digit @ b'0'..=b'7') = bytes.get(index)
+                {
+                    value = value * 8 + u32::from(digit - b'0');
+                    index += 1;
+                    digits += 1;
+                }
+                (value & 0xff) as u8
+            }
+            b'x' if bytes.get(index).is_some_and(u8::is_ascii_hexdigit) => {
+                let mut value = 0;
+                let mut digits = 0;
+                while digits < 2
+                    && let Some(digit) = bytes.get(index).and_then(|&digit| (digit as char).to_digit(16))
+                {
+                    value = value * 16 + digit;
+                    index += 1;
+                    digits += 1;
+                }
+                value as u8
+            }
+            other => other,
+        };
+        text.push(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(dialect: Dialect, bytes: &[u8], marked: bool) -> Option<Vec<u8>> {
+        Decoder::new(dialect).decode(RawField { bytes, marked }).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn csv_quotes_open_and_close_anywhere() {
+        for (field, expected) in [
+            (&b"\"a\"\"b\""[..], &b"a\"b"[..]),
+            (b"a\"b,c\"d", b"ab,cd"),
+            (b"\"\"", b""),
+            (b"\"\"\"\"", b"\""),
+            (b"\"x\ny\"", b"x\ny"),
+        ] {
+            assert_eq!(decode(Dialect::csv(), field, true).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn csv_with_a_backslash_escape() {
+        let dialect = Dialect { escape: b'\\', ..Dialect::csv() };
+        assert_eq!(decode(dialect.clone(), br#""a\"b\\c\d""#, true).as_deref(), Some(&br#"a"b\c\d"#[..]));
+        assert_eq!(decode(dialect, br"a\b", false).as_deref(), Some(&br"a\b"[..]));
+    }
+
+    #[test]
+    fn null_is_the_unquoted_null_text_only() {
+        assert_eq!(decode(Dialect::csv(), b"", false), None);
+        assert_eq!(decode(Dialect::csv(), b"\"\"", true), Some(vec![]));
+        assert_eq!(decode(Dialect::text(), b"\\N", true), None);
+        assert_eq!(decode(Dialect::text(), b"\\\\N", true), Some(b"\\N".to_vec()));
+        assert_eq!(decode(Dialect::text(), b"", false), Some(vec![]));
+    }
+
+    #[test]
+    fn text_backslash_sequences() {
+        assert_eq!(
+            decode(Dialect::text(), br"\b\f\n\r\t\v\101\1\x41\x4g\xz\q\\", true),
+            Some(b"\x08\x0c\n\r\t\x0bA\x01A\x04gxzq\\".to_vec())
+        );
+        assert_eq!(decode(Dialect::text(), b"a\\\tb", true), Some(b"a\tb".to_vec()));
+    }
+}

@@ -1,0 +1,150 @@
+//! How delimited text is written: the bytes that end fields and records, quote, escape and mean NULL.
+//!
+//! The names and rules are those of PostgreSQL's COPY (`sql-copy`, "File Formats").
+
+use serde::{Deserialize, Serialize};
+
+/// What a quote, an escape and a newline do inside a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// RFC 4180 as COPY reads it: a quote anywhere in a field opens or closes quoting.
+    Csv,
+    /// COPY's text format: a backslash takes the special meaning from the next byte, or gives it one.
+    Text,
+    /// No quoting and no escaping at all (dbgen's `tbl`).
+    Plain,
+}
+
+/// What ends a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LineEnd {
+    /// `\n`
+    Lf,
+    /// `\r\n`
+    Crlf,
+    /// `\r`
+    Cr,
+}
+
+impl LineEnd {
+    /// The byte that is the last one of a record.
+    #[must_use]
+    pub fn last_byte(self) -> u8 {
+        match self {
+            Self::Lf | Self::Crlf => b'\n',
+            Self::Cr => b'\r',
+        }
+    }
+
+    /// All bytes of the record end.
+    #[must_use]
+    pub fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Lf => b"\n",
+            Self::Crlf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+
+    /// The record end that the first bytes of a file use, as COPY decides it: by the first one met outside quotes.
+    /// `None` where the sample holds none.
+    #[must_use]
+    pub fn detect(sample: &[u8], dialect: &Dialect) -> Option<Self> {
+        let mut in_quote = false;
+        let mut position = 0;
+        while position < sample.len() {
+            let byte = sample[position];
+            match dialect.family {
+                Family::Csv => {
+                    if in_quote && dialect.is_escape_pair(sample, position) {
+                        position += 2;
+                        continue;
+                    }
+                    if byte == dialect.quote {
+                        in_quote = !in_quote;
+                    }
+                }
+                Family::Text if byte == b'\\' => {
+                    position += 2;
+                    continue;
+                }
+                Family::Text | Family::Plain => {}
+            }
+            if !in_quote {
+                if byte == b'\n' {
+                    return Some(Self::Lf);
+                }
+                if byte == b'\r' {
+                    return Some(if sample.get(position + 1) == Some(&b'\n') { Self::Crlf } else { Self::Cr });
+                }
+            }
+            position += 1;
+        }
+        None
+    }
+}
+
+/// How the records of a source are written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dialect {
+    /// What quotes, escapes and newlines mean.
+    pub family: Family,
+    /// The byte between two fields.
+    pub delimiter: u8,
+    /// The quote; used by [`Family::Csv`] only.
+    pub quote: u8,
+    /// The byte that makes a quote inside quotes literal; usually the quote itself.
+    pub escape: u8,
+    /// The unquoted text that means NULL.
+    pub null_text: String,
+    /// A delimiter also follows the last field (dbgen's `tbl`).
+    pub trailing_delimiter: bool,
+    /// What ends a record.
+    pub line_end: LineEnd,
+}
+
+impl Dialect {
+    /// Comma, doubled quotes, empty text is NULL: COPY's CSV.
+    #[must_use]
+    pub fn csv() -> Self {
+        Self {
+            family: Family::Csv,
+            delimiter: b',',
+            quote: b'"',
+            escape: b'"',
+            null_text: String::new(),
+            trailing_delimiter: false,
+            line_end: LineEnd::Lf,
+        }
+    }
+
+    /// Tabs and backslashes, `\N` is NULL: COPY's text format.
+    #[must_use]
+    pub fn text() -> Self {
+        Self { family: Family::Text, delimiter: b'\t', null_text: "\\N".into(), ..Self::csv() }
+    }
+
+    /// Bars, one after the last field too: what dbgen writes.
+    #[must_use]
+    pub fn tbl() -> Self {
+        Self { family: Family::Plain, delimiter: b'|', trailing_delimiter: true, ..Self::csv() }
+    }
+
+    /// Whether the escape at `position` and the byte after it stand for one literal byte inside quotes, in a
+    /// dialect whose escape is not the quote. (Where it is the quote, a doubled quote closes and opens again,
+    /// which comes to the same for finding record ends.)
+    #[inline]
+    pub(crate) fn is_escape_pair(&self, text: &[u8], position: usize) -> bool {
+        self.escape != self.quote
+            && text[position] == self.escape
+            && text.get(position + 1).is_some_and(|&next| next == self.quote || next == self.escape)
+    }
+
+    /// Structural bytes per record of `fields` fields.
+    #[must_use]
+    pub(crate) fn stride(&self, fields: usize) -> usize {
+        fields + usize::from(self.trailing_delimiter)
+    }
+}

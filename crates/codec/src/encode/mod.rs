@@ -1,0 +1,20 @@
+//! Encoders: the records of a window in the form that a target takes fastest.
+//!
+//! [`copy_binary`] for PostgreSQL, [`copy_text`] for values that only PostgreSQL itself can read, [`arrow`] for
+//! engines that take Arrow batches.
+
+pub mod arrow;
+pub mod copy_binary;
+pub mod copy_text;
+mod text_check;
+
+use crate::problem::Problem;
+
+/// What became of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Encoded {
+    /// Records encoded, from the first one on.
+    pub rows: usize,
+    /// The record after them, where it is what stopped the encoder.
+    pub problem: Option<Problem>,
+}

@@ -1,0 +1,65 @@
+//! 64 bytes at a time: which of them equal a given byte, as a bit mask.
+//!
+//! Advice for whoever works here: `scan::flatten` is generic over [`Block`] and is compiled once per
+//! implementation inside a function that has the target feature; a method that is not `#[inline(always)]` loses it.
+
+/// 64 consecutive bytes.
+pub(super) trait Block {
+    /// Loads 64 bytes.
+    ///
+    /// # Safety
+    /// `bytes` is valid for reads of 64 bytes, and the CPU has the features that the implementation needs.
+    unsafe fn load(bytes: *const u8) -> Self;
+
+    /// Bit i is set where byte i equals `byte`.
+    ///
+    /// # Safety
+    /// The CPU has the features that the implementation needs.
+    unsafe fn equals(&self, byte: u8) -> u64;
+}
+
+/// For any CPU; the compiler vectorises the loop with what the target has.
+pub(super) struct Portable([u8; 64]);
+
+impl Block for Portable {
+    #[inline(always)]
+    unsafe fn load(bytes: *const u8) -> Self {
+        // SAFETY: the caller vouches for 64 readable bytes; an array of u8 needs no alignment.
+        Self(unsafe { bytes.cast::<[u8; 64]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn equals(&self, byte: u8) -> u64 {
+        let mut mask = 0_u64;
+        for (index, &candidate) in self.0.iter().enumerate() {
+            mask |= u64::from(candidate == byte) << index;
+        }
+        mask
+    }
+}
+
+/// Two AVX2 registers.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Avx2(std::arch::x86_64::__m256i, std::arch::x86_64::__m256i);
+
+#[cfg(target_arch = "x86_64")]
+impl Block for Avx2 {
+    #[inline(always)]
+    unsafe fn load(bytes: *const u8) -> Self {
+        use std::arch::x86_64::_mm256_loadu_si256;
+        // SAFETY: 64 readable bytes, unaligned loads, AVX2 present, all by the caller's promise.
+        unsafe { Self(_mm256_loadu_si256(bytes.cast()), _mm256_loadu_si256(bytes.add(32).cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn equals(&self, byte: u8) -> u64 {
+        use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_set1_epi8};
+        // SAFETY: AVX2 present by the caller's promise.
+        unsafe {
+            let wanted = _mm256_set1_epi8(byte.cast_signed());
+            let low = _mm256_movemask_epi8(_mm256_cmpeq_epi8(self.0, wanted)).cast_unsigned();
+            let high = _mm256_movemask_epi8(_mm256_cmpeq_epi8(self.1, wanted)).cast_unsigned();
+            u64::from(low) | (u64::from(high) << 32)
+        }
+    }
+}

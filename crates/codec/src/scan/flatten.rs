@@ -1,0 +1,224 @@
+//! The pass over the bytes: 64 of them become bit masks, the masks become positions.
+//!
+//! A block without quotes or escapes outside quotes (nearly every block) only has its bits written out. Any other
+//! block goes bit by bit through a small state machine that knows quotes, escapes and which record ends are
+//! misplaced.
+
+use super::MARKED;
+#[cfg(target_arch = "x86_64")]
+use super::block::Avx2;
+use super::block::{Block, Portable};
+use crate::dialect::{Dialect, Family, LineEnd};
+
+/// What the pass found besides the positions.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Record ends in the list.
+    pub(super) record_ends: usize,
+    /// Whether any field holds a quote or an escape.
+    pub(super) any_marked: bool,
+    /// The first record end, outside quotes, of another kind than the source's.
+    pub(super) misplaced_line_end: Option<usize>,
+}
+
+/// What one block hands to the next.
+#[derive(Default)]
+struct Carry {
+    in_quote: bool,
+    marked: bool,
+    /// The position of a byte that an escape made literal.
+    literal: Option<usize>,
+    /// The last byte before this block was a carriage return outside quotes.
+    carriage_return: bool,
+    found: Found,
+}
+
+/// Writes the position after every structural byte of `window` into `next`, behind a sentinel 0.
+pub(super) fn flatten(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
+    next.clear();
+    next.push(0);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the features were just found.
+        return unsafe { flatten_avx2(window, dialect, next) };
+    }
+    // SAFETY: the portable block needs no feature.
+    unsafe { flatten_with::<Portable>(window, dialect, next) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+fn flatten_avx2(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
+    // SAFETY: this function has the features.
+    unsafe { flatten_with::<Avx2>(window, dialect, next) }
+}
+
+/// The same without special instructions, for comparison in tests.
+#[cfg(test)]
+pub(super) fn flatten_portable(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
+    next.clear();
+    next.push(0);
+    // SAFETY: the portable block needs no feature.
+    unsafe { flatten_with::<Portable>(window, dialect, next) }
+}
+
+/// # Safety
+/// The CPU has the features that `B` needs.
+#[inline(always)]
+unsafe fn flatten_with<B: Block>(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
+    let mut carry = Carry::default();
+    let whole = window.len() / 64 * 64;
+    let mut base = 0;
+    while base < whole {
+        // SAFETY: 64 bytes from `base` lie inside the window.
+        unsafe { flatten_block::<B>(window, base, 64, window.as_ptr().add(base), dialect, &mut carry, next) };
+        base += 64;
+    }
+    if base < window.len() {
+        let mut tail = [0_u8; 64];
+        let length = window.len() - base;
+        tail[..length].copy_from_slice(&window[base..]);
+        // SAFETY: `tail` has 64 bytes; the zeros behind the window are masked off by `length`.
+        unsafe { flatten_block::<B>(window, base, length, tail.as_ptr(), dialect, &mut carry, next) };
+    }
+    // A carriage return as the very last byte may be the first half of a record end: not misplaced yet.
+    carry.found
+}
+
+/// # Safety
+/// `bytes` is valid for reads of 64 bytes and the CPU has the features that `B` needs.
+#[inline(always)]
+unsafe fn flatten_block<B: Block>(
+    window: &[u8],
+    base: usize,
+    length: usize,
+    bytes: *const u8,
+    dialect: &Dialect,
+    carry: &mut Carry,
+    next: &mut Vec<u32>,
+) {
+    let inside = if length == 64 { u64::MAX } else { (1_u64 << length) - 1 };
+    // SAFETY: by the caller's promise.
+    let (delimiters, newlines, returns, special) = unsafe {
+        let block = B::load(bytes);
+        let special = match dialect.family {
+            Family::Csv if dialect.escape != dialect.quote => {
+                block.equals(dialect.quote) | block.equals(dialect.escape)
+            }
+            Family::Csv => block.equals(dialect.quote),
+            Family::Text => block.equals(b'\\'),
+            Family::Plain => 0,
+        };
+        (block.equals(dialect.delimiter), block.equals(b'\n'), block.equals(b'\r'), special)
+    };
+    let (delimiters, newlines, returns, special) =
+        (delimiters & inside, newlines & inside, returns & inside, special & inside);
+    let simple = special == 0 && !carry.in_quote && !carry.marked && carry.literal.is_none();
+    if simple {
+        let (ends, misplaced) = match dialect.line_end {
+            LineEnd::Lf => (newlines, returns),
+            LineEnd::Cr => (returns, newlines),
+            LineEnd::Crlf => {
+                let after_return = (returns << 1) | u64::from(carry.carriage_return);
+                (newlines, (newlines ^ after_return) & inside)
+            }
+        };
+        carry.carriage_return = returns >> (length - 1) & 1 == 1;
+        if misplaced != 0 && carry.found.misplaced_line_end.is_none() {
+            carry.found.misplaced_line_end = Some(base + misplaced.trailing_zeros() as usize);
+        }
+        carry.found.record_ends += ends.count_ones() as usize;
+        write_bits(delimiters | ends, base as u32 + 1, next);
+    } else {
+        step_by_step(window, base, delimiters | newlines | returns | special, dialect, carry, next);
+        carry.carriage_return = returns >> (length - 1) & 1 == 1 && !carry.in_quote;
+    }
+}
+
+/// Appends `first + i` for every set bit i.
+#[inline(always)]
+fn write_bits(mut bits: u64, first: u32, next: &mut Vec<u32>) {
+    let count = bits.count_ones() as usize;
+    // Eight at a time without a branch for each: the places behind `count` are overwritten by the next block.
+    next.reserve(64 + 8);
+    let length = next.len();
+    // SAFETY: 72 free places were reserved; at most 64 are written below, and `count` of them are initialised.
+    unsafe {
+        let mut place = next.as_mut_ptr().add(length);
+        let end = place.add(count);
+        while place < end {
+            for offset in 0..8 {
+                place.add(offset).write(first.wrapping_add(bits.trailing_zeros()));
+                bits &= bits.wrapping_sub(1);
+            }
+            place = place.add(8);
+        }
+        next.set_len(length + count);
+    }
+}
+
+/// The careful way through one block: quotes, escapes, literal bytes, misplaced record ends.
+#[inline(never)]
+fn step_by_step(
+    window: &[u8],
+    base: usize,
+    mut bits: u64,
+    dialect: &Dialect,
+    carry: &mut Carry,
+    next: &mut Vec<u32>,
+) {
+    let end_byte = dialect.line_end.last_byte();
+    while bits != 0 {
+        let position = base + bits.trailing_zeros() as usize;
+        bits &= bits - 1;
+        let byte = window[position];
+        if carry.literal.take_if(|literal| *literal <= position).is_some_and(|literal| literal == position) {
+            continue;
+        }
+        match dialect.family {
+            Family::Csv => {
+                if carry.in_quote && dialect.is_escape_pair(window, position) {
+                    carry.literal = Some(position + 1);
+                    continue;
+                }
+                if byte == dialect.quote {
+                    carry.in_quote = !carry.in_quote;
+                    carry.marked = true;
+                    carry.found.any_marked = true;
+                    continue;
+                }
+                if carry.in_quote {
+                    continue;
+                }
+            }
+            Family::Text if byte == b'\\' => {
+                carry.literal = Some(position + 1);
+                carry.marked = true;
+                carry.found.any_marked = true;
+                continue;
+            }
+            Family::Text | Family::Plain => {}
+        }
+        let delimiter = byte == dialect.delimiter;
+        if delimiter || byte == end_byte {
+            if !delimiter {
+                carry.found.record_ends += 1;
+                if dialect.line_end == LineEnd::Crlf && (position == 0 || window[position - 1] != b'\r') {
+                    carry.found.misplaced_line_end.get_or_insert(position);
+                }
+            }
+            next.push((position as u32 + 1) | if carry.marked { MARKED } else { 0 });
+            carry.marked = false;
+        } else if byte == b'\n' || byte == b'\r' {
+            let first_half = dialect.line_end == LineEnd::Crlf
+                && byte == b'\r'
+                && window.get(position + 1).is_none_or(|&following| following == b'\n');
+            if !first_half {
+                carry.found.misplaced_line_end.get_or_insert(position);
+            }
+        }
+    }
+    if carry.literal.is_some_and(|literal| literal < base + 64) {
+        carry.literal = None;
+    }
+}

@@ -1,0 +1,254 @@
+//! Finds the fields and records of a window of delimited text.
+//!
+//! One pass over the bytes, 64 at a time, writes the position after every structural byte (a delimiter or record
+//! end outside quotes) into one flat list. A record of n fields is n consecutive entries, so field c of record r
+//! needs no search: columns can be read one by one (Arrow) or records one by one (COPY binary) from the same list.
+//!
+//! Advice for whoever works here: entries carry [`MARKED`] where the field holds quotes or escapes; the sentinel
+//! `next[0] == 0` makes the first field an ordinary one; and a window always begins at the start of a record.
+
+mod block;
+mod flatten;
+
+use crate::dialect::{Dialect, LineEnd};
+
+/// Set in an entry of the list where the field holds a quote or an escape and has to be decoded.
+const MARKED: u32 = 1 << 31;
+
+/// The largest window: positions share their 32 bits with [`MARKED`].
+pub const MAX_WINDOW_BYTES: usize = (MARKED - 1) as usize;
+
+/// What is wrong with the structure of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Irregularity {
+    /// Fewer fields than columns; `found` is how many there are.
+    MissingFields {
+        /// Fields in the record.
+        found: usize,
+    },
+    /// More fields than columns.
+    ExtraFields {
+        /// Fields in the record.
+        found: usize,
+    },
+    /// A record end of another kind than the source's own, outside quotes.
+    MixedLineEnds,
+}
+
+/// The first record of a window that has not the expected structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IrregularRecord {
+    /// Where it begins in the window, in bytes.
+    pub start: usize,
+    /// Where it ends, past its record end.
+    pub end: usize,
+    /// What is wrong.
+    pub what: Irregularity,
+}
+
+/// One field as it stands in the window.
+#[derive(Debug, Clone, Copy)]
+pub struct RawField<'w> {
+    /// The bytes between the delimiters.
+    pub bytes: &'w [u8],
+    /// Whether quotes or escapes have to be decoded.
+    pub marked: bool,
+}
+
+/// The records found in one window.
+#[derive(Debug)]
+pub struct Records<'w> {
+    window: &'w [u8],
+    next: &'w [u32],
+    stride: usize,
+    last_field: usize,
+    cut_carriage_return: usize,
+    rows: usize,
+    /// Bytes of the window that the `rows` records take.
+    pub consumed: usize,
+    /// The record after them, where it is complete but irregular.
+    pub irregular: Option<IrregularRecord>,
+    /// Whether any field of the window is marked.
+    pub any_marked: bool,
+}
+
+impl<'w> Records<'w> {
+    /// How many whole, regular records the window begins with.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Field `column` of record `row`.
+    ///
+    /// # Panics
+    /// Where `row` or `column` is out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn field(&self, row: usize, column: usize) -> RawField<'w> {
+        let index = row * self.stride + column;
+        let start = (self.next[index] & !MARKED) as usize;
+        let entry = self.next[index + 1];
+        let mut end = (entry & !MARKED) as usize - 1;
+        if column == self.last_field {
+            end -= self.cut_carriage_return;
+        }
+        RawField { bytes: &self.window[start..end], marked: entry & MARKED != 0 }
+    }
+
+    /// Where record `row` begins in the window, in bytes; `row == rows()` gives the end of the last one.
+    #[inline]
+    #[must_use]
+    pub fn start(&self, row: usize) -> usize {
+        (self.next[row * self.stride] & !MARKED) as usize
+    }
+
+    /// The bytes of all records.
+    #[must_use]
+    pub fn bytes(&self) -> &'w [u8] {
+        &self.window[self.start(0)..self.start(self.rows)]
+    }
+
+    /// Drops all records from `row` on.
+    pub fn truncate(&mut self, row: usize) {
+        self.consumed = self.start(row);
+        self.rows = row;
+        self.irregular = None;
+    }
+
+    /// The same records without the first `row` ones.
+    #[must_use]
+    pub fn skip(&self, row: usize) -> Self {
+        Self {
+            window: self.window,
+            next: &self.next[row * self.stride..],
+            rows: self.rows - row,
+            irregular: self.irregular,
+            ..*self
+        }
+    }
+}
+
+/// Finds records; keeps its list between windows so that nothing is allocated per window.
+#[derive(Debug)]
+pub struct Scanner {
+    dialect: Dialect,
+    fields: usize,
+    next: Vec<u32>,
+}
+
+impl Scanner {
+    /// A scanner for records of `fields` fields, at least one.
+    #[must_use]
+    pub fn new(dialect: Dialect, fields: usize) -> Self {
+        assert!(fields > 0, "a record has at least one field");
+        Self { dialect, fields, next: Vec::new() }
+    }
+
+    /// Finds the whole records that `window` begins with. The window begins at the start of a record; what follows
+    /// the last record end is left for the next window.
+    ///
+    /// # Panics
+    /// Where the window is larger than [`MAX_WINDOW_BYTES`].
+    pub fn scan<'w>(&'w mut self, window: &'w [u8]) -> Records<'w> {
+        assert!(window.len() <= MAX_WINDOW_BYTES, "a window of {} bytes", window.len());
+        let found = flatten::flatten(window, &self.dialect, &mut self.next);
+        let stride = self.dialect.stride(self.fields);
+        let (rows, regular) = self.count_regular(window, stride, &found);
+        let consumed = (self.next[rows * stride] & !MARKED) as usize;
+        let irregular = if regular { None } else { self.describe(window, consumed, rows * stride, &found) };
+        Records {
+            window,
+            next: &self.next,
+            stride,
+            last_field: self.fields - 1,
+            cut_carriage_return: usize::from(
+                self.dialect.line_end == LineEnd::Crlf && !self.dialect.trailing_delimiter,
+            ),
+            rows,
+            consumed,
+            irregular,
+            any_marked: found.any_marked,
+        }
+    }
+
+    /// How many records from the first on are regular, and whether that is all complete ones.
+    fn count_regular(&self, window: &[u8], stride: usize, found: &flatten::Found) -> (usize, bool) {
+        let entries = self.next.len() - 1;
+        let end_byte = self.dialect.line_end.last_byte();
+        let limit = found.misplaced_line_end.unwrap_or(usize::MAX);
+        // A trailing delimiter must stand right before the record end.
+        let tail = self.dialect.line_end.bytes().len() as u32;
+        let mut rows = 0;
+        while (rows + 1) * stride <= entries {
+            let last = (self.next[(rows + 1) * stride] & !MARKED) as usize - 1;
+            let trails = !self.dialect.trailing_delimiter
+                || (self.next[(rows + 1) * stride - 1] & !MARKED) + tail == last as u32 + 1;
+            if window[last] != end_byte || !trails || last >= limit {
+                break;
+            }
+            rows += 1;
+        }
+        // Every stride-th entry is a record end; if there are no others among them, all records are regular.
+        if found.misplaced_line_end.is_none() && found.record_ends == rows {
+            return (rows, true);
+        }
+        self.first_irregular(window, stride, rows, limit)
+    }
+
+    /// The slow, obvious count: entry by entry.
+    fn first_irregular(&self, window: &[u8], stride: usize, candidates: usize, limit: usize) -> (usize, bool) {
+        let end_byte = self.dialect.line_end.last_byte();
+        for row in 0..candidates {
+            for column in 0..stride - 1 {
+                let position = (self.next[row * stride + column + 1] & !MARKED) as usize - 1;
+                if window[position] == end_byte || position >= limit {
+                    return (row, false);
+                }
+            }
+        }
+        (candidates, false)
+    }
+
+    /// Describes the record at `start`, whose entries begin after entry `first`; `None` while it is incomplete.
+    fn describe(
+        &self,
+        window: &[u8],
+        start: usize,
+        first: usize,
+        found: &flatten::Found,
+    ) -> Option<IrregularRecord> {
+        let end_byte = self.dialect.line_end.last_byte();
+        let mut delimiters = 0;
+        let mut last_delimiter_end = None;
+        let mut end = None;
+        for &entry in &self.next[first + 1..] {
+            let position = (entry & !MARKED) as usize - 1;
+            if window[position] == end_byte {
+                end = Some(position + 1);
+                break;
+            }
+            delimiters += 1;
+            last_delimiter_end = Some(position + 1);
+        }
+        if let Some(position) = found.misplaced_line_end.filter(|&position| end.is_none_or(|end| position < end)) {
+            let end = end.unwrap_or(position + 1);
+            return Some(IrregularRecord { start, end, what: Irregularity::MixedLineEnds });
+        }
+        let end = end?;
+        let trails = last_delimiter_end == Some(end - self.dialect.line_end.bytes().len());
+        let fields = delimiters + usize::from(!(self.dialect.trailing_delimiter && trails));
+        let what = if fields < self.fields {
+            Irregularity::MissingFields { found: fields }
+        } else if fields == self.fields && self.dialect.trailing_delimiter {
+            // All fields are there, but the delimiter after the last one is not.
+            Irregularity::MissingFields { found: fields }
+        } else {
+            Irregularity::ExtraFields { found: fields }
+        };
+        Some(IrregularRecord { start, end, what })
+    }
+}
+
+#[cfg(test)]
+mod tests;

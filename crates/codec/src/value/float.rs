@@ -1,0 +1,233 @@
+//! `real` and `double precision`: what PostgreSQL's `float4in` and `float8in` read.
+//!
+//! The server calls the C library's `strtod` and `strtof`, which round correctly, as Rust's own parser does. What
+//! C reads and Rust does not is either read here (white space) or left to the server, because platforms differ:
+//! hexadecimal floats, signed NaN and NaN with a payload.
+
+use super::digits::parse_short_decimal;
+use super::{Refusal, malformed, only_space, starts_with_word, trim_start};
+
+/// The longest text judged here. Rust's parser caps an exponent's size, which only a text far longer than this
+/// could make visible.
+const LONGEST_BYTES: usize = 4096;
+
+/// Powers of ten that a double holds exactly.
+const EXACT_POWERS_F64: [f64; 17] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16];
+
+/// Powers of ten that a single holds exactly.
+const EXACT_POWERS_F32: [f32; 11] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
+
+/// Reads a `real`.
+///
+/// # Errors
+/// [`Refusal::OutOfRange`] for what rounds to infinity, or to zero without being zero.
+#[inline]
+pub fn parse_float4(text: &[u8]) -> Result<f32, Refusal> {
+    // One division of two exact numbers rounds once, hence correctly (Clinger, "How to read floating point
+    // numbers accurately", 1990).
+    if let Some(short) = parse_short_decimal(text)
+        && short.digits <= 1 << 24
+        && let Some(power) = EXACT_POWERS_F32.get(short.fraction_digits as usize)
+    {
+        let magnitude = short.digits as f32 / power;
+        return Ok(if short.negative { -magnitude } else { magnitude });
+    }
+    parse_slowly(text)
+}
+
+/// Reads a `double precision`.
+///
+/// # Errors
+/// [`Refusal::OutOfRange`] for what rounds to infinity, or to zero without being zero.
+#[inline]
+pub fn parse_float8(text: &[u8]) -> Result<f64, Refusal> {
+    if let Some(short) = parse_short_decimal(text)
+        && short.digits <= 1 << 53
+    {
+        let magnitude = short.digits as f64 / EXACT_POWERS_F64[short.fraction_digits as usize];
+        return Ok(if short.negative { -magnitude } else { magnitude });
+    }
+    parse_slowly(text)
+}
+
+/// What the two types differ in.
+trait Float: Copy + std::str::FromStr + std::ops::Neg<Output = Self> {
+    const NAN: Self;
+    const INFINITY: Self;
+    fn is_infinite(self) -> bool;
+    fn is_zero(self) -> bool;
+}
+
+macro_rules! float {
+    ($float:ty) => {
+        impl Float for $float {
+            const NAN: Self = <$float>::NAN;
+            const INFINITY: Self = <$float>::INFINITY;
+            #[inline]
+            fn is_infinite(self) -> bool {
+                self.is_infinite()
+            }
+            #[inline]
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);
+
+/// The whole grammar.
+#[inline(never)]
+fn parse_slowly<F: Float>(text: &[u8]) -> Result<F, Refusal> {
+    if text.len() > LONGEST_BYTES {
+        return Err(Refusal::Unsure);
+    }
+    let number = trim_start(text);
+    let unsigned = match number {
+        [b'-' | b'+', rest @ ..] => rest,
+        _ => number,
+    };
+    match unsigned {
+        [b'0', b'x' | b'X', ..] => return Err(Refusal::Unsure),
+        [b'0'..=b'9' | b'.', ..] => {}
+        _ => return parse_special(text, number, unsigned),
+    }
+    // Range comes before what follows the number: the server's `strtod` reads as far as it can and complains
+    // about the range first.
+    let length = number_length(unsigned) + (number.len() - unsigned.len());
+    let (number, rest) = number.split_at(length);
+    let Some(value) = std::str::from_utf8(number).ok().and_then(|number| number.parse::<F>().ok()) else {
+        return Err(malformed(text));
+    };
+    if value.is_infinite() || (value.is_zero() && !is_spelled_zero(number)) {
+        Err(Refusal::OutOfRange)
+    } else if only_space(rest) {
+        Ok(value)
+    } else {
+        Err(malformed(text))
+    }
+}
+
+/// How many bytes of `text` are digits, a point among them and an exponent.
+fn number_length(text: &[u8]) -> usize {
+    let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut end = digits(0);
+    if text.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if let Some(b'e' | b'E') = text.get(end) {
+        let sign = usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
+        // Without digits the letter is not an exponent but what follows the number.
+        if let exponent @ 1.. = text.get(end + 1 + sign..).map_or(0, |_| digits(end + 1 + sign)) {
+            end += 1 + sign + exponent;
+        }
+    }
+    end
+}
+
+/// Whether the number's digits before the exponent are all zero.
+fn is_spelled_zero(number: &[u8]) -> bool {
+    number.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).all(|byte| !matches!(byte, b'1'..=b'9'))
+}
+
+/// `NaN` and the infinities.
+fn parse_special<F: Float>(text: &[u8], number: &[u8], unsigned: &[u8]) -> Result<F, Refusal> {
+    let (value, length) = if starts_with_word(unsigned, b"infinity") {
+        (F::INFINITY, 8)
+    } else if starts_with_word(unsigned, b"inf") {
+        (F::INFINITY, 3)
+    } else if starts_with_word(unsigned, b"nan") {
+        // C libraries read a sign and a payload in brackets too; whether the stored bits show them differs.
+        if number.len() != unsigned.len() || unsigned.get(3) == Some(&b'(') {
+            return Err(Refusal::Unsure);
+        }
+        (F::NAN, 3)
+    } else {
+        return Err(malformed(text));
+    };
+    if !only_space(&unsigned[length..]) {
+        return Err(malformed(text));
+    }
+    Ok(if number[0] == b'-' { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_values() {
+        for (text, value) in [
+            ("0", 0.0),
+            ("1", 1.0),
+            ("-33203.72", -33203.72),
+            (".5", 0.5),
+            ("5.", 5.0),
+            (" +1.5e3\n", 1500.0),
+            ("1E-3", 0.001),
+            ("9007199254740993", 9007199254740992.0),
+            ("0.30000000000000004", 0.30000000000000004),
+            ("1.7976931348623157e308", f64::MAX),
+            ("5e-324", 5e-324),
+            ("2.4703282292062328e-324", 5e-324),
+            ("2.2250738585072011e-308", 2.2250738585072011e-308),
+            ("Infinity", f64::INFINITY),
+            ("-inf", f64::NEG_INFINITY),
+            (" +INFINITY ", f64::INFINITY),
+            ("0e999999999", 0.0),
+        ] {
+            assert_eq!(parse_float8(text.as_bytes()), Ok(value), "{text:?}");
+        }
+        assert_eq!(parse_float8(b"-0").map(f64::to_bits), Ok((-0.0_f64).to_bits()));
+        assert_eq!(parse_float8(b"nan").map(f64::to_bits), Ok(0x7FF8_0000_0000_0000));
+        assert_eq!(parse_float4(b" NaN").map(f32::to_bits), Ok(0x7FC0_0000));
+        // Rounding through a double would give the other neighbour.
+        assert_eq!(parse_float4(b"1.00000017881393432617187499").map(f32::to_bits), Ok(0x3F80_0001));
+        assert_eq!(parse_float4(b"3.14159"), Ok(3.14159_f32));
+        assert_eq!(parse_float4(b"1e-45"), Ok(1e-45));
+    }
+
+    #[test]
+    fn refusals() {
+        for text in ["1e400", "-1e400", "1e-400", "2.4703282292062327e-324", "1e400x", "-.000001e-320", "1e99999999999"] {
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::OutOfRange), "{text:?}");
+        }
+        for text in ["", " ", ".", "-", "+-1", "1e", "1e+", "1.2.3", ".e5", "1 2", "1,5", "infinit", "nanx", "e5", "- 1"] {
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
+        }
+        for text in ["0x1p3", "-0X1", "-nan", "+NaN", "nan(1)"] {
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
+        }
+        assert_eq!(parse_float4(b"3.5e38"), Err(Refusal::OutOfRange));
+        assert_eq!(parse_float4(b"1e-46"), Err(Refusal::OutOfRange));
+        assert_eq!(parse_float8(&[b'1'; LONGEST_BYTES + 1]), Err(Refusal::Unsure));
+    }
+
+    proptest! {
+        #[test]
+        fn decimals_as_the_standard_library_reads_them(text in "-?([0-9]{1,18}[.]?|[0-9]{0,17}[.][0-9]{1,17})") {
+            let double: f64 = text.parse().unwrap();
+            prop_assert_eq!(parse_float8(text.as_bytes()).map(f64::to_bits), Ok(double.to_bits()));
+            let single: f32 = text.parse().unwrap();
+            prop_assert_eq!(parse_float4(text.as_bytes()).map(f32::to_bits), Ok(single.to_bits()));
+        }
+
+        #[test]
+        fn every_double_survives_its_own_text(bits: u64) {
+            let value = f64::from_bits(bits);
+            prop_assume!(value.is_finite());
+            prop_assert_eq!(parse_float8(format!("{value:e}").as_bytes()).map(f64::to_bits), Ok(bits));
+        }
+
+        #[test]
+        fn every_single_survives_its_own_text(bits: u32) {
+            let value = f32::from_bits(bits);
+            prop_assume!(value.is_finite());
+            prop_assert_eq!(parse_float4(format!("{value:e}").as_bytes()).map(f32::to_bits), Ok(bits));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `smallint`, `integer` and `bigint`: what PostgreSQL's `int2in`, `int4in` and `int8in` read.
+//!
+//! The three differ only in their range. Version 16 added hexadecimal, octal and binary notation and underscores
+//! between digits, and with it changed the point at which an over-long number with something else behind it is
+//! called out of range instead of badly written; both orders are kept, so that a reject names the server's cause.
+
+use super::digits::parse_digits;
+use super::{Refusal, ServerVersion, is_space, malformed, only_space, trim_start};
+
+/// Reads a `smallint`.
+#[inline]
+pub fn parse_int2(text: &[u8], server: ServerVersion) -> Result<i16, Refusal> {
+    if let Some(value) = parse_plain(text)
+        && let Ok(value) = i16::try_from(value)
+    {
+        return Ok(value);
+    }
+    parse_slowly(text, server, i16::BITS).map(|value| value as i16)
+}
+
+/// Reads an `integer`.
+#[inline]
+pub fn parse_int4(text: &[u8], server: ServerVersion) -> Result<i32, Refusal> {
+    if let Some(value) = parse_plain(text)
+        && let Ok(value) = i32::try_from(value)
+    {
+        return Ok(value);
+    }
+    parse_slowly(text, server, i32::BITS).map(|value| value as i32)
+}
+
+/// Reads a `bigint`.
+#[inline]
+pub fn parse_int8(text: &[u8], server: ServerVersion) -> Result<i64, Refusal> {
+    match parse_plain(text) {
+        Some(value) => Ok(value),
+        None => parse_slowly(text, server, i64::BITS),
+    }
+}
+
+/// The common spelling: an optional minus sign and 1 to 16 digits.
+#[inline]
+fn parse_plain(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'-', digits @ ..] => parse_digits(digits).map(|magnitude| -(magnitude as i64)),
+        _ => parse_digits(text).map(|magnitude| magnitude as i64),
+    }
+}
+
+/// The whole grammar, for a type of `bits` bits.
+#[inline(never)]
+fn parse_slowly(text: &[u8], server: ServerVersion, bits: u32) -> Result<i64, Refusal> {
+    // The largest magnitude, that of the smallest negative number.
+    let limit = 1_u64 << (bits - 1);
+    let rest = trim_start(text);
+    let (negative, rest) = match rest {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, rest),
+    };
+    let (magnitude, rest) = if server.reads_extended_integers() {
+        let (radix, rest, underscore_may_lead) = match rest {
+            [b'0', b'x' | b'X', rest @ ..] => (16, rest, true),
+            [b'0', b'o' | b'O', rest @ ..] => (8, rest, true),
+            [b'0', b'b' | b'B', rest @ ..] => (2, rest, true),
+            _ => (10, rest, false),
+        };
+        let digits = Digits { text, radix, underscore_may_lead };
+        digits.accumulate_unsigned(rest, limit)?
+    } else {
+        accumulate_negatively(text, rest, limit)?
+    };
+    if !only_space(rest) {
+        return Err(malformed(text));
+    }
+    match (negative, magnitude) {
+        (true, _) if magnitude <= limit => Ok((magnitude as i64).wrapping_neg()),
+        (false, _) if magnitude < limit => Ok(magnitude as i64),
+        _ => Err(Refusal::OutOfRange),
+    }
+}
+
+/// How the digits after the sign are written, from version 16 on.
+struct Digits<'a> {
+    /// The whole field, for the refusal.
+    text: &'a [u8],
+    radix: u32,
+    /// After a radix prefix the first digit may be separated from it.
+    underscore_may_lead: bool,
+}
+
+impl Digits<'_> {
+    /// The magnitude and what follows it. Refused only when one more digit would go far beyond `limit`, so that
+    /// the accumulator never overflows; a magnitude just above the limit is returned.
+    fn accumulate_unsigned<'r>(&self, mut rest: &'r [u8], limit: u64) -> Result<(u64, &'r [u8]), Refusal> {
+        let digit_of = |byte: u8| char::from(byte).to_digit(self.radix).map(u64::from);
+        let mut magnitude = 0_u64;
+        let mut any = false;
+        while let [first, after @ ..] = rest {
+            if let Some(digit) = digit_of(*first) {
+                if magnitude > limit / u64::from(self.radix) {
+                    return Err(Refusal::OutOfRange);
+                }
+                magnitude = magnitude * u64::from(self.radix) + digit;
+                any = true;
+            } else if *first == b'_' && (any || self.underscore_may_lead) {
+                if after.first().and_then(|&next| digit_of(next)).is_none() {
+                    return Err(malformed(self.text));
+                }
+            } else {
+                break;
+            }
+            rest = after;
+        }
+        if any { Ok((magnitude, rest)) } else { Err(malformed(self.text)) }
+    }
+}
+
+/// Up to version 15 the server sums up negative numbers, and refuses at the first digit that passes the smallest.
+fn accumulate_negatively<'r>(text: &[u8], mut rest: &'r [u8], limit: u64) -> Result<(u64, &'r [u8]), Refusal> {
+    let mut magnitude = 0_u64;
+    if !rest.first().is_some_and(u8::is_ascii_digit) {
+        return Err(malformed(text));
+    }
+    while let [first @ b'0'..=b'9', after @ ..] = rest {
+        let digit = u64::from(first - b'0');
+        if magnitude > (limit - digit) / 10 {
+            return Err(Refusal::OutOfRange);
+        }
+        magnitude = magnitude * 10 + digit;
+        rest = after;
+    }
+    debug_assert!(rest.first().is_none_or(|&byte| is_space(byte) || !byte.is_ascii_digit()));
+    Ok((magnitude, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OLD: ServerVersion = ServerVersion(15);
+    const NEW: ServerVersion = ServerVersion::NEWEST;
+
+    #[test]
+    fn boundaries() {
+        for server in [OLD, NEW] {
+            assert_eq!(parse_int2(b"32767", server), Ok(i16::MAX));
+            assert_eq!(parse_int2(b"-32768", server), Ok(i16::MIN));
+            assert_eq!(parse_int2(b"32768", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int2(b"-32769", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int4(b"2147483647", server), Ok(i32::MAX));
+            assert_eq!(parse_int4(b"-2147483648", server), Ok(i32::MIN));
+            assert_eq!(parse_int4(b"2147483648", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int4(b"-2147483649", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int8(b"9223372036854775807", server), Ok(i64::MAX));
+            assert_eq!(parse_int8(b"-9223372036854775808", server), Ok(i64::MIN));
+            assert_eq!(parse_int8(b"9223372036854775808", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int8(b"-9223372036854775809", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int8(b"99999999999999999999999999", server), Err(Refusal::OutOfRange));
+        }
+    }
+
+    #[test]
+    fn spellings_that_every_version_reads_alike() {
+        for server in [OLD, NEW] {
+            for (text, value) in [("0", 0), ("-0", 0), ("+7", 7), (" \t7\r\n", 7), ("0000000000000000000000007", 7)] {
+                assert_eq!(parse_int4(text.as_bytes(), server), Ok(value), "{text:?}");
+            }
+            for text in ["", " ", "-", "+", "--1", "+-1", "- 1", "1 2", "1.0", "1e3", "x", "1x", "０", "_1", "1_"] {
+                assert_eq!(parse_int4(text.as_bytes(), server), Err(Refusal::InvalidSyntax), "{text:?}");
+            }
+            assert_eq!(parse_int4(b"1\0", server), Err(Refusal::InvalidEncoding));
+        }
+    }
+
+    #[test]
+    fn spellings_of_version_16() {
+        for (text, value) in [
+            ("0x1f", 31),
+            ("-0X_1_F ", -31),
+            ("0o17", 15),
+            ("0b_101", 5),
+            ("1_000", 1000),
+            ("0_0", 0),
+            ("-0x80000000", i32::MIN),
+        ] {
+            assert_eq!(parse_int4(text.as_bytes(), NEW), Ok(value), "{text:?}");
+            assert_eq!(parse_int4(text.as_bytes(), OLD), Err(Refusal::InvalidSyntax), "{text:?}");
+        }
+        for text in ["0x", "0x_", "0xg", "0b2", "0o8", "1__0", "0x1__0", "00x1"] {
+            assert_eq!(parse_int4(text.as_bytes(), NEW), Err(Refusal::InvalidSyntax), "{text:?}");
+        }
+        assert_eq!(parse_int4(b"0x80000000", NEW), Err(Refusal::OutOfRange));
+        assert_eq!(parse_int2(b"0x10000", NEW), Err(Refusal::OutOfRange));
+    }
+
+    #[test]
+    fn which_fault_comes_first() {
+        assert_eq!(parse_int4(b"99999999999x", OLD), Err(Refusal::OutOfRange));
+        assert_eq!(parse_int4(b"99999999999x", NEW), Err(Refusal::OutOfRange));
+        assert_eq!(parse_int4(b"2147483649x", OLD), Err(Refusal::OutOfRange));
+        assert_eq!(parse_int4(b"2147483649x", NEW), Err(Refusal::InvalidSyntax));
+        assert_eq!(parse_int4(b"2147483648x", OLD), Err(Refusal::InvalidSyntax));
+    }
+
+    proptest! {
+        #[test]
+        fn decimal_as_the_standard_library_reads_it(text in "[+-]?[0-9]{1,21}", server in 15_u16..=18) {
+            let server = ServerVersion(server);
+            let value: i128 = text.parse().unwrap();
+            let bytes = text.as_bytes();
+            prop_assert_eq!(parse_int2(bytes, server), i16::try_from(value).map_err(|_| Refusal::OutOfRange));
+            prop_assert_eq!(parse_int4(bytes, server), i32::try_from(value).map_err(|_| Refusal::OutOfRange));
+            prop_assert_eq!(parse_int8(bytes, server), i64::try_from(value).map_err(|_| Refusal::OutOfRange));
+        }
+
+        #[test]
+        fn every_value_survives_its_own_text(value: i64) {
+            prop_assert_eq!(parse_int8(value.to_string().as_bytes(), NEW), Ok(value));
+            prop_assert_eq!(parse_int4((value as i32).to_string().as_bytes(), NEW), Ok(value as i32));
+            prop_assert_eq!(parse_int2((value as i16).to_string().as_bytes(), NEW), Ok(value as i16));
+            prop_assert_eq!(parse_int8(format!("{:#x}", value >> 1 & i64::MAX).as_bytes(), NEW), Ok(value >> 1 & i64::MAX));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! `numeric`: what PostgreSQL's `numeric_in` reads, as a scaled integer or in the binary form of `numeric_send`.
+//!
+//! The binary form is four 16-bit numbers, big endian: how many digits follow; the weight of the first, as a power
+//! of 10,000; the sign; the number of decimal places to show. Then the digits, base 10,000, 16 bits each, without
+//! zeros at either end.
+//!
+//! Prices and quantities are what these functions are for: up to 16 characters, at most one point, fewer decimal
+//! places than the column has. Those never leave registers. Everything else is taken apart by `decimal.rs` and
+//! written digit by digit.
+
+use super::decimal::{Decimal, Scanned, scan};
+use super::digits::{POWERS_OF_TEN, parse_short_decimal};
+use super::{Refusal, ServerVersion};
+
+/// The most digits that [`parse_scaled_i64`] holds.
+pub const MAX_PRECISION_I64: u8 = 18;
+
+/// The most digits that [`parse_scaled_i128`] holds.
+pub const MAX_PRECISION_I128: u8 = 38;
+
+/// The sign word of a negative number.
+const NEGATIVE: u16 = 0x4000;
+
+/// The binary forms of what is not a number. An infinity carries 32 decimal places for no reason but how the
+/// server stores it.
+const NAN: [u8; 8] = [0, 0, 0, 0, 0xC0, 0, 0, 0];
+const INFINITY: [u8; 8] = [0, 0, 0, 0, 0xD0, 0, 0, 0x20];
+const NEGATIVE_INFINITY: [u8; 8] = [0, 0, 0, 0, 0xF0, 0, 0, 0x20];
+
+/// The most decimal places that the server stores.
+const MAX_DISPLAY_SCALE: i64 = 0x3FFF;
+
+/// The declared size of a column: `numeric(precision, scale)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Typmod {
+    /// How many decimal digits at most, 1 to 1000.
+    pub precision: u16,
+    /// How many of them stand after the point, -1000 to 1000; negative rounds before the point, and more than
+    /// `precision` demands zeros behind it (both since version 15).
+    pub scale: i16,
+}
+
+impl Typmod {
+    /// Reads `pg_attribute.atttypmod` of a numeric column; `None` where the column has no declared size.
+    pub const fn from_atttypmod(atttypmod: i32) -> Option<Self> {
+        if atttypmod < 4 {
+            return None;
+        }
+        let packed = atttypmod - 4;
+        // Eleven bits of two's complement, below the precision.
+        let scale = ((packed & 0x7FF) ^ 0x400) - 0x400;
+        Some(Self { precision: (packed >> 16) as u16, scale: scale as i16 })
+    }
+
+    /// How many digits may stand before the point.
+    const fn whole_digits(self) -> i64 {
+        self.precision as i64 - self.scale as i64
+    }
+}
+
+/// Reads a number into `value * 10^scale`, rounded half away from zero, as `numeric(precision, scale)` stores it.
+///
+/// `precision` is 1 to [`MAX_PRECISION_I64`]. What versions read differently (`0x1f`, `1_000`, `1e 5`) is
+/// [`Refusal::Unsure`].
+///
+/// # Errors
+/// [`Refusal::OutOfRange`] for more than `precision` digits, and for NaN and the infinities, of which
+/// PostgreSQL's column would store the first: a scaled integer has no room for it.
+#[inline]
+pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Refusal> {
+    debug_assert!((1..=MAX_PRECISION_I64).contains(&precision));
+    if let Some(short) = parse_short_decimal(text)
+        && short.fraction_digits <= u32::from(scale)
+    {
+        let added = u32::from(scale) - short.fraction_digits;
+        // The digits must stay below this for the result to stay below 10^precision.
+        if short.digits >= POWERS_OF_TEN[u32::from(precision).saturating_sub(added) as usize] {
+            // Zero is the one number that fits however many places are added to it.
+            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
+        }
+        let magnitude = (short.digits * POWERS_OF_TEN[(added as usize).min(19)]) as i64;
+        return Ok(if short.negative { -magnitude } else { magnitude });
+    }
+    parse_scaled_slowly(text, precision, scale).map(|value| value as i64)
+}
+
+/// [`parse_scaled_i64`] for up to [`MAX_PRECISION_I128`] digits.
+///
+/// # Errors
+/// As [`parse_scaled_i64`].
+#[inline]
+pub fn parse_scaled_i128(text: &[u8], precision: u8, scale: u8) -> Result<i128, Refusal> {
+    debug_assert!((1..=MAX_PRECISION_I128).contains(&precision));
+    if precision <= MAX_PRECISION_I64 {
+        return parse_scaled_i64(text, precision, scale).map(i128::from);
+    }
+    if let Some(short) = parse_short_decimal(text)
+        && short.fraction_digits <= u32::from(scale)
+    {
+        let added = u32::from(scale) - short.fraction_digits;
+        let room = u32::from(precision).saturating_sub(added) as usize;
+        if short.digits >= POWERS_OF_TEN[room.min(20)] {
+            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
+        }
+        let magnitude = (u128::from(short.digits) * 10_u128.pow(added.min(38))) as i128;
+        return Ok(if short.negative { -magnitude } else { magnitude });
+    }
+    parse_scaled_slowly(text, precision, scale)
+}
+
+/// The whole grammar of the scaled readers.
+#[inline(never)]
+fn parse_scaled_slowly(text: &[u8], precision: u8, scale: u8) -> Result<i128, Refusal> {
+    let number = match scan(text, None)? {
+        Scanned::Finite(number) => number,
+        Scanned::NaN | Scanned::Infinity { .. } => return Err(Refusal::OutOfRange),
+    };
+    let rounded = number.round(i64::from(scale));
+    let mut magnitude = 0_u128;
+    if let Some(highest) = rounded.highest_power() {
+        let length = highest + i64::from(scale) + 1;
+        if length > i64::from(precision) {
+            return Err(Refusal::OutOfRange);
+        }
+        // At most 38 digits from the first that is not zero down to the last place.
+        for power in (-i64::from(scale)..=highest).rev() {
+            magnitude = magnitude * 10 + u128::from(rounded.digit(power));
+        }
+    }
+    magnitude += u128::from(rounded.carry);
+    if magnitude >= 10_u128.pow(u32::from(precision)) {
+        return Err(Refusal::OutOfRange);
+    }
+    let value = magnitude as i128;
+    Ok(if number.negative { -value } else { value })
+}
+
+/// Reads a number and appends the binary form that the server would send of the value stored in a column of this
+/// size (`None`: `numeric` without one). The field's length in bytes, which COPY wants first, is the caller's.
+///
+/// # Errors
+/// [`Refusal::OutOfRange`] for more digits than the column or the server holds and for an infinity in a column
+/// with a size; `out` is then as it was.
+#[inline]
+pub fn encode_binary(
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    if let Some(short) = parse_short_decimal(text) {
+        let (scale, whole_digits) = match typmod {
+            Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
+            None => (i64::from(short.fraction_digits), 20),
+        };
+        // Fewer places than the column has: no rounding. Some room before the point: the common overflow test.
+        if i64::from(short.fraction_digits) <= scale && whole_digits >= 0 {
+            let fraction_groups = short.fraction_digits.div_ceil(4);
+            let aligned = short.digits * POWERS_OF_TEN[(fraction_groups * 4 - short.fraction_digits) as usize];
+            let room = whole_digits as usize + 4 * fraction_groups as usize;
+            if aligned < SIXTEEN_DIGITS {
+                if aligned >= POWERS_OF_TEN[room.min(20)] {
+                    return Err(Refusal::OutOfRange);
+                }
+                append_groups(aligned, fraction_groups, short.negative, scale as u16, out);
+                return Ok(());
+            }
+        }
+    }
+    encode_slowly(text, typmod, server, out)
+}
+
+/// Four base-10,000 digits hold less than this.
+const SIXTEEN_DIGITS: u64 = POWERS_OF_TEN[16];
+
+/// Appends the number `aligned / 10000^fraction_groups`, below [`SIXTEEN_DIGITS`], without a branch.
+#[inline]
+fn append_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
+    debug_assert!(aligned < SIXTEEN_DIGITS);
+    // Four digits packed as they will stand, so that counting zero bits counts zero digits.
+    let (upper, lower) = ((aligned / 100_000_000) as u32, (aligned % 100_000_000) as u32);
+    let groups = u64::from(upper / 10_000) << 48
+        | u64::from(upper % 10_000) << 32
+        | u64::from(lower / 10_000) << 16
+        | u64::from(lower % 10_000);
+    let nonzero = groups != 0;
+    let leading = groups.leading_zeros() / 16;
+    let trailing = groups.trailing_zeros() / 16;
+    let count = if nonzero { 4 - leading - trailing } else { 0 };
+    let weight = if nonzero { 3 - leading as i32 - fraction_groups as i32 } else { 0 };
+    let sign = if negative && nonzero { NEGATIVE } else { 0 };
+    let header = u64::from(count) << 48
+        | u64::from(weight as u16) << 32
+        | u64::from(sign) << 16
+        | u64::from(display_scale);
+    let digits = groups.wrapping_shl(16 * leading);
+    // Always sixteen bytes, then cut: a copy of fixed size is two stores, one of variable size is a call.
+    let form = u128::from(header) << 64 | u128::from(digits);
+    let start = out.len();
+    out.extend_from_slice(&form.to_be_bytes());
+    out.truncate(start + 8 + 2 * count as usize);
+}
+
+/// Appends the binary form of `value / 10^scale`: what the server would send of a `numeric(38, scale)`.
+#[inline]
+pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
+    let magnitude = value.unsigned_abs();
+    let fraction_groups = u32::from(scale).div_ceil(4);
+    let padding = fraction_groups * 4 - u32::from(scale);
+    if magnitude < 10_000_000_000_000 {
+        let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
+        append_groups(aligned, fraction_groups, value < 0, u16::from(scale), out);
+    } else {
+        append_wide(magnitude, fraction_groups, padding, value < 0, u16::from(scale), out);
+    }
+}
+
+/// [`encode_binary_from_scaled`] for what does not fit 16 digits.
+fn append_wide(magnitude: u128, fraction_groups: u32, padding: u32, negative: bool, scale: u16, out: &mut Vec<u8>) {
+    // The last group takes fewer digits of the value where the scale is no multiple of four, so that the padding
+    // cannot overflow.
+    let last_unit = u128::from(POWERS_OF_TEN[4 - padding as usize]);
+    let start = begin(out);
+    let mut rest = magnitude;
+    let mut groups = [0_u16; 12];
+    let mut count = 0;
+    while rest > 0 {
+        let unit = if count == 0 { last_unit } else { 10_000 };
+        let group = (rest % unit) as u16;
+        groups[count] = if count == 0 { group * POWERS_OF_TEN[padding as usize] as u16 } else { group };
+        rest /= unit;
+        count += 1;
+    }
+    for group in groups[..count].iter().rev() {
+        out.extend_from_slice(&group.to_be_bytes());
+    }
+    let weight = count as i64 - 1 - i64::from(fraction_groups);
+    // Below 10^39 / 10^0 nothing reaches the server's limits.
+    let weight = strip(out, start, weight).map_or(0, |(weight, _)| weight);
+    finish(out, start, weight as i16, negative, scale);
+}
+
+/// The whole grammar of [`encode_binary`].
+#[inline(never)]
+fn encode_slowly(
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let number = match (scan(text, Some(server))?, typmod) {
+        (Scanned::Finite(number), _) => number,
+        (Scanned::NaN, _) => {
+            out.extend_from_slice(&NAN);
+            return Ok(());
+        }
+        (Scanned::Infinity { negative }, None) => {
+            out.extend_from_slice(if negative { &NEGATIVE_INFINITY } else { &INFINITY });
+            return Ok(());
+        }
+        (Scanned::Infinity { .. }, Some(_)) => return Err(Refusal::OutOfRange),
+    };
+    let start = begin(out);
+    let encoded = append_decimal(&number, typmod, start, out);
+    if encoded.is_err() {
+        out.truncate(start);
+    }
+    encoded
+}
+
+/// Writes `number` behind the header that starts at `start`, and the header.
+fn append_decimal(number: &Decimal<'_>, typmod: Option<Typmod>, start: usize, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let scale = typmod.map_or_else(|| number.display_scale(), |typmod| i64::from(typmod.scale));
+    let display_scale = scale.max(0);
+    if display_scale > MAX_DISPLAY_SCALE {
+        return Err(Refusal::OutOfRange);
+    }
+    let rounded = number.round(scale);
+    let highest = rounded.highest_power();
+    // Nothing is written of a number that is too large anyway; rounding may still add a digit to others.
+    let most_digits = typmod.map_or(i64::MAX, Typmod::whole_digits);
+    if highest.is_some_and(|power| power >= most_digits || power.div_euclid(4) > i64::from(i16::MAX)) {
+        return Err(Refusal::OutOfRange);
+    }
+
+    // From the group of the highest digit down to that of the lowest; one group more where a carry may need it.
+    let lowest = if rounded.carry { -scale } else { rounded.lowest_power().unwrap_or(0) };
+    let lowest_group = lowest.div_euclid(4);
+    let highest_group = highest.map_or(lowest_group, |power| power.div_euclid(4)) + i64::from(rounded.carry);
+    if highest.is_some() || rounded.carry {
+        for group in (lowest_group..=highest_group).rev() {
+            let digit = |place: i64| u16::from(rounded.digit(4 * group + place));
+            let value = digit(3) * 1000 + digit(2) * 100 + digit(1) * 10 + digit(0);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+    if rounded.carry {
+        let unit = POWERS_OF_TEN[lowest.rem_euclid(4) as usize] as u16;
+        add_to_last(&mut out[start + 8..], unit);
+    }
+
+    let Some((weight, first)) = strip(out, start, highest_group) else {
+        finish(out, start, 0, false, display_scale as u16);
+        return Ok(());
+    };
+    if weight * 4 + i64::from(first.ilog10()) >= most_digits {
+        return Err(Refusal::OutOfRange);
+    }
+    let weight = i16::try_from(weight).map_err(|_| Refusal::OutOfRange)?;
+    finish(out, start, weight, number.negative, display_scale as u16);
+    Ok(())
+}
+
+/// Adds `unit` to the last base-10,000 digit and carries towards the first, which has room.
+fn add_to_last(digits: &mut [u8], mut unit: u16) {
+    for digit in digits.as_chunks_mut::<2>().0.iter_mut().rev() {
+        let sum = u16::from_be_bytes(*digit) + unit;
+        let carries = sum >= 10_000;
+        *digit = (if carries { sum - 10_000 } else { sum }).to_be_bytes();
+        if !carries {
+            return;
+        }
+        unit = 1;
+    }
+}
+
+/// Makes room for a header; returns where.
+fn begin(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    start
+}
+
+/// Removes zero digits from both ends of those behind the header at `start`, the first of which has `weight`.
+/// The weight and value of the first that stays; `None` where none does.
+fn strip(out: &mut Vec<u8>, start: usize, weight: i64) -> Option<(i64, u16)> {
+    let first = start + 8;
+    while out.len() > first && out.ends_with(&[0, 0]) {
+        out.truncate(out.len() - 2);
+    }
+    let digits = out[first..].as_chunks::<2>().0;
+    let zeros = digits.iter().position(|digit| *digit != [0, 0])?;
+    let value = u16::from_be_bytes(digits[zeros]);
+    out.drain(first..first + 2 * zeros);
+    Some((weight - zeros as i64, value))
+}
+
+/// Fills in the header at `start` of the digits behind it.
+fn finish(out: &mut [u8], start: usize, weight: i16, negative: bool, display_scale: u16) {
+    // The server's count wraps at 65,536 just as this one would, but no number has that many.
+    let count = ((out.len() - start - 8) / 2) as u16;
+    let sign = if negative && count > 0 { NEGATIVE } else { 0 };
+    for (place, word) in [count, weight as u16, sign, display_scale].into_iter().enumerate() {
+        out[start + 2 * place..][..2].copy_from_slice(&word.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+#[path = "numeric_tests.rs"]
+mod tests;

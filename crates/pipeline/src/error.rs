@@ -1,0 +1,119 @@
+//! What can go wrong in a job, as one tree that is handed to Python as JSON.
+//!
+//! A failing stream stops the others, and the first cause is what is reported.
+
+use serde::Serialize;
+use std::path::Path;
+
+/// The result of anything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. Serialised with its variant's name in `kind`.
+#[derive(Debug, Clone, Serialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Error {
+    /// A record that cannot be stored.
+    #[error("{file}: record {record_number}: {reason}")]
+    BadRecord {
+        /// The file it stands in.
+        file: String,
+        /// Its number in the file, from 1, the header not counted.
+        record_number: u64,
+        /// Where it begins in the file, in bytes.
+        byte_offset: u64,
+        /// The column, where one is to blame.
+        column: Option<String>,
+        /// The offending text, shortened.
+        text: String,
+        /// Why it cannot be stored.
+        reason: String,
+        /// The server's code for that reason.
+        sqlstate: Option<String>,
+        /// What to do next.
+        remedy: String,
+    },
+    /// A file could not be opened or read, or written.
+    #[error("{file}: {message}")]
+    File {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        message: String,
+        /// What to do next.
+        remedy: String,
+    },
+    /// A file is not what it was when the job was planned.
+    #[error("{file} changed while it was being loaded: {message}")]
+    SourceChanged {
+        /// The file.
+        file: String,
+        /// What changed.
+        message: String,
+    },
+    /// The server refused a statement.
+    #[error("{message}")]
+    Server {
+        /// The server's message.
+        message: String,
+        /// Its five-character code.
+        sqlstate: String,
+        /// Its detail line.
+        detail: Option<String>,
+        /// Its hint.
+        hint: Option<String>,
+        /// Where in the server it happened.
+        context: Option<String>,
+        /// What the pipeline was doing.
+        doing: String,
+    },
+    /// No connection, or it was lost and did not come back in time.
+    #[error("{message}")]
+    Connection {
+        /// What happened.
+        message: String,
+        /// What the pipeline was doing.
+        doing: String,
+    },
+    /// The connection was lost after COMMIT was sent: the ledger knows the outcome.
+    #[error("the connection was lost while committing: {message}")]
+    CommitInDoubt {
+        /// What happened.
+        message: String,
+    },
+    /// Another run took the job over.
+    #[error("another run has taken this job over")]
+    LostOwnership,
+    /// The job was cancelled.
+    #[error("interrupted")]
+    Cancelled,
+    /// The source cannot be read as it is described.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+    },
+    /// A fault of Tipple itself.
+    #[error("internal error: {message}")]
+    Internal {
+        /// What happened.
+        message: String,
+    },
+}
+
+impl Error {
+    /// A failed file operation.
+    pub fn file(path: &Path, doing: &str, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "check the path",
+            ErrorKind::PermissionDenied => "grant this user the right to the file, or run as one who has it",
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space, then run the same command again",
+            _ => "check the disk, then run the same command again",
+        };
+        Self::File {
+            file: path.display().to_string(),
+            message: format!("cannot {doing}: {error}"),
+            remedy: remedy.into(),
+        }
+    }
+}

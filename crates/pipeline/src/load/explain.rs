@@ -1,0 +1,108 @@
+//! Turns what a codec or a server found wrong into an error that names file, record, offset, column and text.
+
+use super::Context;
+use crate::error::Error;
+use crate::postgres::copy::{CopyFailure, Place};
+use crate::source::locate;
+use tipple_codec::decode::Decoder;
+use tipple_codec::problem::{Problem, ProblemKind};
+use tipple_codec::scan::Scanner;
+
+impl Context<'_> {
+    /// The problem that the codec found in a window that begins at `place`.
+    pub(super) fn explain_problem(&self, place: Place, window: &[u8], problem: &Problem) -> Error {
+        let plan = self.plan;
+        let record = &window[problem.start..problem.end];
+        let offset = place.offset + problem.start as u64;
+        let (column, text, reason, sqlstate, remedy) = match problem.kind {
+            ProblemKind::Structure(what) => {
+                let (reason, column, remedy) = locate::describe_structure(what, &plan.columns);
+                (column, locate::shown(record), reason, "22P04", remedy)
+            }
+            ProblemKind::Value { column, refusal } => {
+                let text = self.field_text(record, column);
+                let column = &plan.columns[column];
+                let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                (Some(column.name.clone()), text, reason, sqlstate, remedy)
+            }
+        };
+        locate::bad_record(
+            &plan.sources[place.source],
+            offset,
+            &plan.dialect,
+            plan.header,
+            column,
+            text,
+            reason,
+            Some(sqlstate.into()),
+            remedy,
+        )
+    }
+
+    /// A record that the file ends in the middle of.
+    pub(super) fn explain_unterminated(&self, place: Place, record: &[u8]) -> Error {
+        locate::bad_record(
+            &self.plan.sources[place.source],
+            place.offset,
+            &self.plan.dialect,
+            self.plan.header,
+            None,
+            locate::shown(record),
+            "unterminated quoted field: the record that begins here never ends".into(),
+            Some("22P04".into()),
+            "close the quote in this record, or check --quote and --escape".into(),
+        )
+    }
+
+    /// What the server said while rows were stored.
+    pub(super) fn explain_copy(&self, failure: CopyFailure) -> Error {
+        let CopyFailure { error, record, column } = failure;
+        let (Some((place, index)), Error::Server { message, sqlstate, detail, .. }) = (record, &error) else {
+            return error;
+        };
+        let plan = self.plan;
+        let source = &plan.sources[place.source];
+        let Ok((offset, bytes)) = locate::record_after(source, place.offset, index, &plan.dialect) else {
+            return error;
+        };
+        let position = column.as_ref().and_then(|name| plan.columns.iter().position(|column| column.name == *name));
+        let text = position.map_or_else(|| locate::shown(&bytes), |position| self.field_text(&bytes, position));
+        let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
+        locate::bad_record(
+            source,
+            offset,
+            &plan.dialect,
+            plan.header,
+            column,
+            text,
+            reason,
+            Some(sqlstate.clone()),
+            remedy(sqlstate),
+        )
+    }
+
+    /// The decoded text of one field of a record, for a message.
+    pub(super) fn field_text(&self, record: &[u8], column: usize) -> String {
+        let mut ended = record.to_vec();
+        if !ended.ends_with(self.plan.dialect.line_end.bytes()) {
+            ended.extend_from_slice(self.plan.dialect.line_end.bytes());
+        }
+        let mut scanner = Scanner::new(self.plan.dialect.clone(), self.plan.columns.len());
+        let records = scanner.scan(&ended);
+        if records.rows() == 0 {
+            return locate::shown(record);
+        }
+        let mut decoder = Decoder::new(self.plan.dialect.clone());
+        decoder.decode(records.field(0, column)).map_or_else(|| "NULL".into(), locate::shown)
+    }
+}
+
+fn remedy(sqlstate: &str) -> String {
+    match sqlstate {
+        "23505" => "remove the duplicate, or load with --mode upsert".into(),
+        "23502" => "give a value, drop the constraint, or check --null".into(),
+        "23503" => "load the referenced table first".into(),
+        code if code.starts_with("23") => "mend the record, or drop the constraint for the load".into(),
+        _ => "mend the value".into(),
+    }
+}

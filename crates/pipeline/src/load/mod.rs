@@ -1,0 +1,93 @@
+//! A load: streams take slices from a queue, turn text into what the target takes, and hand it over.
+//!
+//! [`parse`] is what all targets share; [`arrow`], [`slices`] and [`single`] are the three ways in.
+
+pub mod arrow;
+mod context;
+mod explain;
+mod parse;
+mod queue;
+mod single;
+mod slices;
+
+pub use context::Context;
+
+use crate::counters::{Counters, Snapshot};
+use crate::error::{Error, Result};
+use crate::job::Background;
+use crate::plan::{LoadOutcome, LoadPlan, Strategy, Target};
+use arrow::BatchSource;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A load that runs on threads of its own.
+#[derive(Debug)]
+pub struct LoadJob {
+    counters: Arc<Counters>,
+    batches: Option<BatchSource>,
+    work: Background<LoadOutcome>,
+}
+
+impl LoadJob {
+    /// Starts the job that `plan` describes.
+    #[must_use]
+    pub fn start(plan: LoadPlan) -> Self {
+        let bytes = plan.slices.iter().map(crate::plan::Slice::bytes).sum();
+        let counters = Arc::new(Counters::new(plan.streams, bytes, plan.slices.len() as u64));
+        let (batches, batch_sink) = match &plan.target {
+            Target::Arrow { .. } => {
+                let (source, sink) = arrow::channel(&plan);
+                (Some(source), Some(sink))
+            }
+            Target::Postgres(_) => (None, None),
+        };
+        let shared = counters.clone();
+        Self { counters, batches, work: Background::start(move || run(&plan, &shared, batch_sink)) }
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.counters.snapshot()
+    }
+
+    /// Asks the streams to stop; [`LoadJob::wait`] tells when they have.
+    pub fn cancel(&self) {
+        self.counters.cancel();
+    }
+
+    /// The batches of a load into an embedded engine.
+    #[must_use]
+    pub fn batches(&self) -> Option<&BatchSource> {
+        self.batches.as_ref()
+    }
+
+    /// Waits for the end, at most so long; `None` while the job still runs.
+    #[must_use]
+    pub fn wait(&self, limit: Duration) -> Option<Result<LoadOutcome>> {
+        self.work.wait(limit)
+    }
+}
+
+impl Drop for LoadJob {
+    fn drop(&mut self) {
+        self.counters.cancel();
+    }
+}
+
+fn run(plan: &LoadPlan, counters: &Arc<Counters>, batch_sink: Option<arrow::BatchSink>) -> Result<LoadOutcome> {
+    let context = Context::new(plan, counters.clone());
+    match (&plan.target, batch_sink) {
+        (Target::Arrow { .. }, Some(sink)) => arrow::run(&context, &sink)?,
+        (Target::Arrow { .. }, None) => {
+            return Err(Error::Internal { message: "an Arrow load without a channel".into() });
+        }
+        (Target::Postgres(target), _) => match &target.strategy {
+            Strategy::Slices => slices::run(&context, target)?,
+            Strategy::Single { before, verify_query, after } => {
+                single::run(&context, target, before, verify_query.as_deref(), after)?;
+            }
+        },
+    }
+    context.into_outcome()
+}

@@ -1,0 +1,238 @@
+//! The plan of a load, as Python hands it down: what to read, how it is written, where it goes.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use tipple_codec::column::Column;
+use tipple_codec::dialect::Dialect;
+
+/// One source file, as it was when the job was planned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since the Unix epoch.
+    pub mtime_ns: i64,
+}
+
+/// A byte range of one source that holds whole records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The index of the source.
+    pub source: usize,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+/// The unit of work, retry and bookkeeping: one piece of a large source, or many small sources together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its number in the job, from 0.
+    pub n: u32,
+    /// What it holds.
+    pub pieces: Vec<Piece>,
+}
+
+impl Slice {
+    /// The bytes of all its pieces.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.length).sum()
+    }
+}
+
+/// How to cut sources into slices.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CutPlan {
+    /// The files.
+    pub sources: Vec<Source>,
+    /// How they are written.
+    pub dialect: Dialect,
+    /// Whether the first record of each file is a header.
+    pub header: bool,
+    /// The size to aim at, in bytes.
+    pub slice_bytes: u64,
+    /// Threads to scan with.
+    pub streams: usize,
+    /// The longest record, in bytes.
+    pub max_record_bytes: usize,
+}
+
+/// What all loads have in common.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LoadPlan {
+    /// The files.
+    pub sources: Vec<Source>,
+    /// How they are written.
+    pub dialect: Dialect,
+    /// Whether the first record of each file is a header (for counting records; slices begin behind it).
+    pub header: bool,
+    /// The columns, in the order of the fields.
+    pub columns: Vec<Column>,
+    /// What is left to load.
+    pub slices: Vec<Slice>,
+    /// How many streams.
+    pub streams: usize,
+    /// Bytes that are parsed at a time.
+    pub window_bytes: usize,
+    /// The longest record, in bytes.
+    pub max_record_bytes: usize,
+    /// Whether to keep the digest of what was read.
+    pub digest: bool,
+    /// Where the rows go.
+    pub target: Target,
+}
+
+/// Where the rows go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Target {
+    /// Arrow batches that an embedded engine pulls.
+    Arrow {
+        /// Whether batches come in the order of the sources.
+        preserve_order: bool,
+    },
+    /// COPY into a PostgreSQL server.
+    Postgres(Box<PostgresTarget>),
+}
+
+/// How to reach a PostgreSQL server: libpq's parameters as libpq itself resolved them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Connection {
+    /// Host name, or the directory of a Unix socket.
+    pub host: String,
+    /// The address to use in place of looking up `host`.
+    pub hostaddr: Option<String>,
+    /// TCP port, or the number in the socket's name.
+    pub port: u16,
+    /// Role.
+    pub user: String,
+    /// Password, if any.
+    pub password: Option<String>,
+    /// Database.
+    pub dbname: String,
+    /// `disable`, `prefer`, `require`, `verify-ca`, `verify-full`.
+    pub sslmode: String,
+    /// PEM file of trusted roots, or `system`.
+    pub sslrootcert: Option<String>,
+    /// PEM file of the client's certificate.
+    pub sslcert: Option<String>,
+    /// PEM file of the client's key.
+    pub sslkey: Option<String>,
+    /// `disable`, `prefer`, `require`.
+    pub channel_binding: Option<String>,
+    /// The `options` of the connection.
+    pub options: Option<String>,
+    /// Shown in `pg_stat_activity`; streams add their number.
+    pub application_name: String,
+    /// Seconds to wait for a connection.
+    pub connect_timeout_seconds: u64,
+    /// Seconds of silence after which the kernel gives a peer up.
+    pub tcp_user_timeout_seconds: u64,
+}
+
+/// COPY into a PostgreSQL server.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PostgresTarget {
+    /// How to reach it.
+    pub connection: Connection,
+    /// Statements for every new session.
+    pub session: Vec<String>,
+    /// How rows become visible.
+    pub strategy: Strategy,
+    /// The table, quoted and qualified.
+    pub table: String,
+    /// Its columns, quoted, in the order of the fields.
+    pub column_list: String,
+    /// Whether values go as COPY binary or as COPY text.
+    pub write_path: WritePath,
+    /// The server's major version.
+    pub server_version: u16,
+    /// The job in the ledger, if one is kept.
+    pub ledger: Option<LedgerKey>,
+    /// Seconds for which a lost server is waited for.
+    pub retry_seconds: u64,
+    /// Seconds without any progress after which a peer is given up.
+    pub stall_seconds: u64,
+}
+
+/// How values enter the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WritePath {
+    /// COPY text.
+    Text,
+    /// COPY binary.
+    Binary,
+}
+
+/// How rows become visible.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Strategy {
+    /// Every slice is a transaction of its own, in as many sessions as there are streams.
+    Slices,
+    /// All slices are one transaction in one session; streams only parse.
+    Single {
+        /// Statements in the transaction before the first row.
+        before: Vec<String>,
+        /// A query for the rows of this transaction, whose digest must be that of what was read.
+        verify_query: Option<String>,
+        /// Statements in the transaction after the last row.
+        after: Vec<AfterStatement>,
+    },
+}
+
+/// A statement at the end of the single transaction. `:rows`, `:digest` and `:bytes` in it are replaced by figures.
+#[derive(Debug, Clone, Deserialize)]
+pub struct AfterStatement {
+    /// The statement.
+    pub sql: String,
+    /// It must change at least one row, or ownership was lost.
+    pub proves_ownership: bool,
+}
+
+/// The job in the ledger.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LedgerKey {
+    /// The job's UUID.
+    pub job_id: String,
+    /// The owner's epoch.
+    pub epoch: i64,
+}
+
+/// What a job did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LoadOutcome {
+    /// Records read.
+    pub rows: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Digest of what was read, 32 hexadecimal digits, where it was asked for.
+    pub digest: Option<String>,
+    /// Digest of what the target holds, where the load itself verified it.
+    pub target_digest: Option<String>,
+    /// Rows the target holds, where the load itself verified it.
+    pub target_rows: Option<u64>,
+    /// Slices that had to be done again.
+    pub retries: u64,
+    /// Windows in which the server itself had to read a value.
+    pub fallback_windows: u64,
+    /// The first field that made it necessary.
+    pub fallback_example: Option<String>,
+    /// Rows and bytes by source.
+    pub sources: Vec<SourceOutcome>,
+}
+
+/// What was read of one source.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SourceOutcome {
+    /// Records read.
+    pub rows: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}

@@ -1,0 +1,191 @@
+//! COPY … FROM STDIN with encoded chunks, in binary or text form as each chunk needs, and with a log that leads from
+//! the line number in a server's message back to the file.
+
+use super::session::{Session, from_server};
+use crate::error::{Error, Result};
+use crate::plan::WritePath;
+use bytes::Bytes;
+use futures_util::SinkExt;
+use std::pin::Pin;
+use tipple_codec::encode::copy_binary;
+use tokio_postgres::CopyInSink;
+
+/// Chunks after which a COPY is ended and a new one begun, so that its log stays small and an error that the server
+/// has already reported is noticed.
+const MAX_CHUNKS_PER_COPY: usize = 4096;
+
+/// Encoded records that came from one window.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Their form.
+    pub format: WritePath,
+    /// The records, without header or trailer.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub rows: u64,
+    /// Where they come from.
+    pub place: Place,
+}
+
+/// Where a run of records begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The index of the source.
+    pub source: usize,
+    /// The byte offset in it.
+    pub offset: u64,
+}
+
+/// COPY statements into one table, one after the other within a transaction.
+pub struct CopyWriter<'s> {
+    session: &'s Session,
+    table: &'s str,
+    column_list: &'s str,
+    open: Option<OpenCopy>,
+}
+
+struct OpenCopy {
+    format: WritePath,
+    sink: Pin<Box<CopyInSink<Bytes>>>,
+    /// Per chunk: the number of records before it in this COPY, and where it comes from.
+    log: Vec<(u64, Place)>,
+    rows: u64,
+}
+
+/// A server error, with the record it speaks of where that is known.
+#[derive(Debug)]
+pub struct CopyFailure {
+    /// What the server said.
+    pub error: Error,
+    /// The chunk and the index of the record in it.
+    pub record: Option<(Place, u64)>,
+    /// The column that the server named.
+    pub column: Option<String>,
+}
+
+impl From<Error> for CopyFailure {
+    fn from(error: Error) -> Self {
+        Self { error, record: None, column: None }
+    }
+}
+
+impl<'s> CopyWriter<'s> {
+    /// A writer into `table (column_list)`, both quoted.
+    #[must_use]
+    pub fn new(session: &'s Session, table: &'s str, column_list: &'s str) -> Self {
+        Self { session, table, column_list, open: None }
+    }
+
+    /// Sends a chunk; begins a new COPY where the form changes.
+    ///
+    /// # Errors
+    /// What the server said, with the record where it can be told.
+    pub fn send(&mut self, chunk: Chunk) -> std::result::Result<(), CopyFailure> {
+        if chunk.rows == 0 {
+            return Ok(());
+        }
+        let full = |open: &OpenCopy| open.format != chunk.format || open.log.len() >= MAX_CHUNKS_PER_COPY;
+        if self.open.as_ref().is_some_and(full) {
+            self.finish()?;
+        }
+        if self.open.is_none() {
+            self.open = Some(self.begin(chunk.format)?);
+        }
+        let Some(open) = self.open.as_mut() else { return Ok(()) };
+        open.log.push((open.rows, chunk.place));
+        open.rows += chunk.rows;
+        let bytes = Bytes::from(chunk.bytes);
+        let sent = self.session.wait("sending rows", async {
+            // Feeding before flushing lets the connection take several chunks at once; back-pressure comes from it.
+            open.sink.feed(bytes).await.map_err(|error| from_server(&error, "sending rows"))
+        });
+        match sent {
+            Ok(()) => Ok(()),
+            Err(Error::Cancelled) => Err(Error::Cancelled.into()),
+            // The server's reason for hanging up is read by finishing.
+            Err(error) => Err(self.finish().err().unwrap_or_else(|| error.into())),
+        }
+    }
+
+    /// Ends the COPY that is open, if any, and waits for the server's verdict on its rows.
+    ///
+    /// # Errors
+    /// What the server said, with the record where it can be told.
+    pub fn finish(&mut self) -> std::result::Result<(), CopyFailure> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let result = self.session.wait("sending rows", async {
+            if open.format == WritePath::Binary {
+                let trailer = Bytes::from_static(copy_binary::TRAILER);
+                // Where the server has hung up, its reason comes from finish below.
+                let _reason_follows = open.sink.send(trailer).await;
+            }
+            open.sink.as_mut().finish().await.map_err(|error| from_server(&error, "storing rows"))
+        });
+        match result {
+            Ok(stored) if stored == open.rows => Ok(()),
+            Ok(stored) => Err(Error::Internal {
+                message: format!("{} rows were sent, but the server counted {stored}", open.rows),
+            }
+            .into()),
+            Err(error) => Err(open.explain(error)),
+        }
+    }
+
+    fn begin(&self, format: WritePath) -> Result<OpenCopy> {
+        let statement = match format {
+            WritePath::Binary => format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.table, self.column_list),
+            WritePath::Text => format!("COPY {} ({}) FROM STDIN (FORMAT text)", self.table, self.column_list),
+        };
+        let sink = self.session.wait("starting COPY", async {
+            let sink = self.session.client().copy_in::<_, Bytes>(&statement).await;
+            let mut sink = Box::pin(sink.map_err(|error| from_server(&error, "starting COPY"))?);
+            if format == WritePath::Binary {
+                let header = Bytes::from_static(copy_binary::HEADER);
+                sink.feed(header).await.map_err(|error| from_server(&error, "starting COPY"))?;
+            }
+            Ok(sink)
+        })?;
+        Ok(OpenCopy { format, sink, log: Vec::new(), rows: 0 })
+    }
+}
+
+impl OpenCopy {
+    /// Finds the record that the server's context (`COPY t, line 7, column c: …`) speaks of.
+    fn explain(&self, error: Error) -> CopyFailure {
+        let Error::Server { context: Some(context), .. } = &error else { return error.into() };
+        let (line, column) = parse_context(context);
+        let record = line.and_then(|line| {
+            let index = line.checked_sub(1)?;
+            let chunk = self.log.partition_point(|(before, _)| *before <= index).checked_sub(1)?;
+            let (before, place) = self.log[chunk];
+            Some((place, index - before))
+        });
+        CopyFailure { record, column, error }
+    }
+}
+
+/// Line number and column of a COPY error's context.
+fn parse_context(context: &str) -> (Option<u64>, Option<String>) {
+    let Some(rest) = context.split_once(", line ").filter(|(table, _)| table.contains("COPY ")) else {
+        return (None, None);
+    };
+    let digits: String = rest.1.chars().take_while(char::is_ascii_digit).collect();
+    let column = rest.1[digits.len()..]
+        .strip_prefix(", column ")
+        .map(|column| column.split_once(": ").map_or(column, |(name, _)| name).lines().next().unwrap_or("").to_owned());
+    (digits.parse().ok(), column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_context;
+
+    #[test]
+    fn contexts_name_line_and_column() {
+        assert_eq!(parse_context("COPY t, line 7, column a: \"x\""), (Some(7), Some("a".into())));
+        assert_eq!(parse_context("COPY my, table, line 12, column b"), (Some(12), Some("b".into())));
+        assert_eq!(parse_context("COPY t, line 3"), (Some(3), None));
+        assert_eq!(parse_context("SQL function \"f\" statement 1\nCOPY t, line 3"), (Some(3), None));
+        assert_eq!(parse_context("PL/pgSQL function f() line 3 at RAISE"), (None, None));
+    }
+}

@@ -1,0 +1,6 @@
+//! Sessions with a PostgreSQL server, and COPY in them. Built on tokio-postgres; every wait is bounded.
+
+pub mod copy;
+pub mod digest;
+pub mod session;
+mod tls;

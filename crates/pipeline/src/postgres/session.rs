@@ -1,0 +1,201 @@
+//! One session: connecting, running statements, waiting without hanging.
+//!
+//! A session belongs to one thread and brings its own single-threaded runtime: the connection makes progress only
+//! while this thread waits in [`Session::wait`], and parsing and sending take turns without hand-over.
+
+use super::tls;
+use crate::counters::Counters;
+use crate::error::{Error, Result};
+use crate::plan::Connection;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio_postgres::config::{ChannelBinding, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, NoTls, Row};
+
+/// How often a wait looks whether the job was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(200);
+
+/// A session with the server.
+#[derive(Debug)]
+pub struct Session {
+    // The client is declared first: it is dropped, and says goodbye, before its runtime goes.
+    client: Client,
+    runtime: Runtime,
+    waits: Waits,
+}
+
+/// What bounds every wait.
+#[derive(Debug, Clone)]
+pub struct Waits {
+    /// Give the peer up after this long without an answer.
+    pub stall: Duration,
+    /// The job's counters, which say whether it was cancelled.
+    pub counters: Arc<Counters>,
+}
+
+impl Session {
+    /// Connects and runs `statements`.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] where no connection comes about, [`Error::Server`] where the server refuses it.
+    pub fn connect(connection: &Connection, suffix: &str, statements: &[String], waits: Waits) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Internal { message: format!("runtime: {error}") })?;
+        let config = configuration(connection, suffix);
+        let limit = Duration::from_secs(connection.connect_timeout_seconds.max(1));
+        let client = bounded(&runtime, &waits, limit, "connecting", async {
+            if connection.sslmode == "disable" || connection.host.starts_with('/') {
+                let (client, driver) = config.connect(NoTls).await.map_err(|error| from_server(&error, "connecting"))?;
+                tokio::spawn(driver);
+                Ok(client)
+            } else {
+                let connector = tls::connector(connection)?;
+                let (client, driver) =
+                    config.connect(connector).await.map_err(|error| from_server(&error, "connecting"))?;
+                tokio::spawn(driver);
+                Ok(client)
+            }
+        })?;
+        let session = Self { client, runtime, waits };
+        for statement in statements {
+            session.run(statement, "preparing the session")?;
+        }
+        Ok(session)
+    }
+
+    /// The client, for calls whose future goes to [`Session::wait`].
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Runs one or several statements without parameters.
+    ///
+    /// # Errors
+    /// What the server or the connection says.
+    pub fn run(&self, statements: &str, doing: &str) -> Result<()> {
+        self.wait(doing, async { self.client.batch_execute(statements).await.map_err(|error| from_server(&error, doing)) })
+    }
+
+    /// Runs a statement and gives its rows; parameters are text.
+    ///
+    /// # Errors
+    /// What the server or the connection says.
+    pub fn query(&self, statement: &str, doing: &str) -> Result<Vec<Row>> {
+        self.wait(doing, async {
+            self.client.query(statement, &[]).await.map_err(|error| from_server(&error, doing))
+        })
+    }
+
+    /// Waits for `future`, but not for ever, and not on after the job was cancelled.
+    ///
+    /// # Errors
+    /// The future's own, [`Error::Cancelled`], or [`Error::Connection`] after the stall limit.
+    pub fn wait<T>(&self, doing: &str, future: impl Future<Output = Result<T>>) -> Result<T> {
+        bounded(&self.runtime, &self.waits, self.waits.stall, doing, future)
+    }
+}
+
+fn bounded<T>(
+    runtime: &Runtime,
+    waits: &Waits,
+    limit: Duration,
+    doing: &str,
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    runtime.block_on(async {
+        let begin = Instant::now();
+        tokio::pin!(future);
+        loop {
+            match tokio::time::timeout(CANCEL_CHECK, &mut future).await {
+                Ok(result) => return result,
+                Err(_) if waits.counters.is_cancelled() => return Err(Error::Cancelled),
+                Err(_) if begin.elapsed() >= limit => {
+                    return Err(Error::Connection {
+                        message: format!("no answer from the server for {} seconds", limit.as_secs()),
+                        doing: doing.into(),
+                    });
+                }
+                Err(_) => {}
+            }
+        }
+    })
+}
+
+fn configuration(connection: &Connection, suffix: &str) -> Config {
+    let mut config = Config::new();
+    if connection.host.starts_with('/') {
+        config.host_path(&connection.host);
+    } else {
+        config.host(&connection.host);
+        if let Some(address) = connection.hostaddr.as_deref().and_then(|address| address.parse().ok()) {
+            config.hostaddr(address);
+        }
+    }
+    config
+        .port(connection.port)
+        .user(&connection.user)
+        .dbname(&connection.dbname)
+        .application_name(format!("{}{suffix}", connection.application_name))
+        .connect_timeout(Duration::from_secs(connection.connect_timeout_seconds))
+        .tcp_user_timeout(Duration::from_secs(connection.tcp_user_timeout_seconds))
+        .keepalives(true)
+        .keepalives_idle(Duration::from_secs(connection.tcp_user_timeout_seconds.max(1)))
+        .ssl_mode(match connection.sslmode.as_str() {
+            "disable" => SslMode::Disable,
+            "allow" | "prefer" => SslMode::Prefer,
+            _ => SslMode::Require,
+        });
+    if let Some(password) = &connection.password {
+        config.password(password);
+    }
+    if let Some(options) = &connection.options {
+        config.options(options);
+    }
+    match connection.channel_binding.as_deref() {
+        Some("disable") => {
+            config.channel_binding(ChannelBinding::Disable);
+        }
+        Some("require") => {
+            config.channel_binding(ChannelBinding::Require);
+        }
+        _ => {}
+    }
+    config
+}
+
+/// A driver error as one of ours: what the server said, or a lost connection.
+#[must_use]
+pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
+    let Some(server) = error.as_db_error() else {
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            message = format!("{message}: {inner}");
+            cause = inner.source();
+        }
+        return Error::Connection { message, doing: doing.into() };
+    };
+    let lost = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+    ];
+    if lost.contains(server.code()) || server.code().code().starts_with("08") {
+        return Error::Connection { message: server.message().into(), doing: doing.into() };
+    }
+    Error::Server {
+        message: server.message().into(),
+        sqlstate: server.code().code().into(),
+        detail: server.detail().map(Into::into),
+        hint: server.hint().map(Into::into),
+        context: server.where_().map(Into::into),
+        doing: doing.into(),
+    }
+}

@@ -1,0 +1,263 @@
+//! Cuts sources into slices of whole records; groups small sources.
+//!
+//! A source without quotes is cut by looking for a record end after each wished-for place. One with quotes is
+//! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
+
+use super::SourceFile;
+use crate::error::{Error, Result};
+use crate::plan::{CutPlan, Piece, Slice, Source};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tipple_codec::dialect::{Dialect, Family, LineEnd};
+use tipple_codec::split::{self, State};
+
+/// How much of a file is read at a time while looking for record ends.
+const SCAN_BYTES: usize = 1 << 20;
+/// How much of a file decides which record end it uses.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// The most sources that one slice groups, so that resuming stays cheap.
+const MAX_PIECES: usize = 1024;
+
+/// The slices of a job and what was learnt on the way.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Cut {
+    /// The slices, numbered from 0 in the order of the sources.
+    pub slices: Vec<Slice>,
+    /// What ends a record in these sources.
+    pub line_end: LineEnd,
+}
+
+/// Cuts the sources of `plan`.
+///
+/// # Errors
+/// Where a source cannot be read, changed, or uses another record end than the others.
+pub fn cut(plan: &CutPlan) -> Result<Cut> {
+    let line_end = common_line_end(plan)?;
+    let dialect = Dialect { line_end, ..plan.dialect.clone() };
+    let mut slices: Vec<Slice> = Vec::new();
+    let mut group: Vec<Piece> = Vec::new();
+    let mut grouped_bytes = 0;
+    for (index, planned) in plan.sources.iter().enumerate() {
+        if planned.size == 0 {
+            continue;
+        }
+        let source = SourceFile::open(planned)?;
+        let begin = if plan.header { end_of_header(&source, &dialect, plan.max_record_bytes)? } else { 0 };
+        if begin >= planned.size {
+            continue;
+        }
+        let rest = planned.size - begin;
+        if rest <= plan.slice_bytes {
+            if !group.is_empty() && (grouped_bytes + rest > plan.slice_bytes || group.len() == MAX_PIECES) {
+                push_slice(&mut slices, std::mem::take(&mut group));
+                grouped_bytes = 0;
+            }
+            group.push(Piece { source: index, offset: begin, length: rest });
+            grouped_bytes += rest;
+            continue;
+        }
+        let cuts = if split::needs_scan(&dialect) {
+            cuts_by_scan(&source, begin, &dialect, plan)?
+        } else {
+            cuts_by_search(&source, begin, &dialect, plan)?
+        };
+        for pair in cuts.windows(2) {
+            push_slice(&mut slices, vec![Piece { source: index, offset: pair[0], length: pair[1] - pair[0] }]);
+        }
+    }
+    if !group.is_empty() {
+        push_slice(&mut slices, group);
+    }
+    Ok(Cut { slices, line_end })
+}
+
+fn push_slice(slices: &mut Vec<Slice>, pieces: Vec<Piece>) {
+    slices.push(Slice { n: slices.len() as u32, pieces });
+}
+
+/// The record end of the first source that shows one; another source may not contradict it.
+fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
+    let mut found: Option<(LineEnd, &Source)> = None;
+    let mut sample = Vec::new();
+    for planned in &plan.sources {
+        if planned.size == 0 {
+            continue;
+        }
+        let source = SourceFile::open(planned)?;
+        let mut wanted = SAMPLE_BYTES as u64;
+        let line_end = loop {
+            sample.resize(planned.size.min(wanted) as usize, 0);
+            source.read_exact_at(&mut sample, 0)?;
+            let detected = LineEnd::detect(&sample, &plan.dialect);
+            if detected.is_some() || wanted >= planned.size || wanted >= plan.max_record_bytes as u64 {
+                break detected;
+            }
+            wanted *= 4;
+        };
+        match (line_end, found) {
+            (Some(line_end), None) => found = Some((line_end, planned)),
+            (Some(line_end), Some((first, example))) if line_end != first => {
+                return Err(Error::Invalid {
+                    message: format!(
+                        "{} ends its records with {}, but {} with {}; load them by separate commands",
+                        planned.path.display(),
+                        spell(line_end),
+                        example.path.display(),
+                        spell(first)
+                    ),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(found.map_or(LineEnd::Lf, |(line_end, _)| line_end))
+}
+
+fn spell(line_end: LineEnd) -> &'static str {
+    match line_end {
+        LineEnd::Lf => "LF",
+        LineEnd::Crlf => "CR LF",
+        LineEnd::Cr => "CR",
+    }
+}
+
+/// Where the first record after the header begins.
+fn end_of_header(source: &SourceFile<'_>, dialect: &Dialect, max_record_bytes: usize) -> Result<u64> {
+    let size = source.planned().size;
+    let mut wanted = SCAN_BYTES as u64;
+    loop {
+        let mut bytes = vec![0; size.min(wanted) as usize];
+        source.read_exact_at(&mut bytes, 0)?;
+        if let Some(start) = split::scan_part(&bytes, dialect).first_record(State::Outside) {
+            return Ok(start as u64);
+        }
+        if wanted >= size {
+            return Ok(size);
+        }
+        if wanted >= max_record_bytes as u64 {
+            return Err(Error::Invalid {
+                message: format!(
+                    "{}: the header is longer than {max_record_bytes} bytes; an unclosed quote?",
+                    source.planned().path.display()
+                ),
+            });
+        }
+        wanted *= 4;
+    }
+}
+
+/// Wished-for cuts: every `slice_bytes` from `begin`, the first and the last byte included.
+fn wishes(begin: u64, size: u64, slice_bytes: u64) -> Vec<u64> {
+    let slices = (size - begin).div_ceil(slice_bytes);
+    (0..=slices).map(|n| begin + (u128::from(size - begin) * u128::from(n) / u128::from(slices)) as u64).collect()
+}
+
+fn cuts_by_search(
+    source: &SourceFile<'_>,
+    begin: u64,
+    dialect: &Dialect,
+    plan: &CutPlan,
+) -> Result<Vec<u64>> {
+    let size = source.planned().size;
+    let wishes = wishes(begin, size, plan.slice_bytes);
+    let mut cuts = vec![begin];
+    let mut buffer = vec![0; 64 * 1024];
+    for &wish in &wishes[1..wishes.len() - 1] {
+        // One byte before the wish decides what the byte at the wish means.
+        let mut position = wish.max(cuts[cuts.len() - 1] + 1);
+        let mut before = [0];
+        source.read_exact_at(&mut before, position - 1)?;
+        let cut = loop {
+            let length = (size - position).min(buffer.len() as u64) as usize;
+            source.read_exact_at(&mut buffer[..length], position)?;
+            if let Some(start) = split::next_record(&buffer[..length], before[0], dialect) {
+                break position + start as u64;
+            }
+            position += length as u64;
+            if position >= size {
+                break size;
+            }
+            before[0] = buffer[length - 1];
+        };
+        if cut < size && cut > cuts[cuts.len() - 1] {
+            cuts.push(cut);
+        }
+    }
+    cuts.push(size);
+    Ok(cuts)
+}
+
+/// What was found out about one part of a source.
+struct ScannedPart {
+    after: [State; 3],
+    first_record: [Option<u64>; 3],
+}
+
+fn cuts_by_scan(source: &SourceFile<'_>, begin: u64, dialect: &Dialect, plan: &CutPlan) -> Result<Vec<u64>> {
+    debug_assert_eq!(dialect.family, Family::Csv);
+    let size = source.planned().size;
+    let wishes = wishes(begin, size, plan.slice_bytes);
+    let parts = wishes.len() - 1;
+    let results: Vec<Mutex<Option<Result<ScannedPart>>>> = (0..parts).map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..plan.streams.clamp(1, parts) {
+            scope.spawn(|| {
+                let mut buffer = vec![0; SCAN_BYTES];
+                loop {
+                    let part = next.fetch_add(1, Ordering::Relaxed);
+                    if part >= parts {
+                        break;
+                    }
+                    let scanned = scan_part(source, wishes[part], wishes[part + 1], dialect, &mut buffer);
+                    *results[part].lock().expect("no thread panics while it holds this") = Some(scanned);
+                }
+            });
+        }
+    });
+    let mut cuts = vec![begin];
+    let mut state = State::Outside;
+    for (part, result) in results.into_iter().enumerate() {
+        let scanned = result
+            .into_inner()
+            .expect("no thread panics while it holds this")
+            .unwrap_or_else(|| Err(Error::Internal { message: format!("part {part} was not scanned") }))?;
+        // The first part begins with a record; the record that begins in a later one is its cut.
+        if part > 0
+            && let Some(cut) = scanned.first_record[state as usize]
+            && cut < size
+        {
+            cuts.push(cut);
+        }
+        state = scanned.after[state as usize];
+    }
+    cuts.push(size);
+    Ok(cuts)
+}
+
+fn scan_part(
+    source: &SourceFile<'_>,
+    from: u64,
+    to: u64,
+    dialect: &Dialect,
+    buffer: &mut [u8],
+) -> Result<ScannedPart> {
+    let mut part =
+        ScannedPart { after: [State::Outside, State::Inside, State::Escaped], first_record: [None; 3] };
+    let mut position = from;
+    while position < to {
+        let length = (to - position).min(buffer.len() as u64) as usize;
+        let bytes = &mut buffer[..length];
+        source.read_exact_at(bytes, position)?;
+        let scanned = split::scan_part(bytes, dialect);
+        for index in 0..3 {
+            let state = part.after[index];
+            if part.first_record[index].is_none() {
+                part.first_record[index] = scanned.first_record(state).map(|start| position + start as u64);
+            }
+            part.after[index] = scanned.after(state);
+        }
+        position += length as u64;
+    }
+    Ok(part)
+}

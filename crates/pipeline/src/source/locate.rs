@@ -1,0 +1,198 @@
+//! Where in its file a bad record stands: its number is only counted when somebody has to be told.
+
+use super::SourceFile;
+use crate::error::{Error, Result};
+use crate::plan::Source;
+use tipple_codec::dialect::Dialect;
+use tipple_codec::scan::Irregularity;
+use tipple_codec::split::{self, State};
+use tipple_codec::column::{Column, ColumnType};
+use tipple_codec::value::Refusal;
+
+/// The longest piece of offending text that a message shows, in characters.
+const SHOWN_CHARACTERS: usize = 120;
+
+/// The number, from 1, of the record that begins at `offset`; a header is not counted.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn record_number(planned: &Source, offset: u64, dialect: &Dialect, header: bool) -> Result<u64> {
+    let source = SourceFile::open(planned)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut state = State::Outside;
+    let mut records = 0;
+    let mut position = 0;
+    while position < offset {
+        let length = (offset - position).min(buffer.len() as u64) as usize;
+        source.read_exact_at(&mut buffer[..length], position)?;
+        let (counted, after) = split::count_records(&buffer[..length], state, dialect);
+        records += counted;
+        state = after;
+        position += length as u64;
+    }
+    Ok(records + 1 - u64::from(header))
+}
+
+/// Where the record that is `index` records after the one at `offset` begins and ends, and its bytes.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn record_after(planned: &Source, offset: u64, index: u64, dialect: &Dialect) -> Result<(u64, Vec<u8>)> {
+    let source = SourceFile::open(planned)?;
+    let mut start = offset;
+    let mut left = index;
+    loop {
+        let mut length = 64 * 1024_u64;
+        let bytes = loop {
+            let mut bytes = vec![0; (planned.size - start).min(length) as usize];
+            source.read_exact_at(&mut bytes, start)?;
+            match split::scan_part(&bytes, dialect).first_record(State::Outside) {
+                Some(end) => {
+                    bytes.truncate(end);
+                    break bytes;
+                }
+                None if start + length >= planned.size => break bytes,
+                None => length *= 4,
+            }
+        };
+        if left == 0 || bytes.is_empty() {
+            return Ok((start, bytes));
+        }
+        start += bytes.len() as u64;
+        left -= 1;
+    }
+}
+
+/// Text for a message: shortened, and without bytes that would spoil a terminal.
+#[must_use]
+pub fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let trimmed = text.trim_end_matches(['\r', '\n']);
+    let mut shown: String = trimmed
+        .chars()
+        .take(SHOWN_CHARACTERS)
+        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
+        .collect();
+    if trimmed.chars().count() > SHOWN_CHARACTERS {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The type's name as PostgreSQL's messages spell it.
+#[must_use]
+pub fn type_name(kind: ColumnType) -> String {
+    match kind {
+        ColumnType::Bool => "boolean".into(),
+        ColumnType::Int2 => "smallint".into(),
+        ColumnType::Int4 => "integer".into(),
+        ColumnType::Int8 => "bigint".into(),
+        ColumnType::Float4 => "real".into(),
+        ColumnType::Float8 => "double precision".into(),
+        ColumnType::Numeric { precision, scale } => format!("numeric({precision},{scale})"),
+        ColumnType::Decimal => "numeric".into(),
+        ColumnType::Text => "text".into(),
+        ColumnType::Varchar { limit } => format!("character varying({limit})"),
+        ColumnType::Char { limit } => format!("character({limit})"),
+        ColumnType::Date => "date".into(),
+        ColumnType::Timestamp { .. } => "timestamp".into(),
+        ColumnType::Opaque => "the target's own type".into(),
+    }
+}
+
+/// Why a record's structure is wrong, and what to do.
+#[must_use]
+pub fn describe_structure(what: Irregularity, columns: &[Column]) -> (String, Option<String>, String) {
+    let expected = columns.len();
+    match what {
+        Irregularity::MissingFields { found } => {
+            let column = columns.get(found).map(|column| column.name.clone());
+            let missing = column.as_deref().map_or_else(
+                || "the delimiter after the last field is missing".into(),
+                |name| format!("missing data for column \"{name}\": {found} fields, {expected} columns"),
+            );
+            (missing, column, "check --delimiter and --columns, or mend the record".into())
+        }
+        Irregularity::ExtraFields { found } => (
+            format!("extra data after the last column: {found} fields, {expected} columns"),
+            None,
+            "check --delimiter and --columns, or quote a delimiter that belongs to a value".into(),
+        ),
+        Irregularity::MixedLineEnds => (
+            "a record end of another kind than the file's first one stands outside quotes".into(),
+            None,
+            "convert the file to one kind of record end, or quote the value that holds it".into(),
+        ),
+    }
+}
+
+/// Why a value is refused, and what to do.
+#[must_use]
+pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (String, &'static str, String) {
+    let type_name = type_name(column.kind);
+    let date = matches!(column.kind, ColumnType::Date | ColumnType::Timestamp { .. });
+    match refusal {
+        Refusal::InvalidSyntax => (
+            format!("invalid input syntax for type {type_name}: \"{text}\""),
+            if date { "22007" } else { "22P02" },
+            "mend the value, or load the column as text".into(),
+        ),
+        Refusal::OutOfRange => (
+            format!("value \"{text}\" is out of range for type {type_name}"),
+            if date { "22008" } else { "22003" },
+            "mend the value, or give the column a wider type".into(),
+        ),
+        Refusal::TooLong { limit } => (
+            format!("value too long for type {type_name}: more than {limit} characters"),
+            "22001",
+            "shorten the value, or widen the column".into(),
+        ),
+        Refusal::NullNotAllowed => (
+            format!("null value in column \"{}\" violates not-null constraint", column.name),
+            "23502",
+            "give a value, drop the constraint, or check --null (it says which text means NULL)".into(),
+        ),
+        Refusal::InvalidEncoding => (
+            "not valid UTF-8 text, or a NUL byte".into(),
+            "22021",
+            "convert the file to UTF-8 (iconv), or check --encoding".into(),
+        ),
+        Refusal::Unsure => (
+            format!("\"{text}\" is not in a form of {type_name} that is certain without a PostgreSQL server"),
+            if date { "22007" } else { "22P02" },
+            "write the value in its ISO form".into(),
+        ),
+    }
+}
+
+/// A bad record as an error, with everything a person needs to find it.
+///
+/// # Errors
+/// Never: where the record cannot be counted any more, that failure is the error given back.
+#[must_use]
+#[expect(clippy::too_many_arguments, reason = "each is one line of the message")]
+pub fn bad_record(
+    planned: &Source,
+    offset: u64,
+    dialect: &Dialect,
+    header: bool,
+    column: Option<String>,
+    text: String,
+    reason: String,
+    sqlstate: Option<String>,
+    remedy: String,
+) -> Error {
+    match record_number(planned, offset, dialect, header) {
+        Ok(record_number) => Error::BadRecord {
+            file: planned.path.display().to_string(),
+            record_number,
+            byte_offset: offset,
+            column,
+            text,
+            reason,
+            sqlstate,
+            remedy,
+        },
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,111 @@
+//! Reads a piece of a source in windows that begin at the start of a record.
+//!
+//! The buffer keeps the record that a window cut off and reads on behind it; it grows only for a record longer than
+//! a window, up to a limit, and shrinks back afterwards.
+
+use super::SourceFile;
+use crate::error::{Error, Result};
+use crate::plan::Piece;
+use tipple_codec::dialect::Dialect;
+
+/// The bytes now in the buffer.
+#[derive(Debug)]
+pub struct Window<'b> {
+    /// They begin at the start of a record.
+    pub bytes: &'b [u8],
+    /// Where they begin in the source.
+    pub offset: u64,
+    /// No more follow in this piece.
+    pub last: bool,
+}
+
+/// Reads one piece.
+#[derive(Debug)]
+pub struct WindowReader<'s, 'p> {
+    source: &'s SourceFile<'p>,
+    piece: Piece,
+    buffer: &'s mut Vec<u8>,
+    /// Bytes of `buffer` that were consumed.
+    begin: usize,
+    /// Bytes of the piece that are in the buffer or were consumed.
+    read: u64,
+    /// Offset in the source of `buffer[begin]`.
+    offset: u64,
+    window_bytes: usize,
+    max_record_bytes: usize,
+    line_end: &'static [u8],
+}
+
+impl<'s, 'p> WindowReader<'s, 'p> {
+    /// A reader of `piece`, with a buffer that is used again and again.
+    pub fn new(
+        source: &'s SourceFile<'p>,
+        piece: Piece,
+        buffer: &'s mut Vec<u8>,
+        window_bytes: usize,
+        max_record_bytes: usize,
+        dialect: &Dialect,
+    ) -> Self {
+        buffer.clear();
+        Self {
+            source,
+            piece,
+            buffer,
+            begin: 0,
+            read: 0,
+            offset: piece.offset,
+            window_bytes,
+            max_record_bytes,
+            line_end: dialect.line_end.bytes(),
+        }
+    }
+
+    /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
+    ///
+    /// # Errors
+    /// Where reading fails or a record is longer than the limit.
+    pub fn fill(&mut self) -> Result<Option<Window<'_>>> {
+        let pending = self.buffer.len() - self.begin;
+        let left = self.piece.length - self.read;
+        if pending == 0 && left == 0 {
+            return Ok(None);
+        }
+        self.buffer.copy_within(self.begin.., 0);
+        self.begin = 0;
+        // A window that holds no whole record is doubled.
+        let target = if pending * 2 > self.window_bytes { pending * 2 } else { self.window_bytes };
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(target - pending);
+        if pending >= self.max_record_bytes && left > 0 {
+            return Err(Error::Invalid { message: format!(
+                "{}: the record that begins at byte {} is longer than {} bytes; an unclosed quote? Otherwise raise --max-record-size",
+                self.source.planned().path.display(), self.offset, self.max_record_bytes
+            ) });
+        }
+        self.buffer.resize(pending + wanted, 0);
+        self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
+        self.read += wanted as u64;
+        let last = self.read == self.piece.length;
+        if last && self.piece.offset + self.piece.length == self.source.planned().size {
+            self.end_last_record();
+        }
+        Ok(Some(Window { bytes: &self.buffer[..], offset: self.offset, last }))
+    }
+
+    /// Marks the first `bytes` of the window as done.
+    pub fn consume(&mut self, bytes: usize) {
+        self.begin = bytes;
+        self.offset += bytes as u64;
+    }
+
+    /// The last record of a file need not have a record end; give it one.
+    fn end_last_record(&mut self) {
+        let end = self.line_end[self.line_end.len() - 1];
+        if self.buffer.last().is_some_and(|&byte| byte != end) {
+            if self.line_end.len() == 2 && self.buffer.last() == Some(&self.line_end[0]) {
+                self.buffer.push(end);
+            } else {
+                self.buffer.extend_from_slice(self.line_end);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The verb `load` for Python: cutting sources, running a load, digesting what a target holds.
+//!
+//! JSON in, JSON out; a failure is a [`CoreError`] whose only argument is the error's JSON form.
+
+use arrow_array::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use tipple_codec::digest::{RowDigest, of_batch};
+use tipple_pipeline::error::Error;
+use tipple_pipeline::load::LoadJob as Job;
+use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
+use tipple_pipeline::plan::{CutPlan, LoadPlan};
+use tipple_pipeline::source::cut;
+
+create_exception!(
+    _core,
+    CoreError,
+    PyException,
+    "A failed job. Its only argument is a JSON object whose `kind` says what else it holds."
+);
+
+/// Cuts the sources of a plan into slices of whole records; JSON in, JSON out.
+#[pyfunction]
+fn cut_sources(py: Python<'_>, plan_json: &str) -> PyResult<String> {
+    let plan: CutPlan = parse(plan_json)?;
+    json(&py.detach(|| cut::cut(&plan)).map_err(|error| exception(&error))?)
+}
+
+/// A load that runs on threads of its own.
+#[pyclass(frozen, module = "tipple._core")]
+struct LoadJob {
+    job: Job,
+}
+
+#[pymethods]
+impl LoadJob {
+    /// Starts the job that a plan in JSON describes.
+    #[staticmethod]
+    fn start(plan_json: &str) -> PyResult<Self> {
+        let plan: LoadPlan = parse(plan_json)?;
+        Ok(Self { job: Job::start(plan) })
+    }
+
+    /// A snapshot of where the job stands, as JSON.
+    fn progress(&self) -> PyResult<String> {
+        json(&self.job.snapshot())
+    }
+
+    /// Waits until the job has ended or the time has passed, and says whether it has ended.
+    fn wait(&self, py: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
+        let limit = seconds(timeout_seconds)?;
+        Ok(py.detach(|| self.job.wait(limit)).is_some())
+    }
+
+    /// Asks the job to stop; it ends within a second.
+    fn cancel(&self) {
+        self.job.cancel();
+    }
+
+    /// The outcome as JSON, or None while the job runs.
+    fn result(&self) -> PyResult<Option<String>> {
+        outcome(self.job.wait(Duration::ZERO))
+    }
+
+    /// The batches of a load into an embedded engine (Arrow PyCapsule interface). Streams share the batches among
+    /// them; one that only asks for the schema takes none.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface allows a producer to ignore the request.
+        let _ignored = requested_schema;
+        let batches = self.job.batches().ok_or_else(|| PyRuntimeError::new_err("this load makes no batches"))?;
+        PyCapsule::new(py, batches.stream(), Some(c"arrow_array_stream".to_owned()))
+    }
+}
+
+/// A comparison of what a server holds, on threads of its own.
+#[pyclass(frozen, module = "tipple._core")]
+struct VerifyJob {
+    job: Verification,
+}
+
+#[pymethods]
+impl VerifyJob {
+    /// Starts reading back the rows that a plan in JSON describes.
+    #[staticmethod]
+    fn start(plan_json: &str) -> PyResult<Self> {
+        let plan: VerifyPlan = parse(plan_json)?;
+        Ok(Self { job: Verification::start(plan) })
+    }
+
+    /// Waits until the job has ended or the time has passed, and says whether it has ended.
+    fn wait(&self, py: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
+        let limit = seconds(timeout_seconds)?;
+        Ok(py.detach(|| self.job.wait(limit)).is_some())
+    }
+
+    /// Asks the job to stop; it ends within a second.
+    fn cancel(&self) {
+        self.job.cancel();
+    }
+
+    /// Rows and digest as JSON, or None while the job runs.
+    fn result(&self) -> PyResult<Option<String>> {
+        outcome(self.job.wait(Duration::ZERO))
+    }
+}
+
+/// Rows and digest, as JSON, of all batches of an object with `__arrow_c_stream__`, over the columns whose entry in
+/// `digested` is true.
+#[pyfunction]
+fn digest_arrow_stream(py: Python<'_>, stream: &Bound<'_, PyAny>, digested: Vec<bool>) -> PyResult<String> {
+    let capsule = stream.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: a capsule of this name holds a stream that nobody else reads; it is moved out and an empty one left
+    // behind, as the Arrow PyCapsule interface wants it.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) };
+    let mut reader = reader.map_err(|error| PyException::new_err(error.to_string()))?;
+    let digest = py.detach(move || {
+        reader.try_fold(RowDigest::default(), |digest, batch| {
+            let batch = batch.map_err(|error| error.to_string())?;
+            let of_batch = of_batch(&batch, &digested).map_err(|error| format!("no digest of {}", error.0))?;
+            Ok::<_, String>(digest.plus(of_batch))
+        })
+    });
+    let digest = digest.map_err(PyException::new_err)?;
+    Ok(serde_json::json!({ "rows": digest.rows, "digest": format!("{:032x}", digest.sum) }).to_string())
+}
+
+fn outcome<T: Serialize>(outcome: Option<Result<T, Error>>) -> PyResult<Option<String>> {
+    match outcome {
+        None => Ok(None),
+        Some(Ok(outcome)) => json(&outcome).map(Some),
+        Some(Err(error)) => Err(exception(&error)),
+    }
+}
+
+fn seconds(timeout_seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(timeout_seconds).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn parse<T: DeserializeOwned>(plan_json: &str) -> PyResult<T> {
+    serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(format!("plan: {error}")))
+}
+
+fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyException::new_err(error.to_string()))
+}
+
+fn exception(error: &Error) -> PyErr {
+    match json(error) {
+        Ok(json) => CoreError::new_err(json),
+        Err(error) => error,
+    }
+}
+
+/// Adds what this file defines to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CoreError", module.py().get_type::<CoreError>())?;
+    module.add_class::<LoadJob>()?;
+    module.add_class::<VerifyJob>()?;
+    module.add_function(pyo3::wrap_pyfunction!(cut_sources, module)?)?;
+    module.add_function(pyo3::wrap_pyfunction!(digest_arrow_stream, module)?)
+}

@@ -1,0 +1,195 @@
+"""Every error that Tipple raises on purpose: one tree, to be caught as widely or narrowly as one likes.
+
+    TippleError                exit status 1     failed, nothing published
+    ├── UsageError             exit status 2     wrong usage or bad configuration: nothing was started
+    │   └── ConnectionFailed   exit status 2     no connection to the target: nothing was started
+    ├── BadRecord              exit status 1     a record that the target cannot store
+    ├── JobBusy                exit status 1     another job holds the table or the job
+    ├── SourceChanged          exit status 1     a source file is not what it was when the job began
+    ├── VerifyFailed           exit status 1     source and target disagree after the load
+    └── Interrupted            exit status 130   stopped by the user; the job can be resumed
+
+The exit statuses are those of the command-line contract. Nobody but the command line turns an error into an
+exit status, so a library user sees exceptions only. What an error says must never hold a password: whoever
+builds a message from a target uses `Target.display` and not `Target.url`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+__all__ = [
+    "BadRecord",
+    "ConnectionFailed",
+    "Interrupted",
+    "JobBusy",
+    "SourceChanged",
+    "TippleError",
+    "UsageError",
+    "VerifyFailed",
+]
+
+TEXT_LIMIT_CHARACTERS = 100
+"""Longest piece of a record's text that an error carries: a line of a terminal, not a page of data."""
+
+
+class TippleError(Exception):
+    """Base of all errors; also raised itself where no subclass says more.
+
+    Attributes:
+        message: what happened, one sentence without a full stop at the end.
+        hint: what to do next, or None where there is nothing sensible to say.
+        detail: further facts for programs (JSON-compatible values), for example the server's SQLSTATE.
+        exit_status: what the command line exits with.
+    """
+
+    default_exit_status: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        detail: Mapping[str, Any] | None = None,
+        exit_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail: dict[str, Any] = dict(detail or {})
+        self.exit_status = self.default_exit_status if exit_status is None else exit_status
+
+    def __str__(self) -> str:
+        """The message alone. The hint is kept apart, so that the command line can set it off."""
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle by calling the class with `args`, which fails for keyword-only parameters and, in
+        # a process pool, replaces the error by "BrokenProcessPool".
+        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+
+
+def _rebuild(kind: type[TippleError], args: tuple[Any, ...], state: dict[str, Any]) -> TippleError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(TippleError):
+    """Wrong usage or bad configuration, found before anything was started."""
+
+    default_exit_status = 2
+
+
+class ConnectionFailed(UsageError):
+    """The target could not be reached or refused the login. Nothing was started."""
+
+
+class JobBusy(TippleError):
+    """Another running job holds the same table or the same job."""
+
+
+class SourceChanged(TippleError):
+    """A source file shrank, grew or was replaced since the job began."""
+
+
+class VerifyFailed(TippleError):
+    """What was read and what the target holds differ in count or digest."""
+
+
+class Interrupted(TippleError):
+    """The user stopped the job, which can be resumed."""
+
+    default_exit_status = 130
+
+
+class BadRecord(TippleError):
+    """A record that the target cannot store, with all that is needed to find and mend it.
+
+    Attributes:
+        file: path of the source file, as the user gave it.
+        record_number: 1-based number of the record in the file.
+        byte_offset: 0-based offset of the record's first byte in the (decompressed) file.
+        column: name of the column, or None where the record as a whole is bad (too few fields, for example).
+        text: the offending text, at most `TEXT_LIMIT_CHARACTERS` characters of it, or None.
+        reason: why it cannot be stored, in the server's words where the server said it.
+        sqlstate: the five-character SQLSTATE that the server gave or would have given, or None.
+        remedy: what to do next.
+    """
+
+    DEFAULT_REMEDY: ClassVar[str] = (
+        "Nothing was published. Correct the record in the file, or the column's type in the target, "
+        "and run the same command again."
+    )
+
+    def __init__(
+        self,
+        *,
+        file: str,
+        record_number: int,
+        byte_offset: int,
+        reason: str,
+        column: str | None = None,
+        text: str | None = None,
+        sqlstate: str | None = None,
+        remedy: str | None = None,
+        exit_status: int | None = None,
+    ) -> None:
+        self.file = file
+        self.record_number = record_number
+        self.byte_offset = byte_offset
+        self.column = column
+        self.text = None if text is None else shorten_text(text)
+        self.reason = reason
+        self.sqlstate = sqlstate
+        self.remedy = remedy or self.DEFAULT_REMEDY
+        super().__init__(
+            f"{file}: record {record_number:,} cannot be stored: {reason}",
+            hint=self.remedy,
+            detail={
+                "file": file,
+                "record_number": record_number,
+                "byte_offset": byte_offset,
+                "column": column,
+                "text": self.text,
+                "reason": reason,
+                "sqlstate": sqlstate,
+                "remedy": self.remedy,
+            },
+            exit_status=exit_status,
+        )
+
+    def __str__(self) -> str:
+        """All of it over several lines, the remedy included; there is no need to print `hint` after it."""
+        lines = [
+            "a record cannot be stored",
+            f"  file      {printable_text(self.file)}",
+            f"  record    {self.record_number:,}, which begins at byte {self.byte_offset:,}",
+        ]
+        if self.column is not None:
+            lines.append(f"  column    {printable_text(self.column)}")
+        if self.text is not None:
+            lines.append(f"  text      '{printable_text(self.text)}'")
+        lines.append(f"  reason    {printable_text(self.reason)}")
+        if self.sqlstate is not None:
+            lines.append(f"  SQLSTATE  {self.sqlstate}")
+        lines.append(f"  remedy    {self.remedy}")
+        return "\n".join(lines)
+
+
+def shorten_text(text: str, limit_characters: int = TEXT_LIMIT_CHARACTERS) -> str:
+    """`text` itself, or its beginning (`limit_characters` of it) and how much was left out."""
+    if len(text) <= limit_characters:
+        return text
+    left_out = len(text) - limit_characters
+    return f"{text[:limit_characters]}... ({left_out:,} more characters)"
+
+
+def printable_text(text: str) -> str:
+    """`text` on one line, harmless to a terminal: control characters and lone surrogates become escapes."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

@@ -1,0 +1,336 @@
+"""What the sources are and how to read them: format, dialect, slice size. Names and sizes in, a plan out.
+
+Options are spelled, defaulted and refused as PostgreSQL's COPY does (ProcessCopyOptions in
+src/backend/commands/copy.c), so that whoever knows COPY knows these, and what passes here COPY takes too.
+The format `tbl` is dbgen's: `|` after every field, the last one too, and no quoting of any kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import msgspec
+
+from tipple.errors import UsageError
+from tipple.plan.size import format_bytes
+
+__all__ = [
+    "Dialect",
+    "Format",
+    "Header",
+    "SlicePlan",
+    "detect_format",
+    "detect_formats",
+    "plan_dialect",
+    "plan_slices",
+]
+
+Format = Literal["csv", "tbl", "text"]
+Header = Literal["yes", "no", "match"]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+HEADERS: tuple[Header, ...] = get_args(Header)
+
+_FORMAT_BY_ENDING: dict[str, Format] = {"tbl": "tbl", "csv": "csv", "tsv": "text", "txt": "text"}
+_ENDINGS_TO_COME = {
+    "parquet": "Parquet",
+    "pq": "Parquet",
+    "arrow": "Arrow",
+    "feather": "Arrow",
+    "gz": "gzip-compressed",
+    "zst": "zstd-compressed",
+    "bz2": "bzip2-compressed",
+    "xz": "xz-compressed",
+    "lz4": "lz4-compressed",
+    "zip": "zip-compressed",
+}
+_ENCODING_NAMES = {"utf8": "UTF8", "unicode": "UTF8"}
+"""Encodings by their names without case, hyphen and underscore, to COPY's own name."""
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the bytes of a delimited source become records and fields; made and checked by `plan_dialect`."""
+
+    format: Format
+    delimiter: str
+    """One byte."""
+    quote: str | None
+    """One byte; None where nothing is quoted (`text`, `tbl`)."""
+    escape: str | None
+    """One byte, what makes a quote inside quotes part of the value; the quote itself means doubled quotes.
+    None in `text`, whose backslash sequences are fixed, and in `tbl`, which has none."""
+    null_text: str
+    """The unquoted text that means NULL."""
+    header: Header
+    """`match`: there is a header, and its names must be the columns' names in order."""
+    trailing_delimiter: bool
+    """Whether a delimiter stands after a record's last field too, as dbgen writes it."""
+    encoding: str
+    """By COPY's name."""
+
+
+_DEFAULT_DIALECTS: dict[Format, Dialect] = {
+    "csv": Dialect(
+        format="csv",
+        delimiter=",",
+        quote='"',
+        escape='"',
+        null_text="",
+        header="no",
+        trailing_delimiter=False,
+        encoding="UTF8",
+    ),
+    "text": Dialect(
+        format="text",
+        delimiter="\t",
+        quote=None,
+        escape=None,
+        null_text="\\N",
+        header="no",
+        trailing_delimiter=False,
+        encoding="UTF8",
+    ),
+    "tbl": Dialect(
+        format="tbl",
+        delimiter="|",
+        quote=None,
+        escape=None,
+        null_text="",
+        header="no",
+        trailing_delimiter=True,
+        encoding="UTF8",
+    ),
+}
+
+
+def detect_format(path: str) -> Format:
+    """The format that a file's name says: `.tbl` (also dbgen's parts, `.tbl.3`), `.csv`, `.tsv` and `.txt`.
+
+    Raises:
+        UsageError: an ending that says nothing, or one of a format that Tipple cannot read yet.
+    """
+    file_name = re.split(r"[/\\]", path)[-1].lower()
+    if re.search(r"[^.]\.tbl\.[0-9]+$", file_name):
+        return "tbl"
+    _, dot, ending = file_name.rpartition(".")
+    known = _FORMAT_BY_ENDING.get(ending) if dot else None
+    if known is not None:
+        return known
+    if dot and ending in _ENDINGS_TO_COME:
+        raise UsageError(
+            f"{path}: {_ENDINGS_TO_COME[ending]} sources cannot be read yet",
+            hint="convert or unpack the file to .csv, .tbl or .txt first",
+            detail={"path": path},
+        )
+    raise UsageError(
+        f"{path}: the name does not say which format the file has",
+        hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
+        detail={"path": path},
+    )
+
+
+def detect_formats(paths: Sequence[str]) -> Format:
+    """The one format of all `paths`; a load reads all its sources in one dialect.
+
+    Raises:
+        UsageError: no path, one whose format cannot be told, or two of different formats.
+    """
+    first_path_by_format: dict[Format, str] = {}
+    for path in paths:
+        first_path_by_format.setdefault(detect_format(path), path)
+    if not first_path_by_format:
+        raise UsageError("there is no source to load", hint="name at least one file")
+    if len(first_path_by_format) > 1:
+        found = ", ".join(f"{name} ({path})" for name, path in first_path_by_format.items())
+        raise UsageError(
+            f"the sources have different formats: {found}",
+            hint="load each format by a command of its own, or name one for all by --format",
+        )
+    return next(iter(first_path_by_format))
+
+
+def plan_dialect(
+    format: str,
+    *,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    escape: str | None = None,
+    null_text: str | None = None,
+    header: str | None = None,
+    encoding: str | None = None,
+) -> Dialect:
+    """COPY's defaults for the format, what the user said in their place, and COPY's checks.
+
+    Args:
+        format: `csv`, `tbl` or `text`.
+        delimiter, quote, escape: one character, or an escape for one: `\\t`, `\\x1f`, `\\001`, ...
+        null_text: taken as it is; no escapes, since `\\N` is a usual value.
+
+    Raises:
+        UsageError: what COPY refuses as well, and options that the format does not have.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}", hint=f"the formats are {', '.join(FORMATS)}")
+    default = _DEFAULT_DIALECTS[format]
+    if format != "csv":
+        for option, value in (("--quote", quote), ("--escape", escape)):
+            if value is not None:
+                raise UsageError(
+                    f"{option} requires --format csv",
+                    hint=f"the format {format} does not quote; leave {option} out, or name --format csv",
+                )
+    plan_quote = default.quote if quote is None else _one_byte("--quote", quote)
+    dialect = Dialect(
+        format=default.format,
+        delimiter=default.delimiter if delimiter is None else _one_byte("--delimiter", delimiter),
+        quote=plan_quote,
+        # As in COPY: the escape follows the quote unless it is given itself.
+        escape=plan_quote if escape is None else _one_byte("--escape", escape),
+        null_text=default.null_text if null_text is None else null_text,
+        header=_header(header) if header is not None else default.header,
+        trailing_delimiter=default.trailing_delimiter,
+        encoding=default.encoding if encoding is None else _encoding(encoding),
+    )
+    _check_dialect(dialect)
+    return dialect
+
+
+_CHARACTER_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "\\": "\\"}
+
+
+def _one_byte(option: str, text: str) -> str:
+    """The one-byte character that `text` is or stands for."""
+    character = text
+    if len(text) > 1 and text[0] == "\\":
+        escape = text[1:]
+        if escape in _CHARACTER_ESCAPES:
+            character = _CHARACTER_ESCAPES[escape]
+        elif re.fullmatch(r"x[0-9A-Fa-f]{1,2}", escape):
+            character = chr(int(escape[1:], 16))
+        elif re.fullmatch(r"[0-7]{1,3}", escape):
+            character = chr(int(escape, 8))
+    if len(character) != 1 or ord(character) > 0x7F or character == "\0":
+        raise UsageError(
+            f"{option} must be a single one-byte character, and {text!r} is not",
+            hint=rf"give one ASCII character, or an escape such as '\t' or '\x1f': {option} ';'",
+        )
+    return character
+
+
+def _header(text: str) -> Header:
+    folded = text.lower()
+    if folded not in HEADERS:
+        raise UsageError(
+            f"--header must be yes, no or match, and not {text!r}",
+            hint="yes skips the first line of every file, match also compares its names with the columns",
+        )
+    return folded
+
+
+def _encoding(text: str) -> str:
+    name = _ENCODING_NAMES.get(re.sub(r"[-_ ]", "", text).lower())
+    if name is None:
+        raise UsageError(
+            f"the encoding {text!r} cannot be read yet",
+            hint="convert the file to UTF-8 first, for example by iconv -f LATIN1 -t UTF-8",
+        )
+    return name
+
+
+# COPY refuses these in its text format: a backslash before one of them, or the character in data, would be
+# ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789").
+_NO_TEXT_DELIMITERS = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def _check_dialect(dialect: Dialect) -> None:
+    for option, character in (
+        ("--delimiter", dialect.delimiter),
+        ("--quote", dialect.quote),
+        ("--escape", dialect.escape),
+    ):
+        if character is not None and character in "\r\n":
+            raise UsageError(
+                f"{option} cannot be newline or carriage return",
+                hint="line ends separate records; choose another",
+            )
+    if any(character in dialect.null_text for character in "\r\n\0"):
+        raise UsageError(
+            "--null cannot use newline, carriage return or a zero character",
+            hint="line ends separate records; choose another text for NULL",
+        )
+    if dialect.format != "csv" and dialect.delimiter in _NO_TEXT_DELIMITERS:
+        raise UsageError(
+            f"--delimiter cannot be {dialect.delimiter!r} in the format {dialect.format}",
+            hint="lower case letters, digits, the dot and the backslash have a meaning there; choose another",
+        )
+    if dialect.delimiter == dialect.quote:
+        raise UsageError(
+            f"--delimiter and --quote must be different, and both are {dialect.delimiter!r}",
+            hint="choose another --quote or --delimiter",
+        )
+    if dialect.delimiter in dialect.null_text:
+        raise UsageError(
+            f"the delimiter {dialect.delimiter!r} must not appear in --null {dialect.null_text!r}",
+            hint="choose another text for NULL",
+        )
+    if dialect.quote is not None and dialect.quote in dialect.null_text:
+        raise UsageError(
+            f"the quote {dialect.quote!r} must not appear in --null {dialect.null_text!r}",
+            hint="NULL is recognised unquoted only: give the text without its quotes",
+        )
+
+
+MINIMUM_SLICE_BYTES = 8 * 1024 * 1024
+"""Below this, what a slice costs on its own (a COPY, a ledger row) begins to show against its data."""
+MAXIMUM_SLICE_BYTES = 256 * 1024 * 1024
+"""Above this, a retry or a resumed job repeats too much work."""
+SLICES_PER_STREAM = 8
+"""Enough that a slow stream leaves its last slices to the others: the end is uneven by at most about 1/8."""
+
+
+class SlicePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the sources are cut."""
+
+    slice_bytes: int
+    """Aim for the length of a slice; real ends move to the next record boundary."""
+    slice_count: int
+    """How many slices that makes, small files not yet grouped. Empty files make none."""
+    total_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.slice_count:,} slices of about {format_bytes(self.slice_bytes)}"
+
+
+def plan_slices(
+    files: Sequence[tuple[str, int]],
+    streams: int,
+    *,
+    minimum_slice_bytes: int = MINIMUM_SLICE_BYTES,
+    maximum_slice_bytes: int = MAXIMUM_SLICE_BYTES,
+    slices_per_stream: int = SLICES_PER_STREAM,
+) -> SlicePlan:
+    """Choose the slice size: `total / (streams * slices_per_stream)`, held between minimum and maximum.
+
+    Args:
+        files: path and size in bytes of each source file.
+        streams: how many streams will take slices; at least 1.
+
+    Raises:
+        ValueError: no stream, a negative size, or a minimum above the maximum: faults of the caller.
+    """
+    if streams < 1 or slices_per_stream < 1:
+        raise ValueError("there must be at least one stream and one slice per stream")
+    if not 1 <= minimum_slice_bytes <= maximum_slice_bytes:
+        raise ValueError("the slice size must be at least one byte, and its minimum not above its maximum")
+    if any(size_bytes < 0 for _, size_bytes in files):
+        raise ValueError("a file's size is negative")
+    total_bytes = sum(size_bytes for _, size_bytes in files)
+    even_bytes = -(-total_bytes // (streams * slices_per_stream))
+    slice_bytes = min(max(even_bytes, minimum_slice_bytes), maximum_slice_bytes)
+    return SlicePlan(
+        slice_bytes=slice_bytes,
+        slice_count=sum(-(-size_bytes // slice_bytes) for _, size_bytes in files),
+        total_bytes=total_bytes,
+    )

@@ -1,0 +1,237 @@
+"""Names as users type them: the target's URL and the table's name. Pure text, no connection, no environment.
+
+Target URLs follow SQLAlchemy's habit, which most users of DuckDB and PostgreSQL from Python already have:
+
+    duckdb:///night.duckdb         a file, relative to the working directory (three slashes)
+    duckdb:////data/night.duckdb   a file by its absolute path (four slashes: three, and the path's own)
+    duckdb:///:memory:             a database that lives as long as the process
+    postgresql://..., postgres://  any libpq URI; it is handed to libpq as it is
+
+So in `duckdb:///path/to/file.duckdb` the path is `path/to/file.duckdb`, in the working directory. Nothing in
+a DuckDB URL is percent-decoded, again as SQLAlchemy does, so every file name can be written as it is.
+
+A URL may hold a password and must not be shown. `Target.display` is the form for people, logs and the ledger.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import msgspec
+
+from tipple.errors import UsageError
+
+__all__ = ["TableName", "Target", "fold_identifier", "parse_table_name", "parse_target", "quote_identifier"]
+
+MEMORY = ":memory:"
+HIDDEN = "***"
+
+ENGINE_BY_SCHEME = {
+    "duckdb": "duckdb",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mssql": "mssql",
+}
+"""Every scheme that Tipple knows of, with the name of the engine's folder."""
+
+ENGINES_TO_COME = {"mssql": "SQL Server"}
+"""Engines that are recognised, so that the message is better than "unknown scheme", but not built yet."""
+
+URL_EXAMPLES = "write duckdb:///file.duckdb or postgresql://user@host/database"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed target URL."""
+
+    engine: str
+    """Name of the engine: `duckdb` or `postgresql`."""
+    url: str
+    """What was typed, with the scheme in lower case. May hold a password: for the driver only."""
+    display: str
+    """The same without any secret."""
+    location: str
+    """What the driver opens: DuckDB's file path or `:memory:`; for PostgreSQL the URL itself."""
+
+
+def parse_target(text: str) -> Target:
+    """Parse a target URL.
+
+    Raises:
+        UsageError: an unknown scheme, an engine that comes later, or a DuckDB URL without a path. The message
+            never repeats the text beyond its scheme, for it may hold a password.
+    """
+    text = text.strip()
+    scheme, separator, rest = text.partition("://")
+    scheme = scheme.lower()
+    if not separator:
+        if re.fullmatch(r"[\w./~-]+", text):
+            raise UsageError(
+                f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{text}"
+            )
+        raise UsageError("the target is not a URL", hint=URL_EXAMPLES)
+    engine = ENGINE_BY_SCHEME.get(scheme)
+    if engine is None:
+        shown = f" {scheme!r}" if re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) else ""
+        raise UsageError(f"unknown scheme{shown} in the target's URL", hint=URL_EXAMPLES)
+    if engine in ENGINES_TO_COME:
+        raise UsageError(
+            f"{ENGINES_TO_COME[engine]} is not supported yet",
+            hint="targets today are DuckDB (duckdb:///file.duckdb) and PostgreSQL (postgresql://user@host/db)",
+        )
+    if "\0" in rest:
+        raise UsageError("the target's URL holds a zero character", hint=URL_EXAMPLES)
+    url = f"{scheme}://{rest}"
+    if engine == "duckdb":
+        return Target(engine=engine, url=url, display=url, location=_duckdb_path(rest))
+    return Target(engine=engine, url=url, display=redact_postgresql_url(url), location=url)
+
+
+def _duckdb_path(rest: str) -> str:
+    if not rest.startswith("/"):
+        if rest:
+            hint = f"DuckDB has no host, so write three slashes: duckdb:///{rest}"
+        else:
+            hint = f"write duckdb:///file.duckdb, or duckdb:///{MEMORY} for a database in memory"
+        raise UsageError("the DuckDB URL has no path", hint=hint)
+    path = rest[1:]
+    if not path or path.endswith("/"):
+        raise UsageError(
+            "the DuckDB URL names no file",
+            hint=f"write duckdb:///file.duckdb (relative), duckdb:////directory/file.duckdb (absolute), "
+            f"or duckdb:///{MEMORY}",
+        )
+    return path
+
+
+# The grammar of libpq's conninfo_uri_parse_options (src/interfaces/libpq/fe-connect.c), made stricter where
+# libpq guesses. What does not match, for example a password with an unescaped "@" or "/", is hidden whole:
+# where the password ends can then only be guessed, and a wrong guess would show a part of it.
+_POSTGRESQL_URL = re.compile(
+    r"""
+    (?P<scheme>postgres(?:ql)?)://
+    (?: (?P<user>[^:@/]*) (?P<password>:[^@/]*)? @ )?
+    (?P<hosts> [^:@/?\[\],]* (?: \[[0-9A-Fa-f:.%]*\] )? (?: :[0-9]* )?
+          (?: , [^:@/?\[\],]* (?: \[[0-9A-Fa-f:.%]*\] )? (?: :[0-9]* )? )* )
+    (?P<database> / [^?@]* )?
+    (?: \? (?P<query> [^@]* ) )?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_SECRET_PARAMETERS = re.compile(r"password|secret|token|^scram_(client|server)_key$")
+
+
+def redact_postgresql_url(url: str) -> str:
+    """The URL with `***` for the password, wherever libpq would accept one.
+
+    Keeps user, hosts, database and harmless parameters. A URL that is not well formed is hidden as a whole.
+    """
+    match = _POSTGRESQL_URL.fullmatch(url)
+    if match is None:
+        return f"{url.partition('://')[0]}://{HIDDEN}"
+    shown = f"{match['scheme']}://"
+    if match["user"] is not None:
+        shown += match["user"] + (f":{HIDDEN}" if match["password"] is not None else "") + "@"
+    shown += match["hosts"] + (match["database"] or "")
+    if match["query"] is not None:
+        shown += "?" + "&".join(_redact_parameter(part) for part in match["query"].split("&"))
+    return shown
+
+
+def _redact_parameter(part: str) -> str:
+    name, separator, _ = part.partition("=")
+    if not separator:
+        # Left over from an unescaped "&" in the value before, which may have been a password.
+        return HIDDEN if part else ""
+    if _SECRET_PARAMETERS.search(unquote(name).lower()):
+        return f"{name}={HIDDEN}"
+    return part
+
+
+class TableName(msgspec.Struct, frozen=True):
+    """A table's name as the database holds it: folded where it was not quoted, verbatim where it was."""
+
+    schema: str | None
+    """None where the user named no schema: the target's own default applies."""
+    name: str
+
+    @property
+    def sql(self) -> str:
+        """The name for a statement, every part quoted."""
+        if self.schema is None:
+            return quote_identifier(self.name)
+        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
+
+    def __str__(self) -> str:
+        """The name for people, quoted where it has to be; `parse_table_name` gives the same back."""
+        parts = [self.name] if self.schema is None else [self.schema, self.name]
+        return ".".join(part if _PLAIN_FOLDED.fullmatch(part) else quote_identifier(part) for part in parts)
+
+
+# PostgreSQL's scan.l: ident_start is [A-Za-z\200-\377_], ident_cont adds digits and $.
+UNQUOTED_IDENTIFIER = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
+QUOTED_IDENTIFIER = r'"(?:[^"]|"")*"'
+_PART = re.compile(
+    rf"[ \t\r\n]*(?:(?P<quoted>{QUOTED_IDENTIFIER})|(?P<plain>{UNQUOTED_IDENTIFIER}))[ \t\r\n]*"
+)
+_PLAIN_FOLDED = re.compile(r"[a-z_][a-z0-9_$]*")
+_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def fold_identifier(text: str) -> str:
+    """An identifier as written in SQL, to the name that it means.
+
+    Unquoted, A to Z become a to z and nothing else changes, as in PostgreSQL's downcase_identifier() for
+    multi-byte encodings. Quoted, the quotes go and doubled quotes become one.
+    """
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text.translate(_UPPER_TO_LOWER)
+
+
+def quote_identifier(name: str) -> str:
+    """`name` as a quoted SQL identifier.
+
+    Raises:
+        UsageError: an empty name, or one with a zero character: no database takes those.
+    """
+    if not name:
+        raise UsageError("a name is empty", hint="give the schema or table a name of at least one character")
+    if "\0" in name:
+        raise UsageError("a name holds a zero character", hint="no database accepts such a name")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def parse_table_name(text: str) -> TableName:
+    """Parse `[SCHEMA.]NAME` by SQL's rules, so that `Lineitem` is `lineitem` and `"Lineitem"` is `Lineitem`.
+
+    Raises:
+        UsageError: not one or two identifiers. Names with spaces, hyphens or dots must be quoted.
+    """
+    hint = (
+        "write NAME or SCHEMA.NAME, and put a name with upper case, spaces or signs in double quotes "
+        "(for most shells: '\"My Table\"')"
+    )
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(text, position)
+        if match is None or "\0" in match[0]:
+            raise UsageError(f"{text!r} is not a table name", hint=hint)
+        part = fold_identifier(match["quoted"] or match["plain"])
+        if not part:
+            raise UsageError(f"a part of the table name {text!r} is empty", hint=hint)
+        parts.append(part)
+        position = match.end()
+        if position == len(text):
+            break
+        if text[position] != ".":
+            raise UsageError(f"{text!r} is not a table name: unexpected {text[position]!r}", hint=hint)
+        position += 1
+    if len(parts) > 2:
+        raise UsageError(
+            f"the table name {text!r} has {len(parts)} parts",
+            hint="write NAME or SCHEMA.NAME; the database is named in the target's URL",
+        )
+    return TableName(parts[0] if len(parts) == 2 else None, parts[-1])

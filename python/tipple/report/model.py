@@ -1,0 +1,128 @@
+"""The report of a load, as data: what `tipple.load` returns, `--summary` writes and the tables show.
+
+These structs are the only definition. The JSON Schema in docs/ is made from them, descriptions included, so
+a field is documented here or nowhere. Fields may be added; a change of meaning raises `SUMMARY_VERSION`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "SUMMARY_VERSION",
+    "LoadReport",
+    "LoadStatus",
+    "PhaseTime",
+    "SourceReport",
+    "VerifyReport",
+    "mb_per_second",
+    "rows_per_second",
+]
+
+SUMMARY_VERSION: Literal[1] = 1
+
+LoadStatus = Literal["loaded", "already loaded", "planned"]
+
+
+class PhaseTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Wall time of one phase of a job. Phases follow one another and do not overlap."""
+
+    name: Annotated[
+        str, Meta(description="Name of the phase, for example plan, prepare, load, publish, verify.")
+    ]
+    seconds: Annotated[float, Meta(description="Wall time.", ge=0)]
+
+
+class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One source file."""
+
+    path: Annotated[str, Meta(description="Path as the user gave it or as a directory or pattern gave it.")]
+    bytes: Annotated[int, Meta(description="Size of the file in bytes.", ge=0)]
+    rows: Annotated[
+        int | None, Meta(description="Rows stored from this file; null where the job was only planned.")
+    ]
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Comparison of what was read with what the target holds."""
+
+    kind: Annotated[Literal["count", "checksum"], Meta(description="What was compared.")]
+    ok: Annotated[bool, Meta(description="Whether both sides agree.")]
+    rows_source: Annotated[int, Meta(description="Rows read from the sources, rejects not counted.", ge=0)]
+    rows_target: Annotated[int, Meta(description="Rows that the target holds of this job.", ge=0)]
+    digest_source: Annotated[
+        str | None, Meta(description="Digest, independent of row order, of what was read; null for count.")
+    ]
+    digest_target: Annotated[str | None, Meta(description="The same digest of what the target holds.")]
+    seconds: Annotated[float, Meta(description="Wall time of the comparison.", ge=0)]
+
+
+class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Summary of one load of sources into one table."""
+
+    tipple_summary_version: Annotated[
+        Literal[1], Meta(description="Version of this format. Fields may be added without a new version.")
+    ] = SUMMARY_VERSION
+    job_id: Annotated[str, Meta(description="Identifier of the job in the ledger.")]
+    status: Annotated[
+        LoadStatus,
+        Meta(
+            description="loaded: the rows are published. already loaded: an earlier job did the same, and "
+            "nothing was changed. planned: a dry run, and nothing was done."
+        ),
+    ]
+    target: Annotated[str, Meta(description="URL of the target without secrets.")]
+    table: Annotated[str, Meta(description="Name of the target table, quoted where SQL needs it.")]
+    mode: Annotated[str, Meta(description="append, replace, upsert or create.")]
+    write_path: Annotated[
+        str, Meta(description="How rows entered the engine: text, binary, direct or arrow.")
+    ]
+    write_path_reason: Annotated[str, Meta(description="Why this write path was chosen.")]
+    strategy: Annotated[str, Meta(description="How the rows were staged and made visible.")]
+    strategy_reason: Annotated[str, Meta(description="Why this strategy was chosen.")]
+    streams: Annotated[int, Meta(description="Number of parallel streams.", ge=0)]
+    slices: Annotated[int, Meta(description="Number of slices of the job.", ge=0)]
+    slices_resumed: Annotated[
+        int, Meta(description="Slices that an earlier run of this job had already stored.", ge=0)
+    ]
+    retries: Annotated[int, Meta(description="Slices that had to be sent again.", ge=0)]
+    fallback_slices: Annotated[
+        int, Meta(description="Slices that took a slower write path than the planned one.", ge=0)
+    ]
+    rows: Annotated[int, Meta(description="Rows stored.", ge=0)]
+    bytes: Annotated[int, Meta(description="Bytes of source data.", ge=0)]
+    rejects: Annotated[int, Meta(description="Records not stored and kept as rejects.", ge=0)]
+    seconds: Annotated[float, Meta(description="Wall time of the whole job.", ge=0)]
+    mb_per_second: Annotated[
+        float, Meta(description="Source data by wall time, in megabytes (10^6 bytes) per second.", ge=0)
+    ]
+    rows_per_second: Annotated[float, Meta(description="Rows by wall time.", ge=0)]
+    peak_memory_bytes: Annotated[int, Meta(description="Highest resident memory of the process.", ge=0)]
+    phases: Annotated[list[PhaseTime], Meta(description="Wall time by phase, in order.")]
+    sources: Annotated[list[SourceReport], Meta(description="The source files.")]
+    verify: Annotated[
+        VerifyReport | None, Meta(description="The verification; null where none was asked for.")
+    ]
+    settings: Annotated[
+        dict[str, str], Meta(description="Settings that the job ran with, by option name, as text.")
+    ]
+    notes: Annotated[list[str], Meta(description="Remarks for the user, one sentence each.")]
+    started_at: Annotated[
+        str, Meta(description="When the job began: ISO 8601, UTC.", extra_json_schema={"format": "date-time"})
+    ]
+    finished_at: Annotated[
+        str, Meta(description="When the job ended: ISO 8601, UTC.", extra_json_schema={"format": "date-time"})
+    ]
+
+
+def mb_per_second(size_bytes: float, seconds: float) -> float:
+    """Megabytes (10^6 bytes) per second; 0 where no time has passed, for JSON has no infinity."""
+    return size_bytes / 1e6 / seconds if seconds > 0 else 0.0
+
+
+def rows_per_second(rows: int, seconds: float) -> float:
+    """Rows per second; 0 where no time has passed."""
+    return rows / seconds if seconds > 0 else 0.0

@@ -1,0 +1,384 @@
+"""Shows a running job on stderr from the snapshots that the core gives out.
+
+Four forms: `bar` for people at a terminal, `plain` for logs, `json` for programs, `none`. A form is told
+the state by `update` as often as the caller likes and decides itself what is worth showing. It reads no
+clock: elapsed time comes with the snapshot, and the time of day from the function that it is made with.
+
+A terminal or pipe that goes away must not end a load. So the first failed write ends the showing, for good,
+and the job goes on; its report is written elsewhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NotRequired, Protocol, TextIO, TypedDict
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
+
+__all__ = [
+    "PROGRESS_FORMS",
+    "Progress",
+    "ProgressConsole",
+    "ProgressForm",
+    "RateEstimate",
+    "Snapshot",
+    "StreamSnapshot",
+    "open_progress",
+]
+
+ProgressForm = Literal["auto", "bar", "plain", "json", "none"]
+PROGRESS_FORMS: tuple[ProgressForm, ...] = ("auto", "bar", "plain", "json", "none")
+
+QUIET_SECONDS = 2.0
+"""A job that ends within this time shows nothing: its report comes at once anyway."""
+PLAIN_INTERVAL_SECONDS = 3.0
+JSON_INTERVAL_SECONDS = 0.5
+BAR_INTERVAL_SECONDS = 0.1
+SMOOTHING_SECONDS = 4.0
+"""Time constant of the shown rate: long enough to bridge a slice's end, short enough to show a stall."""
+
+_STATE_ORDER = ("send", "encode", "read", "wait", "retry", "idle", "done")
+
+
+class StreamSnapshot(TypedDict):
+    """What one stream does."""
+
+    n: int
+    state: str
+    """read, encode, send, wait, idle, done or retry."""
+    slice: int | None
+    bytes: int
+    rows: int
+
+
+class Snapshot(TypedDict):
+    """The state of a job at one moment. Only these keys are read; more may be there."""
+
+    phase: str
+    bytes_total: NotRequired[int]
+    bytes_done: NotRequired[int]
+    rows: NotRequired[int]
+    slices_total: NotRequired[int]
+    slices_done: NotRequired[int]
+    retries: NotRequired[int]
+    streams: NotRequired[list[StreamSnapshot]]
+    elapsed_seconds: float
+
+
+class Progress(Protocol):
+    """What shows a job. Call `close` in a `finally`: a bar hides the terminal's cursor until then."""
+
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        """Take notice of a `Snapshot`."""
+
+    def close(self) -> None:
+        """Show the last state where the form does so, and give the terminal back. May be called twice."""
+
+
+class ProgressConsole(Console):
+    """A console that reports a broken pipe as what it is.
+
+    Rich's own answer is to turn stdout into /dev/null and to exit. That would end a load for a lost display.
+    """
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def open_progress(
+    form: ProgressForm,
+    stream: TextIO,
+    *,
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now().astimezone(),
+    console: ProgressConsole | None = None,
+) -> Progress:
+    """The progress display of the wanted form.
+
+    Args:
+        form: `auto` and `bar` are a bar where `stream` is a terminal that can move its cursor,
+            else `plain`.
+        stream: where it is shown, usually stderr.
+        now: the time of day, with its zone.
+        console: what the bar is drawn on; made from `stream` when it is None.
+    """
+    if form == "none":
+        return _NoProgress()
+    if form == "json":
+        return _JsonProgress(stream, now)
+    console = console or ProgressConsole(file=stream)
+    if form in ("auto", "bar") and console.is_terminal and not console.is_dumb_terminal:
+        return _BarProgress(console)
+    return _PlainProgress(stream, now)
+
+
+class RateEstimate:
+    """Bytes per second, smoothed exponentially over `SMOOTHING_SECONDS`, from bytes and time as they pass.
+
+    A new phase starts anew. Bytes may go back (a slice that is tried again); that counts as standing still.
+    """
+
+    def __init__(self) -> None:
+        self._phase: str | None = None
+        self._bytes = 0
+        self._seconds = 0.0
+        self._weighted_bytes = 0.0
+        self._weight_seconds = 0.0
+
+    def update(self, phase: str, bytes_done: int, elapsed_seconds: float) -> None:
+        if phase != self._phase:
+            # What the first snapshot of a job holds was done since the job began.
+            first = self._phase is None
+            self._phase = phase
+            self._weighted_bytes = self._weight_seconds = 0.0
+            self._bytes = 0 if first else bytes_done
+            self._seconds = 0.0 if first else elapsed_seconds
+        passed_seconds = elapsed_seconds - self._seconds
+        if passed_seconds <= 0:
+            return
+        decay = math.exp(-passed_seconds / SMOOTHING_SECONDS)
+        # The mean weight over the interval, so that the result does not depend on how often it is called.
+        weight = SMOOTHING_SECONDS * (1 - decay)
+        gained_bytes = max(bytes_done - self._bytes, 0)
+        self._weighted_bytes = self._weighted_bytes * decay + gained_bytes / passed_seconds * weight
+        self._weight_seconds = self._weight_seconds * decay + weight
+        self._bytes = bytes_done
+        self._seconds = elapsed_seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self._weighted_bytes / self._weight_seconds if self._weight_seconds > 0 else 0.0
+
+    def seconds_left(self, bytes_left: int) -> float | None:
+        """Time for the rest at this rate; None while it cannot be told."""
+        rate = self.bytes_per_second
+        if rate < 1 or bytes_left < 0:
+            return None
+        return bytes_left / rate
+
+
+class _NoProgress:
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Lines:
+    """What the forms of whole lines share: when the next line is due, and a stream that may fail."""
+
+    def __init__(self, stream: TextIO, quiet_seconds: float, interval_seconds: float) -> None:
+        self._stream = stream
+        self._quiet_seconds = quiet_seconds
+        self._interval_seconds = interval_seconds
+        self._last: Mapping[str, Any] | None = None
+        self._shown: Mapping[str, Any] | None = None
+        self._rate = RateEstimate()
+        self._broken = False
+
+    def line(self, snapshot: Mapping[str, Any]) -> str:
+        raise NotImplementedError
+
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        # A copy, for the caller may fill one dictionary again and again.
+        self._last = snapshot = dict(snapshot)
+        elapsed_seconds: float = snapshot["elapsed_seconds"]
+        self._rate.update(snapshot["phase"], snapshot.get("bytes_done", 0), elapsed_seconds)
+        if elapsed_seconds < self._quiet_seconds:
+            return
+        if (
+            self._shown is None
+            or snapshot["phase"] != self._shown["phase"]
+            or elapsed_seconds - self._shown["elapsed_seconds"] >= self._interval_seconds
+        ):
+            self._show(snapshot)
+
+    def close(self) -> None:
+        # The end of what has a beginning: a job too short to be shown stays silent.
+        if self._last is not None and self._shown is not None and self._last != self._shown:
+            self._show(self._last)
+
+    def _show(self, snapshot: Mapping[str, Any]) -> None:
+        self._shown = snapshot
+        if self._broken:
+            return
+        try:
+            self._stream.write(self.line(snapshot) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._broken = True
+
+
+class _PlainProgress(_Lines):
+    """A line every few seconds:
+
+    12:34:56 load  312 MB of 760 MB  41 %  2,470,000 rows  205 MB/s  2 s left  [1 send 2 read]
+    """
+
+    def __init__(self, stream: TextIO, now: Callable[[], datetime.datetime]) -> None:
+        super().__init__(stream, QUIET_SECONDS, PLAIN_INTERVAL_SECONDS)
+        self._now = now
+
+    def line(self, snapshot: Mapping[str, Any]) -> str:
+        parts = [f"{self._now():%H:%M:%S} {snapshot['phase']}", *_figures(snapshot, self._rate)]
+        streams: list[StreamSnapshot] = snapshot.get("streams") or []
+        if streams:
+            parts.append(_stream_states(streams))
+        return "  ".join(parts)
+
+
+class _JsonProgress(_Lines):
+    """One JSON object a line: the snapshot with `time` (ISO 8601, UTC), `mb_per_second`, `seconds_left`."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], datetime.datetime]) -> None:
+        super().__init__(stream, 0.0, JSON_INTERVAL_SECONDS)
+        self._now = now
+
+    def line(self, snapshot: Mapping[str, Any]) -> str:
+        left_bytes = snapshot.get("bytes_total", 0) - snapshot.get("bytes_done", 0)
+        seconds_left = self._rate.seconds_left(left_bytes) if snapshot.get("bytes_total") else None
+        return msgspec.json.encode(
+            {
+                "time": self._now().astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
+                **snapshot,
+                "mb_per_second": round(self._rate.bytes_per_second / 1e6, 3),
+                "seconds_left": None if seconds_left is None else round(seconds_left, 1),
+            }
+        ).decode("utf-8")
+
+
+class _BarProgress:
+    """Redrawn in place: the phase with a bar, the figures, and a line for each stream."""
+
+    def __init__(self, console: ProgressConsole) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._shown_seconds = 0.0
+        self._rate = RateEstimate()
+        self._broken = False
+
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        elapsed_seconds: float = snapshot["elapsed_seconds"]
+        self._rate.update(snapshot["phase"], snapshot.get("bytes_done", 0), elapsed_seconds)
+        if elapsed_seconds < QUIET_SECONDS or self._broken:
+            return
+        if self._live is not None and elapsed_seconds - self._shown_seconds < BAR_INTERVAL_SECONDS:
+            return
+        self._shown_seconds = elapsed_seconds
+        try:
+            if self._live is None:
+                self._live = Live(
+                    console=self._console,
+                    auto_refresh=False,
+                    # The report that follows says all that the last bar would.
+                    transient=True,
+                    # Results on stdout must not pass through a display on stderr.
+                    redirect_stdout=False,
+                )
+                self._live.start()
+            self._live.update(self._draw(snapshot), refresh=True)
+        except (OSError, ValueError):
+            self._broken = True
+
+    def close(self) -> None:
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            live.stop()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def _draw(self, snapshot: Mapping[str, Any]) -> Group:
+        head = Table.grid(padding=(0, 2, 0, 0))
+        head.add_column(no_wrap=True)
+        head.add_column(no_wrap=True)
+        head.add_column(no_wrap=True)
+        cells: list[Text | ProgressBar] = [Text(snapshot["phase"], style="bold")]
+        bytes_total: int = snapshot.get("bytes_total", 0)
+        bytes_done: int = snapshot.get("bytes_done", 0)
+        if bytes_total > 0:
+            cells.append(ProgressBar(total=bytes_total, completed=min(bytes_done, bytes_total), width=30))
+        cells.append(Text(f"{format_duration(snapshot['elapsed_seconds'])} so far"))
+        head.add_row(*cells)
+        figures = Text("  ".join(_figures(snapshot, self._rate)))
+        return Group(head, figures, *self._stream_lines(snapshot.get("streams") or []))
+
+    def _stream_lines(self, streams: list[StreamSnapshot]) -> list[Table | Text]:
+        if not streams:
+            return []
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(no_wrap=True, width=6)
+        for _ in range(3):
+            table.add_column(justify="right", no_wrap=True)
+        # Two lines stand above, one may follow, and the cursor needs one.
+        fitting = max(self._console.height - 4, 1)
+        for stream in streams[:fitting]:
+            number = stream.get("slice")
+            table.add_row(
+                f"stream {stream['n']}",
+                Text(stream["state"], style=_STATE_STYLES.get(stream["state"], "")),
+                "" if number is None else f"slice {format_count(number)}",
+                format_bytes(stream.get("bytes", 0)),
+                f"{format_count(stream.get('rows', 0))} rows",
+            )
+        rest = streams[fitting:]
+        return [table, Text(f"and {len(rest)} more {_stream_states(rest)}")] if rest else [table]
+
+
+_STATE_STYLES = {
+    "send": "green",
+    "encode": "cyan",
+    "read": "blue",
+    "wait": "yellow",
+    "retry": "red",
+    "idle": "dim",
+}
+
+
+def _figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:
+    """The figures that the plain line and the bar share; what is not known is left out."""
+    bytes_total: int = snapshot.get("bytes_total", 0)
+    bytes_done: int = snapshot.get("bytes_done", 0)
+    rows: int = snapshot.get("rows", 0)
+    figures = []
+    if bytes_total > 0:
+        # Rounded down: 100 % is said when all is done, and not before.
+        percent = min(100 * bytes_done // bytes_total, 100)
+        figures.append(f"{format_bytes(bytes_done)} of {format_bytes(bytes_total)}")
+        figures.append(f"{percent} %")
+    elif bytes_done > 0:
+        figures.append(format_bytes(bytes_done))
+    if rows:
+        figures.append(f"{format_count(rows)} rows")
+    if rate.bytes_per_second >= 1:
+        figures.append(format_rate(rate.bytes_per_second))
+    if 0 < bytes_done < bytes_total:
+        seconds_left = rate.seconds_left(bytes_total - bytes_done)
+        if seconds_left is not None:
+            # Whole seconds: an estimate has no fraction.
+            figures.append(f"{format_duration(max(math.ceil(seconds_left), 1)).replace('.0 s', ' s')} left")
+    retries: int = snapshot.get("retries", 0)
+    if retries:
+        figures.append(f"{format_count(retries)} {'retry' if retries == 1 else 'retries'}")
+    return figures
+
+
+def _stream_states(streams: list[StreamSnapshot]) -> str:
+    """`[1 send 2 read]`: how many streams are in which state, the busiest states first."""
+    counts: dict[str, int] = {}
+    for stream in streams:
+        counts[stream["state"]] = counts.get(stream["state"], 0) + 1
+    known = [state for state in _STATE_ORDER if state in counts]
+    unknown = sorted(set(counts).difference(known))
+    return "[" + " ".join(f"{counts[state]} {state}" for state in known + unknown) + "]"

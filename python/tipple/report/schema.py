@@ -1,0 +1,60 @@
+"""The summary file of a load and its JSON Schema, both made from the structs in `model.py`.
+
+`docs/summary.schema.json` is written by `write_schema`; a check that compares it with `schema_text` keeps it
+from drifting.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tipple.report.model import SUMMARY_VERSION, LoadReport
+
+__all__ = ["decode_summary", "encode_summary", "schema_text", "summary_schema", "write_schema"]
+
+
+def summary_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a summary file."""
+    (root,), components = msgspec.json.schema_components([LoadReport], ref_template="#/$defs/{name}")
+    for definition in components.values():
+        # msgspec calls a field with a default optional. A summary always holds every field.
+        definition["required"] = list(definition["properties"])
+    components["LoadReport"]["properties"]["tipple_summary_version"].pop("default", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Summary of a Tipple load, version {SUMMARY_VERSION}",
+        **root,
+        "$defs": components,
+    }
+
+
+def schema_text() -> str:
+    """The schema as it stands in the file, with a newline at its end."""
+    return _indented(msgspec.json.encode(summary_schema()))
+
+
+def write_schema(path: str | os.PathLike[str]) -> None:
+    """Write the schema to `path`."""
+    Path(path).write_text(schema_text(), encoding="utf-8", newline="\n")
+
+
+def encode_summary(report: LoadReport) -> str:
+    """The text of a summary file, with a newline at its end."""
+    return _indented(msgspec.json.encode(report))
+
+
+def decode_summary(text: str | bytes) -> LoadReport:
+    """A summary read back.
+
+    Raises:
+        msgspec.ValidationError: not a summary of this version.
+    """
+    return msgspec.json.decode(text, type=LoadReport)
+
+
+def _indented(json: bytes) -> str:
+    return msgspec.json.format(json, indent=2).decode("utf-8") + "\n"

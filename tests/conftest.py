@@ -1,0 +1,128 @@
+"""Fixtures for every test: real servers, fresh databases, and no process left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.installations import VERSIONS, missing_reason
+from servers.postgres import LOADER, PostgresServer
+from servers.proxy import Proxy
+from targets import DuckdbTarget, PostgresTarget, Target
+
+LONG = bool(os.environ.get("TIPPLE_LONG"))
+"""The long mode: more rounds of everything that is random."""
+
+
+def version_parameter(version: int) -> Any:
+    """A pytest parameter for a server version, skipped with the missing package's name."""
+    reason = missing_reason(version)
+    marks = [pytest.mark.skip(reason=reason)] if reason else []
+    return pytest.param(version, id=f"postgresql-{version}", marks=marks)
+
+
+@pytest.fixture(scope="session")
+def server_of() -> Iterator[Callable[[int], PostgresServer]]:
+    """The shared server of a version, started at first use; all end with the session."""
+    servers: dict[int, PostgresServer] = {}
+
+    def get(version: int) -> PostgresServer:
+        if version not in servers:
+            servers[version] = PostgresServer(version)
+            servers[version].start()
+        return servers[version]
+
+    try:
+        yield get
+    finally:
+        for server in servers.values():
+            server.destroy()
+
+
+@pytest.fixture(scope="session", params=[version_parameter(version) for version in VERSIONS])
+def postgres_server(
+    request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]
+) -> PostgresServer:
+    """A running server of every version in turn. Shared: do not crash it, use `fresh_server` for that."""
+    return server_of(request.param)
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> Iterator[str]:
+    """URL of a fresh database on `postgres_server`, as its owner (not a superuser)."""
+    name = postgres_server.create_database()
+    try:
+        yield postgres_server.url(LOADER, name)
+    finally:
+        postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[Callable[..., PostgresServer]]:
+    """Makes servers of the test's own, started, which it may crash: `fresh_server(18, {"fsync": "on"})`."""
+    servers: list[PostgresServer] = []
+
+    def make(
+        version: int = max(VERSIONS), settings: Mapping[str, str] | None = None, **arguments: Any
+    ) -> PostgresServer:
+        reason = missing_reason(version)
+        if reason:
+            pytest.skip(reason)
+        server = PostgresServer(version, settings, **arguments)
+        servers.append(server)
+        server.start()
+        return server
+
+    try:
+        yield make
+    finally:
+        for server in servers:
+            server.destroy()
+
+
+@pytest.fixture
+def proxy_to() -> Iterator[Callable[[PostgresServer], Proxy]]:
+    """Makes proxies in front of servers; all are closed at the end."""
+    proxies: list[Proxy] = []
+
+    def make(server: PostgresServer) -> Proxy:
+        proxies.append(Proxy(server.port))
+        return proxies[-1]
+
+    try:
+        yield make
+    finally:
+        for proxy in proxies:
+            proxy.close()
+
+
+@pytest.fixture(params=["duckdb", *(version_parameter(version) for version in VERSIONS)])
+def engine_target(
+    request: pytest.FixtureRequest, tmp_path: Path, server_of: Callable[[int], PostgresServer]
+) -> Iterator[Target]:
+    """A fresh, empty database of every engine in turn."""
+    target: Target
+    if request.param == "duckdb":
+        target = DuckdbTarget(tmp_path / "target.duckdb")
+    else:
+        target = PostgresTarget(server_of(request.param))
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+@pytest.fixture(params=[version_parameter(version) for version in VERSIONS])
+def postgres_target(
+    request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]
+) -> Iterator[PostgresTarget]:
+    """A fresh database of every PostgreSQL version in turn."""
+    target = PostgresTarget(server_of(request.param))
+    try:
+        yield target
+    finally:
+        target.close()

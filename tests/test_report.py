@@ -1,0 +1,456 @@
+"""Errors, tables, summary and progress: everything that a user sees of a job."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tipple import errors
+from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
+from tipple.report.model import (
+    LoadReport,
+    PhaseTime,
+    SourceReport,
+    VerifyReport,
+    mb_per_second,
+    rows_per_second,
+)
+from tipple.report.progress import PROGRESS_FORMS, ProgressConsole, ProgressForm, RateEstimate, open_progress
+from tipple.report.render import plain_text, render_report
+from tipple.report.schema import decode_summary, encode_summary, schema_text, summary_schema, write_schema
+
+
+def report(**changes: Any) -> LoadReport:
+    plain = LoadReport(
+        job_id="3f2a91c0",
+        status="loaded",
+        target="postgresql://u:***@h/db",
+        table="lineitem",
+        mode="append",
+        write_path="binary",
+        write_path_reason="every column type has a binary codec",
+        strategy="staging",
+        strategy_reason="the table holds rows already, so each stream fills a staging table of its own",
+        streams=2,
+        slices=12,
+        slices_resumed=0,
+        retries=0,
+        fallback_slices=0,
+        rows=6_001_215,
+        bytes=759_863_287,
+        rejects=0,
+        seconds=4.0,
+        mb_per_second=189.97,
+        rows_per_second=1_500_303.75,
+        peak_memory_bytes=180_000_000,
+        phases=[PhaseTime(name="plan", seconds=0.5), PhaseTime(name="load", seconds=3.0)],
+        sources=[SourceReport(path="data/lineitem.tbl", bytes=759_863_287, rows=6_001_215)],
+        verify=VerifyReport(
+            kind="checksum",
+            ok=True,
+            rows_source=6_001_215,
+            rows_target=6_001_215,
+            digest_source="a3f2",
+            digest_target="a3f2",
+            seconds=0.8,
+        ),
+        settings={"jobs": "2"},
+        notes=["The rows are logged, since wal_level is replica."],
+        started_at="2026-01-02T03:04:05Z",
+        finished_at="2026-01-02T03:04:09Z",
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+# Errors.
+
+
+def test_exit_statuses_are_those_of_the_contract() -> None:
+    expected = {
+        "TippleError": 1,
+        "UsageError": 2,
+        "ConnectionFailed": 2,
+        "JobBusy": 1,
+        "SourceChanged": 1,
+        "VerifyFailed": 1,
+        "Interrupted": 130,
+    }
+    assert {*expected, "BadRecord"} == set(errors.__all__)
+    for name, exit_status in expected.items():
+        error = getattr(errors, name)("message", hint="hint", detail={"a": 1})
+        assert (error.exit_status, str(error), error.hint) == (exit_status, "message", "hint")
+        assert error.detail == {"a": 1}
+        assert isinstance(error, TippleError)
+    assert issubclass(ConnectionFailed, UsageError)
+    assert Interrupted("x", exit_status=1).exit_status == 1
+
+
+def bad_record(**changes: Any) -> BadRecord:
+    fields: dict[str, Any] = {
+        "file": "data/lineitem.tbl",
+        "record_number": 1_234_567,
+        "byte_offset": 156_000_000,
+        "column": "l_shipdate",
+        "text": "1996-13-45",
+        "reason": 'date/time field value out of range: "1996-13-45"',
+        "sqlstate": "22008",
+        "remedy": "correct the date",
+    }
+    return BadRecord(**{**fields, **changes})
+
+
+def test_bad_record_names_everything() -> None:
+    error = bad_record()
+    for part in (
+        "data/lineitem.tbl",
+        "1,234,567",
+        "byte 156,000,000",
+        "l_shipdate",
+        "'1996-13-45'",
+        "out of range",
+        "22008",
+        "correct the date",
+    ):
+        assert part in str(error)
+    assert error.exit_status == 1
+    assert json.loads(json.dumps(error.detail))["byte_offset"] == 156_000_000
+
+
+def test_bad_record_leaves_out_what_is_not_known() -> None:
+    shown = str(bad_record(column=None, text=None, sqlstate=None, remedy=None))
+    assert "column " not in shown
+    assert "SQLSTATE" not in shown
+    assert "text " not in shown
+    assert "Nothing was published" in shown
+
+
+@given(st.text(max_size=300))
+def test_offending_text_is_short_and_harmless(text: str) -> None:
+    shown = str(bad_record(text=text, reason="bad"))
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert len(shown.split("\n")) == 8
+    error = bad_record(text=text)
+    assert error.text is not None
+    assert len(error.text) < 140
+    assert error.text.startswith(text[:100])
+
+
+@pytest.mark.parametrize("error", [bad_record(), UsageError("m", hint="h"), TippleError("m", exit_status=7)])
+def test_errors_survive_a_process_pool(error: TippleError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+# Summary.
+
+
+def test_schema_file_is_up_to_date() -> None:
+    path = Path(__file__).parent.parent / "docs" / "summary.schema.json"
+    assert path.read_text(encoding="utf-8") == schema_text(), "run tipple.report.schema.write_schema"
+
+
+def test_write_schema(tmp_path: Path) -> None:
+    write_schema(tmp_path / "x.json")
+    assert json.loads((tmp_path / "x.json").read_text()) == summary_schema()
+
+
+def test_every_field_is_documented_and_required() -> None:
+    schema = summary_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for definition in schema["$defs"].values():
+        assert definition["description"]
+        assert sorted(definition["required"]) == sorted(definition["properties"])
+        for field in definition["properties"].values():
+            assert field["description"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"verify": None, "status": "already loaded"},
+        {"status": "planned", "sources": [SourceReport(path="a", bytes=0, rows=None)]},
+    ],
+)
+def test_summary_fits_its_schema_and_comes_back(changes: dict[str, Any]) -> None:
+    text = encode_summary(report(**changes))
+    jsonschema.validate(json.loads(text), summary_schema())
+    assert json.loads(text)["tipple_summary_version"] == 1
+    assert decode_summary(text) == report(**changes)
+
+
+def test_schema_refuses_what_is_no_summary() -> None:
+    summary = json.loads(encode_summary(report()))
+    for name in summary:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({key: summary[key] for key in summary if key != name}, summary_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**summary, "tipple_summary_version": 2}, summary_schema())
+
+
+def test_rates_without_time_are_numbers() -> None:
+    assert (mb_per_second(10, 0), rows_per_second(10, 0)) == (0.0, 0.0)
+    assert mb_per_second(5_000_000, 2) == 2.5
+
+
+# Tables.
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_report_of_one_table() -> None:
+    lines = lines_of(plain_text([report()]))
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert "Table           Rows      MB   Seconds   MB/s      Rows/s   Write path" in lines
+    assert "lineitem   6,001,215   759.9      4.00    190   1,500,304   binary" in lines
+    assert "write path  binary: every column type has a binary codec" in lines
+    assert "load       3.00      75.0" in lines
+    assert "other      0.50      12.5" in lines
+    assert "total      4.00     100.0" in lines
+    assert "checksum agrees: 6,001,215 rows read and stored, digest a3f2 on both" in text
+    assert "note        The rows are logged" in text
+    assert "\x1b" not in text
+
+
+def test_report_of_several_tables_adds_up() -> None:
+    reports = [
+        report(),
+        report(table="orders", rows=1_500_000, write_path="text", write_path_reason="the type xml"),
+        report(table="part", status="already loaded", job_id="77"),
+    ]
+    text = plain_text(reports)
+    assert "loaded     7,501,215   1,519.7      8.00    190     937,652" in text
+    assert "write path  binary (lineitem): every column" in text
+    assert "write path  text (orders): the type xml" in text
+    assert text.count("each stream") == 1, "what holds for all is said once"
+    assert "part: already loaded by job 77; nothing was changed" in text
+    assert "total      8.00     100.0" in text
+
+
+def test_failed_verification_shows_both_sides() -> None:
+    verify = VerifyReport(
+        kind="count",
+        ok=False,
+        rows_source=10,
+        rows_target=9,
+        digest_source=None,
+        digest_target=None,
+        seconds=0,
+    )
+    text = plain_text([report(verify=verify, rejects=3, retries=1, slices_resumed=4)])
+    assert "count DIFFERS: 10 rows read, 9 rows in the target" in text
+    assert "3 records not stored" in text
+    assert "4 of them from an earlier run, 1 retry" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width_columns", [60, 80, 132])
+def test_names_are_neither_markup_nor_cut(width_columns: int) -> None:
+    name = '"' + "[red]long " * 9 + '"'
+    text = plain_text([report(table=name, target="duckdb:///[bold]x")], width_columns)
+    assert text.count("[red]") == 9
+    assert "…" not in text
+    assert "duckdb:///[bold]x" in text
+    assert max(map(len, lines_of(text))) <= width_columns
+    assert "6,001,215" in text
+
+
+def test_plan() -> None:
+    sources = [
+        SourceReport(path=f"part-{number}.csv", bytes=10**6 * number, rows=None) for number in range(1, 31)
+    ]
+    text = plain_text([report(status="planned", sources=sources, bytes=465_000_000)])
+    assert "append into lineitem; nothing has been done" in text
+    assert "465 MB in 30 sources, 12 slices, 2 streams" in text
+    assert "part-30.csv" in text
+    assert "and 18 smaller ones   171.0" in text
+    assert "jobs      2" in text
+    assert "Seconds" not in text
+
+
+def test_colour_is_used_on_a_terminal_only() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=80)
+    render_report(report(), console)
+    assert isinstance(console.file, io.StringIO)
+    assert "\x1b[32m" in console.file.getvalue()
+
+
+# Progress.
+
+
+def snapshot(elapsed_seconds: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "phase": "load",
+        "bytes_total": 760_000_000,
+        "bytes_done": min(int(elapsed_seconds * 200e6), 760_000_000),
+        "rows": int(elapsed_seconds * 1_600_000),
+        "slices_total": 12,
+        "slices_done": 3,
+        "retries": 0,
+        "streams": [
+            {"n": 1, "state": "read", "slice": None, "bytes": 1000, "rows": 10},
+            {"n": 2, "state": "send", "slice": 17, "bytes": 152_000_000, "rows": 1_230_000},
+            {"n": 3, "state": "read", "slice": 4, "bytes": 0, "rows": 0},
+        ],
+        "elapsed_seconds": elapsed_seconds,
+        **changes,
+    }
+
+
+def noon() -> datetime.datetime:
+    return datetime.datetime(2026, 1, 2, 12, 34, 56, tzinfo=datetime.UTC)
+
+
+def shown(form: ProgressForm, snapshots: list[dict[str, Any]], *, close: bool = True) -> list[str]:
+    stream = io.StringIO()
+    progress = open_progress(form, stream, now=noon)
+    for each in snapshots:
+        progress.update(each)
+    if close:
+        progress.close()
+        progress.close()
+    return stream.getvalue().splitlines()
+
+
+def test_plain_line() -> None:
+    lines = shown("plain", [snapshot(tenth / 10) for tenth in range(21)])
+    assert lines == [
+        "12:34:56 load  400 MB of 760 MB  52 %  3,200,000 rows  200 MB/s  2 s left  [1 send 2 read]"
+    ]
+
+
+def test_plain_interval_phases_and_end() -> None:
+    loads = [snapshot(tenth / 10) for tenth in range(39)]
+    verify = [{"phase": "verify", "elapsed_seconds": seconds} for seconds in (3.9, 4.0)]
+    lines = shown("plain", loads + verify)
+    assert [line.split("  ")[0] for line in lines] == ["12:34:56 load", "12:34:56 verify", "12:34:56 verify"]
+    lines = shown("plain", [snapshot(second) for second in range(1, 12)])
+    assert len(lines) == 4
+    assert "100 %" in lines[-1]
+    assert " left" not in lines[-1]
+
+
+def test_generate_has_no_streams() -> None:
+    generating = {
+        "phase": "generate",
+        "bytes_total": 0,
+        "bytes_done": 5_000_000,
+        "rows": 7,
+        "elapsed_seconds": 2.5,
+    }
+    assert shown("plain", [generating]) == ["12:34:56 generate  5.00 MB  7 rows  2.00 MB/s"]
+
+
+@pytest.mark.parametrize("form", [form for form in PROGRESS_FORMS if form != "json"])
+def test_short_jobs_are_silent(form: ProgressForm) -> None:
+    assert shown(form, [snapshot(tenth / 10) for tenth in range(20)]) == []
+
+
+def test_none_is_silent() -> None:
+    assert shown("none", [snapshot(100)]) == []
+
+
+def test_json_lines() -> None:
+    lines = [
+        json.loads(line) for line in shown("json", [snapshot(0.3), snapshot(0.4), snapshot(0.8), snapshot(1)])
+    ]
+    assert [line["elapsed_seconds"] for line in lines] == [0.3, 0.8, 1]
+    assert lines[-1]["time"] == "2026-01-02T12:34:56.000+00:00"
+    assert lines[-1]["mb_per_second"] == pytest.approx(200)
+    assert lines[-1]["seconds_left"] == pytest.approx(2.8)
+    assert lines[-1]["streams"] == snapshot(1)["streams"]
+
+
+def test_the_caller_may_reuse_its_dictionary() -> None:
+    stream = io.StringIO()
+    progress = open_progress("json", stream, now=noon)
+    state = snapshot(1)
+    progress.update(state)
+    state.update(snapshot(1.1))
+    progress.update(state)
+    progress.close()
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+class BrokenStream(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("form", ["plain", "json"])
+def test_a_broken_pipe_does_not_end_the_job(form: ProgressForm) -> None:
+    progress = open_progress(form, BrokenStream(), now=noon)
+    for second in range(20):
+        progress.update(snapshot(second))
+    progress.close()
+
+
+def test_a_broken_terminal_does_not_end_the_job() -> None:
+    stream = BrokenStream()
+    console = ProgressConsole(file=stream, force_terminal=True, width=80)
+    progress = open_progress("bar", stream, console=console)
+    for second in range(20):
+        progress.update(snapshot(second))
+    progress.close()
+
+
+def test_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    console = ProgressConsole(file=stream, force_terminal=True, width=80, height=6, color_system=None)
+    progress = open_progress("auto", stream, console=console)
+    progress.update(snapshot(1.9))
+    assert stream.getvalue() == ""
+    progress.update(snapshot(2.0))
+    drawn = stream.getvalue()
+    assert "400 MB of 760 MB  52 %  3,200,000 rows  200 MB/s  2 s left" in drawn
+    assert "load  ━" in drawn
+    assert "stream 2  send    slice 17   152 MB  1,230,000 rows" in drawn
+    assert "and 1 more [1 read]" in drawn, "three streams do not fit on six lines"
+    progress.update(snapshot(2.05))
+    assert stream.getvalue() == drawn, "redrawing costs time, so not at every update"
+    progress.close()
+    assert stream.getvalue().count("\x1b[?25h") == 1, "the cursor is back"
+
+
+@given(st.lists(st.floats(0.01, 3), min_size=1, max_size=30))
+def test_a_steady_rate_is_shown_whatever_the_intervals(intervals: list[float]) -> None:
+    rate = RateEstimate()
+    elapsed_seconds = 0.0
+    for interval in intervals:
+        elapsed_seconds += interval
+        rate.update("load", int(elapsed_seconds * 1e9), elapsed_seconds)
+    assert rate.bytes_per_second == pytest.approx(1e9, rel=1e-3)
+
+
+def test_rate_follows_a_stall_and_a_new_phase() -> None:
+    rate = RateEstimate()
+    for second in range(1, 11):
+        rate.update("load", second * 100, second)
+    assert rate.bytes_per_second == pytest.approx(100)
+    assert rate.seconds_left(1000) == pytest.approx(10)
+    rate.update("load", 900, 11)
+    assert 50 < rate.bytes_per_second < 100, "bytes that go back are no negative rate"
+    for second in range(12, 60):
+        rate.update("load", 900, second)
+    assert rate.seconds_left(1000) is None
+    rate.update("verify", 500, 60)
+    assert rate.bytes_per_second == 0
+    rate.update("verify", 700, 61)
+    assert rate.bytes_per_second == pytest.approx(200)
