@@ -47,10 +47,12 @@ $(VENV)/.requirements.txt: requirements/dev.txt | $(PYTHON)
 	@cp $< $@
 
 # Editable: a change of Python needs no build. The wheel is built the same way (`maturin build --release`).
-# --no-deps by way of an index that holds nothing: every dependency is in dev.txt, with its hash.
+# No index, so that nothing comes in but what dev.txt pins by hash. The stamp bears the time at which the build
+# began: a source that changed meanwhile is built next time.
 $(VENV)/.built: $(VENV)/.requirements.txt $(rust_sources)
+	@touch $@.begun
 	PIP_NO_INDEX=1 $(BIN)/maturin develop --release --locked
-	@touch $@
+	@mv $@.begun $@
 
 demo: build ## generate TPC-H, load it into an embedded database in parallel, verify, report
 	@scripts/demo

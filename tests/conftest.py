@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from big import BigFile, write_big_file
 from servers.installations import VERSIONS, missing_reason
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
@@ -98,6 +99,12 @@ def proxy_to() -> Iterator[Callable[[PostgresServer], Proxy]]:
     finally:
         for proxy in proxies:
             proxy.close()
+
+
+@pytest.fixture(scope="session")
+def big_file(tmp_path_factory: pytest.TempPathFactory) -> BigFile:
+    """One file of about 40 MB, enough for several slices."""
+    return write_big_file(tmp_path_factory.mktemp("big") / "big.csv")
 
 
 @pytest.fixture(params=["duckdb", *(version_parameter(version) for version in VERSIONS)])

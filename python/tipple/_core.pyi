@@ -1,8 +1,44 @@
-"""The compiled core. Arguments and results are JSON where they have structure."""
+"""The compiled core. Plans go down as JSON, reports and progress come up as JSON; the format of both is that of the
+Rust types named beside each function."""
+
+from typing import Any, final
+
+class CoreError(Exception):
+    """A failed job. Its only argument is a JSON object whose `kind` says what else it holds (`error.rs`)."""
 
 class GenerateFailed(Exception):
-    """A failed generation. Its only argument is a JSON object: kind, message, hint, file."""
+    """A failed generation. Its only argument is a JSON object: kind (usage, failed or interrupted), message, hint, file."""
 
+def cut_sources(plan_json: str) -> str:
+    """Cuts the sources of a plan into slices of whole records (`CutPlan` to `Cut`)."""
+
+def digest_arrow_stream(stream: Any, digested: list[bool]) -> str:
+    """Rows and digest of all batches of an object with `__arrow_c_stream__`, over the columns whose entry in
+    `digested` is true."""
+
+@final
+class LoadJob:
+    """A load that runs on threads of its own (`LoadPlan` to `LoadOutcome`)."""
+
+    @staticmethod
+    def start(plan_json: str) -> LoadJob: ...
+    def progress(self) -> str: ...
+    def wait(self, timeout_seconds: float) -> bool: ...
+    def cancel(self) -> None: ...
+    def result(self) -> str | None: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class VerifyJob:
+    """Reads back what a server holds (`VerifyPlan` to `Held`)."""
+
+    @staticmethod
+    def start(plan_json: str) -> VerifyJob: ...
+    def wait(self, timeout_seconds: float) -> bool: ...
+    def cancel(self) -> None: ...
+    def result(self) -> str | None: ...
+
+@final
 class GenerateJob:
     """A generation that runs on threads of its own."""
 

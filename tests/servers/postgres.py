@@ -157,6 +157,15 @@ class PostgresServer:
             for name, value in settings.items():
                 file.write(f"{name} = {value}\n")
 
+    def install_certificate(self, certificate: Path, key: Path) -> None:
+        """Switch TLS on. The installation has to be built with OpenSSL."""
+        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+            copy = self.data / name
+            shutil.copyfile(source, copy)
+            copy.chmod(0o600)
+            _give(copy, self._place.user)
+        self.configure({"ssl": "on"})
+
     # ---- life ----------------------------------------------------------------------------------------------
 
     @property

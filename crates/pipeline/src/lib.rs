@@ -1,7 +1,7 @@
 //! The only crate of Tipple with threads, files and sockets.
-pub mod generate;
 pub mod counters;
 pub mod error;
+pub mod generate;
 mod job;
 pub mod load;
 pub mod plan;

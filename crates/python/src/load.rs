@@ -78,7 +78,7 @@ impl LoadJob {
         // The interface allows a producer to ignore the request.
         let _ignored = requested_schema;
         let batches = self.job.batches().ok_or_else(|| PyRuntimeError::new_err("this load makes no batches"))?;
-        PyCapsule::new(py, batches.stream(), Some(c"arrow_array_stream".to_owned()))
+        PyCapsule::new_with_value(py, batches.stream(), c"arrow_array_stream")
     }
 }
 

@@ -8,17 +8,22 @@ use super::{Refusal, malformed, trim};
 /// Reads a boolean. A refusal is [`Refusal::InvalidSyntax`], or whatever refuses before the server's parser.
 #[inline]
 pub fn parse(text: &[u8]) -> Result<bool, Refusal> {
-    match text {
-        [b't' | b'T' | b'1'] => Ok(true),
-        [b'f' | b'F' | b'0'] => Ok(false),
-        _ => parse_word(text),
+    // Compared without short circuits: which of the two it is cannot be predicted, that it is one can.
+    if let [letter] = text {
+        let is_true = (*letter == b't') | (*letter == b'T') | (*letter == b'1');
+        let is_false = (*letter == b'f') | (*letter == b'F') | (*letter == b'0');
+        if is_true | is_false {
+            return Ok(is_true);
+        }
     }
+    parse_word(text)
 }
 
 /// The whole grammar.
 fn parse_word(text: &[u8]) -> Result<bool, Refusal> {
     let word = trim(text);
-    let begins = |whole: &[u8]| word.len() <= whole.len() && word.eq_ignore_ascii_case(&whole[..word.len()]);
+    let begins =
+        |whole: &[u8]| word.len() <= whole.len() && word.eq_ignore_ascii_case(&whole[..word.len()]);
     match word {
         [] | [b'o' | b'O'] => Err(malformed(text)),
         _ if begins(b"true") || begins(b"yes") || begins(b"on") || begins(b"1") => Ok(true),
@@ -34,13 +39,19 @@ mod tests {
 
     /// Every accepted word, spelled out.
     const TRUE: [&str; 9] = ["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"];
-    const FALSE: [&str; 10] = ["f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"];
+    const FALSE: [&str; 10] = [
+        "f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0",
+    ];
 
     #[test]
     fn accepted_words() {
         for (words, value) in [(&TRUE[..], true), (&FALSE[..], false)] {
             for word in words {
-                for text in [word.to_string(), word.to_uppercase(), format!(" \t{word}\r\n\x0b\x0c")] {
+                for text in [
+                    word.to_string(),
+                    word.to_uppercase(),
+                    format!(" \t{word}\r\n\x0b\x0c"),
+                ] {
                     assert_eq!(parse(text.as_bytes()), Ok(value), "{text:?}");
                 }
             }
@@ -49,8 +60,15 @@ mod tests {
 
     #[test]
     fn refused_words() {
-        for text in ["", " ", "o", "O ", "2", "01", "10", "truee", "t rue", "offf", "onn", "yess", "+1", "é", "-"] {
-            assert_eq!(parse(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
+        for text in [
+            "", " ", "o", "O ", "2", "01", "10", "truee", "t rue", "offf", "onn", "yess", "+1",
+            "é", "-",
+        ] {
+            assert_eq!(
+                parse(text.as_bytes()),
+                Err(Refusal::InvalidSyntax),
+                "{text:?}"
+            );
         }
         assert_eq!(parse(b"t\0"), Err(Refusal::InvalidEncoding));
     }

@@ -4,7 +4,6 @@
 //! [`Refusal::Unsure`]. A time of day and a time zone behind the date are checked and ignored, as the server does.
 
 use super::civil::{self, Moment, days_from_recent};
-use super::digits::{all_digits, combine_eight};
 use super::{Refusal, TypeFamily};
 
 /// Add to PostgreSQL's days (since 2000-01-01) to get Unix days (since 1970-01-01).
@@ -44,14 +43,21 @@ pub fn parse(text: &[u8]) -> Result<i32, Refusal> {
 /// The three numbers of `YYYY-MM-DD`, not yet checked for being a day.
 #[inline]
 pub(super) fn parse_iso(text: &[u8; 10]) -> Option<(u32, u32, u32)> {
-    let [y0, y1, y2, y3, dash, m0, m1, second_dash, d0, d1] = *text;
-    // One word takes the eight digits, the other the two dashes.
-    let digits = u64::from_le_bytes([y0, y1, y2, y3, m0, m1, d0, d1]) ^ 0x3030_3030_3030_3030;
-    if !all_digits(digits) || dash != b'-' || second_dash != b'-' {
+    let [head @ .., d0, d1] = text;
+    // Digits become their values and dashes zero; the sum catches what is above 9, or above 0 for a dash.
+    let fields = u64::from_le_bytes(*head) ^ u64::from_le_bytes(*b"0000-00-");
+    let (d0, d1) = (d0 ^ b'0', d1 ^ b'0');
+    let bad = (fields.wrapping_add(0x7F76_767F_7676_7676) | fields) & 0x8080_8080_8080_8080;
+    if bad != 0 || d0 > 9 || d1 > 9 {
         return None;
     }
-    let number = combine_eight(digits) as u32;
-    Some((number / 10_000, number / 100 % 100, number % 100))
+    let pairs = fields.wrapping_mul(10).wrapping_add(fields >> 8);
+    let year = (pairs & 0xFF) * 100 + (pairs >> 16 & 0xFF);
+    Some((
+        year as u32,
+        (pairs >> 40 & 0xFF) as u32,
+        u32::from(d0 * 10 + d1),
+    ))
 }
 
 /// The whole certain grammar.
@@ -104,14 +110,40 @@ mod tests {
     #[test]
     fn refusals() {
         for text in [
-            "2001-02-29", "2000-13-01", "2000-00-01", "2000-01-00", "2000-01-32", "0000-01-01", "0000-01-01 BC",
-            "20001301", "4714-11-23 BC", "5874898-01-01", "999999999-01-01", "2000-01-01 25:00:00",
+            "2001-02-29",
+            "2000-13-01",
+            "2000-00-01",
+            "2000-01-00",
+            "2000-01-32",
+            "0000-01-01",
+            "0000-01-01 BC",
+            "20001301",
+            "4714-11-23 BC",
+            "5874898-01-01",
+            "999999999-01-01",
+            "2000-01-01 25:00:00",
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::OutOfRange), "{text:?}");
         }
         for text in [
-            "01/02/2003", "1-2-2003", "99-01-01", "200-01-01", "January 8, 1999", "now", "today", "x", "2000-01-001",
-            "2000/01/01", "2000-01", "000101", "2000-01-01x", "2000-01-01 PST", "2000-01-01+02", "+infinity", "inf", "J1",
+            "01/02/2003",
+            "1-2-2003",
+            "99-01-01",
+            "200-01-01",
+            "January 8, 1999",
+            "now",
+            "today",
+            "x",
+            "2000-01-001",
+            "2000/01/01",
+            "2000-01",
+            "000101",
+            "2000-01-01x",
+            "2000-01-01 PST",
+            "2000-01-01+02",
+            "+infinity",
+            "inf",
+            "J1",
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
         }

@@ -21,7 +21,7 @@ pub(super) const POWERS_OF_TEN: [u64; 21] = {
 };
 
 /// A byte repeated eight times.
-const fn repeat(byte: u8) -> u64 {
+pub(super) const fn repeat(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
@@ -52,12 +52,18 @@ pub(super) const fn all_digits(digits: u64) -> bool {
     ((digits.wrapping_add(repeat(0x76))) | digits) & repeat(0x80) == 0
 }
 
+/// The two numbers below 10,000 that eight digit values spell, each in its half of the word, the first lower.
+#[inline]
+pub(super) const fn combine_fours(digits: u64) -> u64 {
+    // Neighbours are joined into pairs, pairs into fours: 10·a + b in every lane at once.
+    let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_FFFF_0000_FFFF
+}
+
 /// The number that eight digit values spell, the first in the lowest byte.
 #[inline]
 pub(super) const fn combine_eight(digits: u64) -> u64 {
-    // Neighbours are joined into pairs, pairs into fours, fours into the eight: 10·a + b in every lane at once.
-    let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00FF_00FF_00FF_00FF;
-    let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    let fours = combine_fours(digits);
     (fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xFFFF_FFFF
 }
 
@@ -111,9 +117,15 @@ pub(super) fn parse_short_decimal(text: &[u8]) -> Option<ShortDecimal> {
         if count == 0 {
             return None;
         }
-        Some(ShortDecimal { digits: parse_up_to_eight(digits, count)?, fraction_digits, negative })
+        Some(ShortDecimal {
+            digits: parse_up_to_eight(digits, count)?,
+            fraction_digits,
+            negative,
+        })
     } else if length <= 16 {
-        let (Some(low), Some(high)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else { return None };
+        let (Some(low), Some(high)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
+            return None;
+        };
         let word = u128::from(u64::from_le_bytes(*low))
             | u128::from(u64::from_le_bytes(*high)) << (8 * (length - 8));
         let (word, count, fraction_digits) = take_out_point_128(word, length);
@@ -125,7 +137,11 @@ pub(super) fn parse_short_decimal(text: &[u8]) -> Option<ShortDecimal> {
             return None;
         }
         let digits = combine_eight(first) * 100_000_000 + combine_eight(second);
-        Some(ShortDecimal { digits, fraction_digits, negative })
+        Some(ShortDecimal {
+            digits,
+            fraction_digits,
+            negative,
+        })
     } else {
         None
     }
@@ -142,7 +158,11 @@ const fn take_out_point_64(word: u64, length: usize) -> (u64, usize, u32) {
     }
     let position = marks.trailing_zeros() / 8;
     let before = (1_u64 << (8 * position)) - 1;
-    ((word & before) | ((word >> 8) & !before), length - 1, length as u32 - 1 - position)
+    (
+        (word & before) | ((word >> 8) & !before),
+        length - 1,
+        length as u32 - 1 - position,
+    )
 }
 
 /// [`take_out_point_64`] for 9 to 16 characters.
@@ -158,7 +178,11 @@ const fn take_out_point_128(word: u128, length: usize) -> (u128, usize, u32) {
     }
     let position = marks.trailing_zeros() / 8;
     let before = (1_u128 << (8 * position)) - 1;
-    ((word & before) | ((word >> 8) & !before), length - 1, length as u32 - 1 - position)
+    (
+        (word & before) | ((word >> 8) & !before),
+        length - 1,
+        length as u32 - 1 - position,
+    )
 }
 
 #[cfg(test)]
@@ -176,7 +200,9 @@ mod tests {
             && unsigned.len() <= 16;
         well_formed.then(|| ShortDecimal {
             digits: digits.parse().unwrap(),
-            fraction_digits: unsigned.find('.').map_or(0, |point| unsigned.len() - 1 - point) as u32,
+            fraction_digits: unsigned
+                .find('.')
+                .map_or(0, |point| unsigned.len() - 1 - point) as u32,
             negative: text.starts_with('-'),
         })
     }
@@ -196,9 +222,18 @@ mod tests {
                     let mut text = b"12345678901234567"[..length].to_vec();
                     text[place] = byte;
                     let expected = std::str::from_utf8(&text).ok();
-                    let digits = expected.filter(|t| length <= 16 && t.bytes().all(|b| b.is_ascii_digit()));
-                    assert_eq!(parse_digits(&text), digits.map(|t| t.parse().unwrap()), "{text:?}");
-                    assert_eq!(parse_short_decimal(&text), expected.and_then(parse_short_decimal_slowly), "{text:?}");
+                    let digits =
+                        expected.filter(|t| length <= 16 && t.bytes().all(|b| b.is_ascii_digit()));
+                    assert_eq!(
+                        parse_digits(&text),
+                        digits.map(|t| t.parse().unwrap()),
+                        "{text:?}"
+                    );
+                    assert_eq!(
+                        parse_short_decimal(&text),
+                        expected.and_then(parse_short_decimal_slowly),
+                        "{text:?}"
+                    );
                 }
             }
         }

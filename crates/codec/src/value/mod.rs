@@ -4,7 +4,7 @@
 //! server would give too, or [`Refusal::Unsure`] where the text lies outside the grammar that the codec knows
 //! for certain. An unsure field is never guessed at: the caller hands it to the server's own text input.
 //!
-//! The common spelling of each type is read eight bytes at a time ([`digits`]); whatever that does not
+//! The common spelling of each type is read eight bytes at a time (`digits.rs`); whatever that does not
 //! recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
 
 pub mod boolean;

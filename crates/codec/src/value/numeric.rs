@@ -9,7 +9,9 @@
 //! written digit by digit.
 
 use super::decimal::{Decimal, Scanned, scan};
-use super::digits::{POWERS_OF_TEN, parse_short_decimal};
+use super::digits::{
+    POWERS_OF_TEN, all_digits, combine_fours, load_short, parse_short_decimal, repeat,
+};
 use super::{Refusal, ServerVersion};
 
 /// The most digits that [`parse_scaled_i64`] holds.
@@ -49,7 +51,10 @@ impl Typmod {
         let packed = atttypmod - 4;
         // Eleven bits of two's complement, below the precision.
         let scale = ((packed & 0x7FF) ^ 0x400) - 0x400;
-        Some(Self { precision: (packed >> 16) as u16, scale: scale as i16 })
+        Some(Self {
+            precision: (packed >> 16) as u16,
+            scale: scale as i16,
+        })
     }
 
     /// How many digits may stand before the point.
@@ -76,10 +81,18 @@ pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Re
         // The digits must stay below this for the result to stay below 10^precision.
         if short.digits >= POWERS_OF_TEN[u32::from(precision).saturating_sub(added) as usize] {
             // Zero is the one number that fits however many places are added to it.
-            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
+            return if short.digits == 0 {
+                Ok(0)
+            } else {
+                Err(Refusal::OutOfRange)
+            };
         }
         let magnitude = (short.digits * POWERS_OF_TEN[(added as usize).min(19)]) as i64;
-        return Ok(if short.negative { -magnitude } else { magnitude });
+        return Ok(if short.negative {
+            -magnitude
+        } else {
+            magnitude
+        });
     }
     parse_scaled_slowly(text, precision, scale).map(|value| value as i64)
 }
@@ -100,10 +113,18 @@ pub fn parse_scaled_i128(text: &[u8], precision: u8, scale: u8) -> Result<i128, 
         let added = u32::from(scale) - short.fraction_digits;
         let room = u32::from(precision).saturating_sub(added) as usize;
         if short.digits >= POWERS_OF_TEN[room.min(20)] {
-            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
+            return if short.digits == 0 {
+                Ok(0)
+            } else {
+                Err(Refusal::OutOfRange)
+            };
         }
         let magnitude = (u128::from(short.digits) * 10_u128.pow(added.min(38))) as i128;
-        return Ok(if short.negative { -magnitude } else { magnitude });
+        return Ok(if short.negative {
+            -magnitude
+        } else {
+            magnitude
+        });
     }
     parse_scaled_slowly(text, precision, scale)
 }
@@ -148,6 +169,27 @@ pub fn encode_binary(
     server: ServerVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
+    if let Some(Typmod {
+        scale: scale @ 1..=4,
+        ..
+    }) = typmod
+        && let Some(price) = parse_price(text, scale as usize)
+        && typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits())
+    {
+        append_price(&price, scale as u16, out);
+        return Ok(());
+    }
+    encode_short(text, typmod, server, out)
+}
+
+/// [`encode_binary`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
+#[inline(never)]
+fn encode_short(
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     if let Some(short) = parse_short_decimal(text) {
         let (scale, whole_digits) = match typmod {
             Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
@@ -156,7 +198,8 @@ pub fn encode_binary(
         // Fewer places than the column has: no rounding. Some room before the point: the common overflow test.
         if i64::from(short.fraction_digits) <= scale && whole_digits >= 0 {
             let fraction_groups = short.fraction_digits.div_ceil(4);
-            let aligned = short.digits * POWERS_OF_TEN[(fraction_groups * 4 - short.fraction_digits) as usize];
+            let aligned = short.digits
+                * POWERS_OF_TEN[(fraction_groups * 4 - short.fraction_digits) as usize];
             let room = whole_digits as usize + 4 * fraction_groups as usize;
             if aligned < SIXTEEN_DIGITS {
                 if aligned >= POWERS_OF_TEN[room.min(20)] {
@@ -170,35 +213,162 @@ pub fn encode_binary(
     encode_slowly(text, typmod, server, out)
 }
 
+/// A number with exactly as many decimal places as its column, one to four.
+struct Price {
+    /// Its three base-10,000 digits: the whole number in two, the fraction in the last.
+    groups: [u16; 3],
+    /// How many decimal digits stand before the point, 1 to 8.
+    whole_digits: i64,
+    negative: bool,
+}
+
+/// Reads `-?` with 1 to 8 digits, a point and exactly `scale` digits, in four or more bytes after the sign.
+///
+/// Where the point must stand is known beforehand, and four decimal digits on either side of it are one digit of
+/// the binary form: so nothing is searched for, and nothing divided.
+#[inline]
+fn parse_price(text: &[u8], scale: usize) -> Option<Price> {
+    let (negative, text) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let last = u64::from(u32::from_le_bytes(*text.last_chunk::<4>()?));
+    let whole_digits = text.len().wrapping_sub(scale + 1);
+    if whole_digits.wrapping_sub(1) >= 8 || text.get(whole_digits) != Some(&b'.') {
+        return None;
+    }
+    // The fraction moves to the front of its four places, the whole number to the end of its eight.
+    let fraction = (last ^ repeat(b'0') >> 32) >> (8 * (4 - scale));
+    let shift = 8 * (8 - whole_digits);
+    let whole = (load_short(text) ^ repeat(b'0')) << shift;
+    if !(all_digits(whole) & all_digits(fraction)) {
+        return None;
+    }
+    let whole = combine_fours(whole);
+    let groups = [
+        whole as u16,
+        (whole >> 32) as u16,
+        combine_fours(fraction) as u16,
+    ];
+    Some(Price {
+        groups,
+        whole_digits: whole_digits as i64,
+        negative,
+    })
+}
+
+/// Headers of prices, without their scale: the index has a bit for the sign and one for every digit that is not
+/// zero, the first highest. Eight forms, so nothing has to be counted.
+const PRICE_HEADERS: [u64; 16] = {
+    let mut headers = [0; 16];
+    let mut index = 0;
+    while index < 16 {
+        let digits = index as u8 & 7;
+        if digits != 0 {
+            // Bit 2 has weight 1.
+            let (highest, lowest) = (
+                7 - digits.leading_zeros() as i16,
+                digits.trailing_zeros() as i16,
+            );
+            let sign = if index >= 8 { NEGATIVE } else { 0 };
+            headers[index] = header((highest - lowest + 1) as u64, highest - 1, sign, 0);
+        }
+        index += 1;
+    }
+    headers
+};
+
+/// How many bits the packed digits of a price move to lose the leading zeros, by the same index.
+const PRICE_SHIFTS: [u8; 16] = [
+    48, 48, 32, 32, 16, 16, 16, 16, 48, 48, 32, 32, 16, 16, 16, 16,
+];
+
+/// Appends a price.
+#[inline]
+fn append_price(price: &Price, display_scale: u16, out: &mut Vec<u8>) {
+    let [first, second, fraction] = price.groups;
+    let index = usize::from(price.negative) << 3
+        | usize::from(first != 0) << 2
+        | usize::from(second != 0) << 1
+        | usize::from(fraction != 0);
+    let header = PRICE_HEADERS[index] | u64::from(display_scale);
+    let packed = u64::from(first) << 32 | u64::from(second) << 16 | u64::from(fraction);
+    append_form(header, packed << PRICE_SHIFTS[index], out);
+}
+
+/// The four words before the digits, packed as they will stand.
+#[inline]
+const fn header(count: u64, weight: i16, sign: u16, display_scale: u16) -> u64 {
+    count << 48 | (weight as u16 as u64) << 32 | (sign as u64) << 16 | display_scale as u64
+}
+
 /// Four base-10,000 digits hold less than this.
 const SIXTEEN_DIGITS: u64 = POWERS_OF_TEN[16];
 
-/// Appends the number `aligned / 10000^fraction_groups`, below [`SIXTEEN_DIGITS`], without a branch.
+/// Appends the number `aligned / 10000^fraction_groups`, below 10^16.
 #[inline]
-fn append_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
+fn append_groups(
+    aligned: u64,
+    fraction_groups: u32,
+    negative: bool,
+    display_scale: u16,
+    out: &mut Vec<u8>,
+) {
     debug_assert!(aligned < SIXTEEN_DIGITS);
-    // Four digits packed as they will stand, so that counting zero bits counts zero digits.
-    let (upper, lower) = ((aligned / 100_000_000) as u32, (aligned % 100_000_000) as u32);
+    let (upper, lower) = (
+        (aligned / 100_000_000) as u32,
+        (aligned % 100_000_000) as u32,
+    );
     let groups = u64::from(upper / 10_000) << 48
         | u64::from(upper % 10_000) << 32
         | u64::from(lower / 10_000) << 16
         | u64::from(lower % 10_000);
-    let nonzero = groups != 0;
+    append_packed(groups, fraction_groups, negative, display_scale, out);
+}
+
+/// Appends the number with these four base-10,000 digits, packed as they will stand: counting zero bits counts
+/// zero digits.
+#[inline]
+fn append_packed(
+    groups: u64,
+    fraction_groups: u32,
+    negative: bool,
+    display_scale: u16,
+    out: &mut Vec<u8>,
+) {
+    if groups == 0 {
+        return append_form(header(0, 0, 0, display_scale), 0, out);
+    }
     let leading = groups.leading_zeros() / 16;
     let trailing = groups.trailing_zeros() / 16;
-    let count = if nonzero { 4 - leading - trailing } else { 0 };
-    let weight = if nonzero { 3 - leading as i32 - fraction_groups as i32 } else { 0 };
-    let sign = if negative && nonzero { NEGATIVE } else { 0 };
-    let header = u64::from(count) << 48
-        | u64::from(weight as u16) << 32
-        | u64::from(sign) << 16
-        | u64::from(display_scale);
-    let digits = groups.wrapping_shl(16 * leading);
-    // Always sixteen bytes, then cut: a copy of fixed size is two stores, one of variable size is a call.
-    let form = u128::from(header) << 64 | u128::from(digits);
+    let weight = 3 - leading as i16 - fraction_groups as i16;
+    let header = header(
+        u64::from(4 - leading - trailing),
+        weight,
+        if negative { NEGATIVE } else { 0 },
+        display_scale,
+    );
+    append_form(header, groups << (16 * leading), out);
+}
+
+/// Appends a header and as many of the four digits behind it as it counts.
+#[inline]
+fn append_form(header: u64, digits: u64, out: &mut Vec<u8>) {
+    let count = (header >> 48) as usize;
+    // Always sixteen bytes, of which some count: a copy of fixed size is two stores, one of variable size a call.
+    let form = (u128::from(header) << 64 | u128::from(digits)).to_be_bytes();
+    out.reserve(form.len());
     let start = out.len();
-    out.extend_from_slice(&form.to_be_bytes());
-    out.truncate(start + 8 + 2 * count as usize);
+    assert!(count <= 4, "four digits are packed at most");
+    // SAFETY: `reserve` made room for all sixteen bytes behind `start`, all are written here, and the new length
+    // takes in at most that many, as there are at most four digits.
+    unsafe {
+        out.as_mut_ptr()
+            .add(start)
+            .cast::<[u8; 16]>()
+            .write_unaligned(form);
+        out.set_len(start + 8 + 2 * count);
+    }
 }
 
 /// Appends the binary form of `value / 10^scale`: what the server would send of a `numeric(38, scale)`.
@@ -211,12 +381,26 @@ pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
         let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
         append_groups(aligned, fraction_groups, value < 0, u16::from(scale), out);
     } else {
-        append_wide(magnitude, fraction_groups, padding, value < 0, u16::from(scale), out);
+        append_wide(
+            magnitude,
+            fraction_groups,
+            padding,
+            value < 0,
+            u16::from(scale),
+            out,
+        );
     }
 }
 
 /// [`encode_binary_from_scaled`] for what does not fit 16 digits.
-fn append_wide(magnitude: u128, fraction_groups: u32, padding: u32, negative: bool, scale: u16, out: &mut Vec<u8>) {
+fn append_wide(
+    magnitude: u128,
+    fraction_groups: u32,
+    padding: u32,
+    negative: bool,
+    scale: u16,
+    out: &mut Vec<u8>,
+) {
     // The last group takes fewer digits of the value where the scale is no multiple of four, so that the padding
     // cannot overflow.
     let last_unit = u128::from(POWERS_OF_TEN[4 - padding as usize]);
@@ -227,7 +411,11 @@ fn append_wide(magnitude: u128, fraction_groups: u32, padding: u32, negative: bo
     while rest > 0 {
         let unit = if count == 0 { last_unit } else { 10_000 };
         let group = (rest % unit) as u16;
-        groups[count] = if count == 0 { group * POWERS_OF_TEN[padding as usize] as u16 } else { group };
+        groups[count] = if count == 0 {
+            group * POWERS_OF_TEN[padding as usize] as u16
+        } else {
+            group
+        };
         rest /= unit;
         count += 1;
     }
@@ -255,7 +443,11 @@ fn encode_slowly(
             return Ok(());
         }
         (Scanned::Infinity { negative }, None) => {
-            out.extend_from_slice(if negative { &NEGATIVE_INFINITY } else { &INFINITY });
+            out.extend_from_slice(if negative {
+                &NEGATIVE_INFINITY
+            } else {
+                &INFINITY
+            });
             return Ok(());
         }
         (Scanned::Infinity { .. }, Some(_)) => return Err(Refusal::OutOfRange),
@@ -269,7 +461,12 @@ fn encode_slowly(
 }
 
 /// Writes `number` behind the header that starts at `start`, and the header.
-fn append_decimal(number: &Decimal<'_>, typmod: Option<Typmod>, start: usize, out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn append_decimal(
+    number: &Decimal<'_>,
+    typmod: Option<Typmod>,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     let scale = typmod.map_or_else(|| number.display_scale(), |typmod| i64::from(typmod.scale));
     let display_scale = scale.max(0);
     if display_scale > MAX_DISPLAY_SCALE {
@@ -279,14 +476,21 @@ fn append_decimal(number: &Decimal<'_>, typmod: Option<Typmod>, start: usize, ou
     let highest = rounded.highest_power();
     // Nothing is written of a number that is too large anyway; rounding may still add a digit to others.
     let most_digits = typmod.map_or(i64::MAX, Typmod::whole_digits);
-    if highest.is_some_and(|power| power >= most_digits || power.div_euclid(4) > i64::from(i16::MAX)) {
+    if highest
+        .is_some_and(|power| power >= most_digits || power.div_euclid(4) > i64::from(i16::MAX))
+    {
         return Err(Refusal::OutOfRange);
     }
 
     // From the group of the highest digit down to that of the lowest; one group more where a carry may need it.
-    let lowest = if rounded.carry { -scale } else { rounded.lowest_power().unwrap_or(0) };
+    let lowest = if rounded.carry {
+        -scale
+    } else {
+        rounded.lowest_power().unwrap_or(0)
+    };
     let lowest_group = lowest.div_euclid(4);
-    let highest_group = highest.map_or(lowest_group, |power| power.div_euclid(4)) + i64::from(rounded.carry);
+    let highest_group =
+        highest.map_or(lowest_group, |power| power.div_euclid(4)) + i64::from(rounded.carry);
     if highest.is_some() || rounded.carry {
         for group in (lowest_group..=highest_group).rev() {
             let digit = |place: i64| u16::from(rounded.digit(4 * group + place));
@@ -350,7 +554,10 @@ fn finish(out: &mut [u8], start: usize, weight: i16, negative: bool, display_sca
     // The server's count wraps at 65,536 just as this one would, but no number has that many.
     let count = ((out.len() - start - 8) / 2) as u16;
     let sign = if negative && count > 0 { NEGATIVE } else { 0 };
-    for (place, word) in [count, weight as u16, sign, display_scale].into_iter().enumerate() {
+    for (place, word) in [count, weight as u16, sign, display_scale]
+        .into_iter()
+        .enumerate()
+    {
         out[start + 2 * place..][..2].copy_from_slice(&word.to_be_bytes());
     }
 }

@@ -5,6 +5,7 @@
 //! [`contains_nul`] finds it, best once per slice too.
 
 use super::Refusal;
+use super::digits::{load_short, repeat};
 
 /// Whether `text` holds a NUL byte, which no PostgreSQL text type stores (refuse it as
 /// [`Refusal::InvalidEncoding`], SQLSTATE 22021).
@@ -20,7 +21,11 @@ pub fn contains_nul(text: &[u8]) -> bool {
 #[inline]
 pub fn fit_varchar(text: &[u8], limit: u32) -> Result<&[u8], Refusal> {
     // A character has at least one byte, so a text with few enough bytes needs no counting.
-    if text.len() <= limit as usize { Ok(text) } else { cut_to(text, limit) }
+    if text.len() <= limit as usize {
+        Ok(text)
+    } else {
+        cut_to(text, limit)
+    }
 }
 
 /// Fits `text` to `char(limit)`: the text to store, cut like [`fit_varchar`], and how many spaces to add to it.
@@ -59,16 +64,22 @@ const fn is_first_byte(byte: u8) -> bool {
 /// How many characters valid UTF-8 has, counted eight bytes at a time.
 #[inline]
 pub fn count_characters(text: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
     let (words, rest) = text.as_chunks::<8>();
-    let mut following = 0;
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        // A following byte is 10xxxxxx: bit 7 set and bit 6 not.
-        following += (((word >> 7) & !(word >> 6)) & ONES).count_ones() as usize;
-    }
-    following += rest.iter().filter(|&&byte| !is_first_byte(byte)).count();
-    text.len() - following
+    // The missing bytes of the last word are zero, which is not a following byte.
+    let last = if rest.is_empty() { 0 } else { load_short(rest) };
+    let following = words
+        .iter()
+        .map(|word| following_bytes(u64::from_le_bytes(*word)))
+        .sum::<usize>();
+    text.len() - following - following_bytes(last)
+}
+
+/// How many of a word's bytes continue a character: 10xxxxxx, bit 7 set and bit 6 not.
+#[inline]
+const fn following_bytes(word: u64) -> usize {
+    const ONES: u64 = repeat(1);
+    // The multiplication adds up all bytes in the highest.
+    (((word >> 7) & !(word >> 6) & ONES).wrapping_mul(ONES) >> 56) as usize
 }
 
 #[cfg(test)]

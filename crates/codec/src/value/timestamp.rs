@@ -55,7 +55,11 @@ pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> 
     }
     let magnitude = (micros.abs() + step / 2) / step * step;
     let rounded = if micros < 0 { -magnitude } else { magnitude };
-    if rounded > LAST { Err(Refusal::Unsure) } else { Ok(rounded) }
+    if rounded > LAST {
+        Err(Refusal::Unsure)
+    } else {
+        Ok(rounded)
+    }
 }
 
 /// `YYYY-MM-DD HH:MM:SS` with 1 to 6 digits of fraction or none, and a space or `T` between.
@@ -105,7 +109,10 @@ fn parse_slowly(text: &[u8]) -> Result<i64, Refusal> {
         Moment::Infinity => Ok(INFINITY),
         Moment::NegativeInfinity => Ok(NEGATIVE_INFINITY),
         Moment::Finite { days, micros } => {
-            match days.checked_mul(MICROS_PER_DAY).and_then(|start| start.checked_add(micros)) {
+            match days
+                .checked_mul(MICROS_PER_DAY)
+                .and_then(|start| start.checked_add(micros))
+            {
                 Some(micros @ FIRST..=LAST) => Ok(micros),
                 _ => Err(Refusal::OutOfRange),
             }
@@ -154,16 +161,33 @@ mod tests {
     #[test]
     fn refusals() {
         for text in [
-            "2001-02-29 00:00:00", "2000-01-01 24:00:01", "2000-01-01 25:00:00", "2000-01-01 00:60:00",
-            "2000-01-01 00:00:61", "2000-01-01 23:59:60.1", "294276-12-31 24:00:00", "4714-11-23 23:59:59 BC",
-            "5874897-12-31 00:00:00", "0000-01-01 00:00:00",
+            "2001-02-29 00:00:00",
+            "2000-01-01 24:00:01",
+            "2000-01-01 25:00:00",
+            "2000-01-01 00:60:00",
+            "2000-01-01 00:00:61",
+            "2000-01-01 23:59:60.1",
+            "294276-12-31 24:00:00",
+            "4714-11-23 23:59:59 BC",
+            "5874897-12-31 00:00:00",
+            "0000-01-01 00:00:00",
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::OutOfRange), "{text:?}");
         }
         for text in [
-            "now", "2000-01-01 01", "2000-01-01 01:02.5", "2000-01-01 010203", "2000-01-01 01:02:03 PM",
-            "2000-01-01 01:02:03 CET", "2000-01-01 01:02:03+99", "2000-01-01 001:02:03", "01/02/2003 00:00:00",
-            "2000-01-01 01:02:03.4.5", "2000-01-01 01:02:03ZBC", "2000-01-01 01:02:03,5", "2000-01-01 T01:02:03",
+            "now",
+            "2000-01-01 01",
+            "2000-01-01 01:02.5",
+            "2000-01-01 010203",
+            "2000-01-01 01:02:03 PM",
+            "2000-01-01 01:02:03 CET",
+            "2000-01-01 01:02:03+99",
+            "2000-01-01 001:02:03",
+            "01/02/2003 00:00:00",
+            "2000-01-01 01:02:03.4.5",
+            "2000-01-01 01:02:03ZBC",
+            "2000-01-01 01:02:03,5",
+            "2000-01-01 T01:02:03",
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
         }
@@ -182,9 +206,16 @@ mod tests {
             ("infinity", 0, INFINITY),
             ("-infinity", 0, NEGATIVE_INFINITY),
         ] {
-            assert_eq!(parse_with_precision(text.as_bytes(), precision), Ok(micros), "{text:?}");
+            assert_eq!(
+                parse_with_precision(text.as_bytes(), precision),
+                Ok(micros),
+                "{text:?}"
+            );
         }
-        assert_eq!(parse_with_precision(b"294276-12-31 23:59:59.5", 0), Err(Refusal::Unsure));
+        assert_eq!(
+            parse_with_precision(b"294276-12-31 23:59:59.5", 0),
+            Err(Refusal::Unsure)
+        );
     }
 
     proptest! {

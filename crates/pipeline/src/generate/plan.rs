@@ -14,8 +14,8 @@ use tpchgen::generators::OrderGenerator;
 use super::error::GenerateError;
 use super::table::{Table, dbgen_scale};
 
-/// Text that one chunk aims at, in bytes. Larger ones leave the second-level cache and made no difference to speed
-/// (1, 4 and 16 MiB within 3 % of each other on two cores); smaller ones pay more for starting the generators.
+/// Text that one chunk aims at, in bytes: so much that starting the generators (some microseconds) and handing the
+/// chunk in do not count, and so little that the buffers of a worker (two, and a bit) stay in the caches.
 const CHUNK_TEXT_BYTES: i64 = 4 << 20;
 
 /// Rows that one row group of a parquet file aims at; DuckDB's own row groups have as many.

@@ -147,8 +147,8 @@ enum Sink {
         header: &'static str,
     },
     Parquet {
-        encoder: parquet::Encoder,
-        writer: Mutex<Option<parquet::Writer>>,
+        encoder: Box<parquet::Encoder>,
+        writer: Box<Mutex<Option<parquet::Writer>>>,
     },
 }
 
@@ -379,8 +379,8 @@ impl<'run> Run<'run> {
                         },
                     )?;
                 Sink::Parquet {
-                    encoder,
-                    writer: Mutex::new(Some(writer)),
+                    encoder: Box::new(encoder),
+                    writer: Box::new(Mutex::new(Some(writer))),
                 }
             }
         };

@@ -85,7 +85,7 @@ impl<'p> Context<'p> {
         self.counters.slice_done();
     }
 
-    /// Forgets all slices counted so far: the transaction that held them is gone.
+    /// The digest of all slices counted so far.
     pub(super) fn digest(&self) -> RowDigest {
         *lock(&self.digest)
     }
@@ -95,6 +95,11 @@ impl<'p> Context<'p> {
         if self.fallback_windows.fetch_add(1, Ordering::Relaxed) == 0 {
             *lock(&self.fallback_example) = Some(example());
         }
+    }
+
+    /// How many windows only the server could read.
+    pub(super) fn fallback_windows(&self) -> u64 {
+        self.fallback_windows.load(Ordering::Relaxed)
     }
 
     /// Keeps what the target was found to hold.
@@ -123,7 +128,7 @@ impl<'p> Context<'p> {
             target_digest: target.map(|digest| format!("{:032x}", digest.sum)),
             target_rows: target.map(|digest| digest.rows),
             retries: self.counters.retries(),
-            fallback_windows: self.fallback_windows.load(Ordering::Relaxed),
+            fallback_windows: self.fallback_windows(),
             fallback_example: lock(&self.fallback_example).clone(),
             sources,
         })

@@ -52,7 +52,8 @@ pub(super) fn run(
     if let Some(error) = context.failure() {
         return Err(error);
     }
-    if let Some(query) = verify_query {
+    // Rows that the server itself read have no digest on this side.
+    if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0) {
         let held = digest::of_query(&session, query)?;
         context.set_target_digest(held);
         if held != context.digest() {

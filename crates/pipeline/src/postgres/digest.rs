@@ -18,8 +18,9 @@ pub fn of_query(session: &Session, query: &str) -> Result<RowDigest> {
         session.client().copy_out(&statement).await.map(Box::pin).map_err(|error| from_server(&error, doing))
     })?;
     let mut digest = RowDigest::default();
-    let mut first = true;
-    loop {
+    let (mut first, mut ended) = (true, false);
+    // A stream that has ended must not be polled again.
+    while !ended {
         // Several messages per wait: entering the runtime costs more than hashing a row.
         let batch = session.wait(doing, async {
             let mut batch = Vec::with_capacity(1024);
@@ -27,14 +28,14 @@ pub fn of_query(session: &Session, query: &str) -> Result<RowDigest> {
                 match stream.next().await {
                     Some(Ok(message)) => batch.push(message),
                     Some(Err(error)) => return Err(from_server(&error, doing)),
-                    None => break,
+                    None => {
+                        ended = true;
+                        break;
+                    }
                 }
             }
             Ok(batch)
         })?;
-        if batch.is_empty() {
-            return Ok(digest);
-        }
         for message in &batch {
             let mut record: &[u8] = message;
             if first {
@@ -49,4 +50,5 @@ pub fn of_query(session: &Session, query: &str) -> Result<RowDigest> {
             }
         }
     }
+    Ok(digest)
 }

@@ -1,0 +1,6 @@
+"""`python -m tipple`."""
+
+from tipple.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""`tipple jobs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from tipple.engines.base import JobRecord
+from tipple.errors import UsageError
+from tipple.plan.size import format_count
+from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
+
+__all__ = ["jobs"]
+
+ACTIONS = ("list", "show", "cancel", "clean")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tipple jobs postgresql:///warehouse
+  tipple jobs postgresql:///warehouse show 3f2a
+  tipple jobs postgresql:///warehouse clean
+"""
+)
+@click.argument("url", required=False)
+@click.argument("action", type=click.Choice(ACTIONS), default="list")
+@click.argument("job", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+def jobs(url: str | None, action: str, job: str | None, as_json: bool) -> None:
+    """List, show, cancel and clean up the jobs recorded in a target.
+
+    URL is the target; without it $TIPPLE_TARGET counts. JOB is a job's id or its beginning. `cancel` stops a job or
+    gives up an unfinished one; `clean` gives up all jobs that nobody runs and drops what they had staged.
+    """
+    if action in ("show", "cancel") and job is None:
+        raise UsageError(f"tipple jobs URL {action} needs a job", hint="tipple jobs URL lists them")
+    if action == "clean":
+        _print_lines(clean_jobs(url), as_json)
+        return
+    if action == "cancel" and job is not None:
+        cancel_job(url, job)
+        _print_lines([f"cancelled job {job}"], as_json)
+        return
+    records = list_jobs(url)
+    if action == "show" and job is not None:
+        records = [record for record in records if record.job_id.startswith(job.lower())]
+        if not records:
+            raise UsageError(f"there is no job {job}", hint="tipple jobs URL lists them")
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(records)).decode())
+    elif action == "show":
+        _show(records)
+    else:
+        _list(records)
+
+
+def _print_lines(lines: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(list(lines)).decode())
+        return
+    for line in lines or ["nothing to clean up"]:
+        click.echo(line)
+
+
+def _list(records: Sequence[JobRecord]) -> None:
+    if not records:
+        click.echo("no jobs")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("job", "state", "table"):
+        table.add_column(heading)
+    for heading in ("slices done", "rows"):
+        table.add_column(heading, justify="right")
+    table.add_column("started")
+    for record in records:
+        table.add_row(
+            record.job_id[:8],
+            _state(record),
+            record.table,
+            f"{record.slices_done}/{record.slices}",
+            format_count(record.rows),
+            record.started_at[:19],
+        )
+    Console(file=sys.stdout).print(table)
+
+
+def _show(records: Sequence[JobRecord]) -> None:
+    for record in records:
+        click.echo(f"job       {record.job_id}")
+        click.echo(f"state     {_state(record)}")
+        click.echo(f"table     {record.table}")
+        click.echo(f"mode      {record.mode}")
+        click.echo(f"slices    {record.slices_done} of {record.slices} done")
+        click.echo(f"rows      {format_count(record.rows)}")
+        click.echo(f"started   {record.started_at}")
+        click.echo(f"finished  {record.finished_at or '-'}")
+        if record.staging:
+            click.echo(f"staging   {record.staging}")
+        for source in record.sources:
+            click.echo(f"source    {source}")
+
+
+def _state(record: JobRecord) -> str:
+    if record.state != "loading":
+        return record.state
+    return "loading" if record.running else "unfinished"

@@ -1,0 +1,238 @@
+"""`tipple load`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+from rich.console import Console
+
+from tipple.errors import TippleError
+from tipple.plan.size import parse_size
+from tipple.report.progress import PROGRESS_FORMS, ProgressForm
+from tipple.report.render import render_report
+from tipple.report.schema import encode_summary
+from tipple.run.load import DEFAULT_TARGET, MAX_RECORD_BYTES, RETRY_SECONDS, STALL_SECONDS
+from tipple.run.load import load as run_load
+
+__all__ = ["load"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tipple load data/lineitem.tbl --table lineitem --schema tpch
+  tipple load 'logs/*.csv' --into postgresql://etl@db/warehouse --table staging.log --header match -j 8
+  tipple load day.csv --into postgresql:///shop --table orders --mode replace --verify checksum
+  tipple load day.csv --table orders --dry-run
+"""
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--into",
+    metavar="URL",
+    help=f"The target: duckdb:///file.duckdb, duckdb:///:memory:, postgresql://… (all libpq parameters; PG* "
+    f"variables, .pgpass and service files count). Default: $TIPPLE_TARGET, else {DEFAULT_TARGET}.",
+)
+@click.option("--table", metavar="[SCHEMA.]NAME", required=True, help="The table to load into.")
+@click.option(
+    "--schema",
+    metavar="FILE.sql|tpch",
+    help="Where the table is missing: create it from this file's CREATE TABLE, or as TPC-H has it.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("append", "replace", "create")),
+    help="append: keep the rows that are there. replace: the old rows stay visible until the new ones are in. "
+    "create: the table must be new. Default: append; create where the table is missing.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(("auto", "csv", "tbl", "text")),
+    default="auto",
+    show_default=True,
+    help="csv: RFC 4180. tbl: | after every field, as dbgen writes. text: tabs and backslashes, as COPY writes. "
+    "auto: by the files' names.",
+)
+@click.option("--delimiter", metavar="C", help="The byte between fields.")
+@click.option("--quote", metavar="C", help="The quote of csv.")
+@click.option("--escape", metavar="C", help="What makes a quote inside quotes literal. Default: the quote.")
+@click.option(
+    "--header",
+    type=click.Choice(("yes", "no", "match")),
+    help="yes: skip each file's first record. match: it names the columns. Default: match where it holds nothing "
+    "but names of columns, else no.",
+)
+@click.option("--null", "null_text", metavar="TEXT", help="The unquoted text that means NULL.")
+@click.option("--encoding", metavar="NAME", help="The files' encoding. Default: UTF-8.")
+@click.option("--columns", metavar="A,B,...", help="The columns in the order of the fields. Default: all.")
+@click.option(
+    "-j", "--jobs", metavar="N", type=click.IntRange(min=1), help="Streams. Default: the cores of this process."
+)
+@click.option(
+    "--write-path",
+    type=click.Choice(("auto", "binary", "text", "arrow")),
+    default="auto",
+    show_default=True,
+    help="How rows enter the engine. text: the server itself reads every value.",
+)
+@click.option(
+    "--atomic/--no-atomic",
+    default=True,
+    show_default=True,
+    help="atomic: one commit makes all rows visible. no-atomic: slice by slice, still exactly once.",
+)
+@click.option(
+    "--ledger/--no-ledger",
+    default=True,
+    show_default=True,
+    help="no-ledger: keep no record in the target; gives up resuming and the protection against loading twice.",
+)
+@click.option(
+    "--preserve-order", is_flag=True, help="Store rows in the order of the files, where the engine has an order."
+)
+@click.option(
+    "--verify",
+    type=click.Choice(("none", "count", "checksum")),
+    default="count",
+    show_default=True,
+    help="What to compare before publishing. checksum: every value of every row, read back.",
+)
+@click.option("--resume", metavar="JOB", help="Go on with this job, or fail. (The same command resumes by itself.)")
+@click.option("--restart", is_flag=True, help="Load again although this was loaded, or begun, before.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@click.option("--memory-limit", metavar="SIZE", help="Cap of an embedded engine's own memory, such as 4GB.")
+@click.option(
+    "--max-record-size",
+    metavar="SIZE",
+    default=str(MAX_RECORD_BYTES),
+    show_default="16 MiB",
+    help="The longest record; a longer one is most likely an unclosed quote.",
+)
+@click.option(
+    "--retry-for",
+    metavar="SECONDS",
+    type=click.IntRange(min=0),
+    default=RETRY_SECONDS,
+    show_default=True,
+    help="How long to wait for a server that went away.",
+)
+@click.option(
+    "--stall-timeout",
+    metavar="SECONDS",
+    type=click.IntRange(min=1),
+    default=STALL_SECONDS,
+    show_default=True,
+    help="Give a server up that has not answered for so long.",
+)
+@click.option(
+    "--progress",
+    type=click.Choice(PROGRESS_FORMS),
+    default="auto",
+    show_default=True,
+    help="How to show progress on stderr. auto: a bar on a terminal, else lines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
+@click.option("--summary", metavar="FILE.json", type=click.Path(dir_okay=False), help="Write the summary as JSON.")
+def load(
+    sources: tuple[str, ...],
+    *,
+    into: str | None,
+    table: str,
+    schema: str | None,
+    mode: Literal["append", "replace", "create"] | None,
+    format_name: str,
+    delimiter: str | None,
+    quote: str | None,
+    escape: str | None,
+    header: Literal["yes", "no", "match"] | None,
+    null_text: str | None,
+    encoding: str | None,
+    columns: str | None,
+    jobs: int | None,
+    write_path: str,
+    atomic: bool,
+    ledger: bool,
+    preserve_order: bool,
+    verify: Literal["none", "count", "checksum"],
+    resume: str | None,
+    restart: bool,
+    dry_run: bool,
+    memory_limit: str | None,
+    max_record_size: str,
+    retry_for: int,
+    stall_timeout: int,
+    progress: ProgressForm,
+    as_json: bool,
+    summary: str | None,
+) -> None:
+    """Load files into a table, in parallel, exactly once.
+
+    SOURCE is a file, a pattern or a directory. All rows become visible in one commit, or none does. Running the same
+    command again after an interruption goes on where it stopped; after a success it changes nothing.
+    """
+    report = run_load(
+        sources,
+        into=into,
+        table=table,
+        schema=schema,
+        format=format_name,
+        delimiter=delimiter,
+        quote=quote,
+        escape=escape,
+        header=header,
+        null=null_text,
+        encoding=encoding,
+        columns=split_names(columns) if columns is not None else None,
+        mode=mode,
+        jobs=jobs,
+        write_path=write_path,
+        atomic=atomic,
+        ledger=ledger,
+        preserve_order=preserve_order,
+        verify=verify,
+        resume=resume,
+        restart=restart,
+        dry_run=dry_run,
+        memory_limit=parse_size(memory_limit) if memory_limit is not None else None,
+        max_record_size=parse_size(max_record_size),
+        retry_seconds=retry_for,
+        stall_timeout=stall_timeout,
+        progress=progress,
+    )
+    if summary is not None:
+        _write_summary(summary, encode_summary(report))
+    if as_json:
+        click.echo(encode_summary(report))
+    else:
+        render_report(report, Console(file=sys.stdout))
+
+
+def split_names(text: str) -> list[str]:
+    """`a,"b,c",d` at its commas, but not at those inside quotes."""
+    names: list[str] = []
+    name, quoted = "", False
+    for character in text:
+        if character == '"':
+            quoted = not quoted
+        if character == "," and not quoted:
+            names.append(name)
+            name = ""
+        else:
+            name += character
+    return [*names, name]
+
+
+def _write_summary(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TippleError(
+            f"the rows were published, but the summary {path} could not be written: {error.strerror}",
+            hint="check the path; running the command again changes nothing and writes the summary",
+        ) from None
+
+

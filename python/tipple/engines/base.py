@@ -1,0 +1,231 @@
+"""What every engine offers to the verbs: one set of names, so that a second engine is a second folder.
+
+An engine is a folder with the same files: `capabilities.py` (what it can do, as data), `connection.py`, `columns.py`
+(its types in the codec's terms), `ledger.py`, `load.py`. Nothing here imports a driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from tipple.errors import UsageError
+from tipple.plan.schema import TableDefinition
+from tipple.plan.url import TableName, Target
+
+Mode = Literal["append", "replace", "create"]
+Verify = Literal["none", "count", "checksum"]
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine can do, so that callers ask data and not the engine's name."""
+
+    engine: str
+    write_paths: tuple[str, ...]
+    """Best first."""
+    modes: tuple[Mode, ...]
+    parallel_sessions: bool
+    """Whether streams have sessions of their own, or hand their rows to one."""
+    resumes_slices: bool
+    """Whether an interrupted atomic job keeps the slices that it has done."""
+    preserves_order: bool
+    """Whether rows can be stored in the order of the sources."""
+
+
+class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of an existing table."""
+
+    name: str
+    type_text: str
+    """As the engine spells it."""
+    codec_type: Any
+    """The codec's `ColumnType` in its JSON form: `"int8"`, `{"varchar": {"limit": 44}}`, or `"opaque"`."""
+    not_null: bool
+    generated: bool
+    """Computed by the engine: no value can be loaded."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """An existing table."""
+
+    name: TableName
+    """With its schema, as the engine found it."""
+    columns: tuple[TableColumn, ...]
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """A source file as it was when the job was planned."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    content: str
+    """A digest of its head and tail."""
+
+
+class LoadTask(msgspec.Struct, kw_only=True):
+    """A load that is ready to be carried out: everything is known but the slices."""
+
+    table: TableName
+    definition: TableDefinition | None
+    """From which the table is created; None where it exists."""
+    mode: Mode
+    atomic: bool
+    columns: Sequence[TableColumn]
+    """The columns to load, in the order of the sources' fields."""
+    sources: Sequence[Identity]
+    dialect: dict[str, Any]
+    """The codec's `Dialect` in its JSON form; the record end is filled in by cutting."""
+    header: bool
+    streams: int
+    slice_bytes: int
+    window_bytes: int
+    max_record_bytes: int
+    write_path: str
+    """`auto`, or one of the engine's write paths."""
+    preserve_order: bool
+    verify: Verify
+    ledger: bool
+    request_key: bytes
+    request: dict[str, Any]
+    """What the key digests, in a form for people; goes into the ledger."""
+    resume: str | None
+    restart: bool
+    retry_seconds: int
+    stall_seconds: int
+    memory_limit_bytes: int | None
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What was compared."""
+
+    kind: Literal["count", "checksum"]
+    rows_source: int
+    rows_target: int
+    digest_source: str | None = None
+    digest_target: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether both sides agree."""
+        return self.rows_source == self.rows_target and self.digest_source == self.digest_target
+
+
+class LoadResult(msgspec.Struct, kw_only=True):
+    """What an engine's load did."""
+
+    job_id: str
+    status: Literal["loaded", "already loaded", "planned"]
+    write_path: str
+    write_path_reason: str
+    strategy: str
+    strategy_reason: str
+    slices: int = 0
+    slices_resumed: int = 0
+    retries: int = 0
+    fallback_windows: int = 0
+    rows: int = 0
+    source_rows: list[int] | None = None
+    verified: Verified | None = None
+    settings: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class CoreJob(Protocol):
+    """A job of the core that runs on threads of its own."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Waits for the end, at most so long; says whether it has come."""
+
+    def cancel(self) -> None:
+        """Asks the job to stop."""
+
+    def result(self) -> str | None:
+        """The outcome as JSON, None while the job runs; raises `CoreError`."""
+
+
+class Runner(Protocol):
+    """What the verb lends to an engine while it works: phases, progress, interruption."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Times a phase and shows it."""
+
+    def run(self, job: CoreJob) -> dict[str, Any]:
+        """Shows a job's progress until it ends; on Ctrl-C cancels it and raises `Interrupted`."""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the ledger knows it."""
+
+    job_id: str
+    state: str
+    """loading, published, failed, cancelled, superseded."""
+    table: str
+    mode: str
+    slices: int
+    slices_done: int
+    rows: int
+    started_at: str
+    finished_at: str | None
+    running: bool
+    """Whether somebody holds it right now."""
+    staging: str | None
+    """Its staging table, where it still exists."""
+    sources: tuple[str, ...]
+
+
+class Session(Protocol):
+    """A connection to a target for control; rows go by other ways."""
+
+    capabilities: Capabilities
+
+    def describe(self, table: TableName) -> Table | None:
+        """The table as it is, or None where there is none."""
+
+    def columns_of(self, definition: TableDefinition) -> Table:
+        """The columns that a definition would make."""
+
+    def resolve_new(self, table: TableName) -> TableName:
+        """The name with the schema in which an unqualified table would be created."""
+
+    def plan(self, task: LoadTask) -> LoadResult:
+        """What `load` would do."""
+
+    def load(self, task: LoadTask, runner: Runner) -> LoadResult:
+        """Loads, verifies and publishes."""
+
+    def jobs(self) -> list[JobRecord]:
+        """All jobs of the ledger, newest first."""
+
+    def cancel_job(self, job_id: str) -> None:
+        """Stops a job that runs elsewhere, or gives up one that was left unfinished."""
+
+    def clean_jobs(self) -> list[str]:
+        """Drops what abandoned jobs left behind; says what."""
+
+    def close(self) -> None:
+        """Ends the session."""
+
+
+class Engine(Protocol):
+    """An engine's entry."""
+
+    capabilities: Capabilities
+
+    def connect(self, target: Target, settings: Mapping[str, str]) -> Session:
+        """Connects for control.
+
+        Raises:
+            ConnectionFailed: no connection comes about.
+        """
+
+
+def table_exists(table: TableName) -> UsageError:
+    """The refusal of `--mode create` where the table is there, and not by an earlier run of the same command."""
+    return UsageError(
+        f"the table {table} exists already",
+        hint="use --mode append or --mode replace, or drop the table first",
+    )

@@ -1,0 +1,12 @@
+"""What Tipple can do with DuckDB, as data; imports no driver."""
+
+from tipple.engines.base import Capabilities
+
+CAPABILITIES = Capabilities(
+    engine="duckdb",
+    write_paths=("arrow",),
+    modes=("append", "replace", "create"),
+    parallel_sessions=False,
+    resumes_slices=False,
+    preserves_order=True,
+)

@@ -1,0 +1,87 @@
+"""Tables and columns of a DuckDB database in the codec's terms."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import duckdb
+
+from tipple.engines.base import Table, TableColumn
+from tipple.engines.duckdb.connection import first_row
+from tipple.plan.url import TableName
+
+_PLAIN_TYPES = {
+    "BOOLEAN": "bool",
+    "SMALLINT": "int2",
+    "INTEGER": "int4",
+    "BIGINT": "int8",
+    "FLOAT": "float4",
+    "DOUBLE": "float8",
+    "VARCHAR": "text",
+    "DATE": "date",
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+
+
+def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | None:
+    """The table `name`, found in the named schema or else in the current one, or None."""
+    found = first_row(
+        connection,
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() "
+        "AND schema_name = coalesce(?, current_schema()) AND lower(table_name) = lower(?) "
+        "AND NOT internal",
+        [name.schema, name.name],
+    )
+    if found is None:
+        return None
+    rows = connection.execute(
+        "SELECT c.column_name, c.data_type, NOT c.is_nullable, c.column_default FROM duckdb_columns() c "
+        "WHERE c.database_name = current_database() AND c.schema_name = ? AND c.table_name = ? "
+        "ORDER BY c.column_index",
+        list(found),
+    ).fetchall()
+    generated = _generated_columns(connection, TableName(*found))
+    return Table(
+        name=TableName(*found),
+        columns=tuple(
+            TableColumn(
+                name=column,
+                type_text=type_text,
+                codec_type=_codec_type(type_text),
+                not_null=bool(not_null),
+                generated=column in generated,
+            )
+            for column, type_text, not_null, _ in rows
+        ),
+    )
+
+
+def _generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
+    """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
+    sql = first_row(
+        connection,
+        "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = ? "
+        "AND table_name = ?",
+        [name.schema, name.name],
+    )
+    if sql is None or "GENERATED ALWAYS AS" not in str(sql[0]).upper():
+        return set()
+    generated = set()
+    for quoted, plain in re.findall(
+        r'(?:"((?:[^"]|"")+)"|(\w+))\s+[^,]*?GENERATED ALWAYS AS', str(sql[0]), flags=re.IGNORECASE
+    ):
+        generated.add(quoted.replace('""', '"') or plain)
+    return generated
+
+
+def _codec_type(type_text: str) -> Any:
+    """The codec's `ColumnType`, in JSON form. A type not known here is read by DuckDB's own cast from text."""
+    if type_text in _PLAIN_TYPES:
+        return _PLAIN_TYPES[type_text]
+    if type_text == "TIMESTAMP":
+        return {"timestamp": {"precision": 6}}
+    decimal = _DECIMAL.fullmatch(type_text)
+    if decimal is not None:
+        return {"numeric": {"precision": int(decimal.group(1)), "scale": int(decimal.group(2))}}
+    return "opaque"

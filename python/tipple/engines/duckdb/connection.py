@@ -1,0 +1,80 @@
+"""Opening a DuckDB database, with errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from tipple.errors import ConnectionFailed
+from tipple.plan.url import Target
+
+MEMORY = ":memory:"
+
+_shared_memory: duckdb.DuckDBPyConnection | None = None
+
+
+def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    """A connection to the database in `target`.
+
+    `:memory:` is one database for the whole process, as DuckDB's own `duckdb.connect(":default:")` is: what one call
+    loads, the next one finds.
+
+    Raises:
+        ConnectionFailed: the file cannot be opened.
+    """
+    if target.location == MEMORY:
+        return _memory(settings)
+    path = os.path.expanduser(target.location)
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory):
+        raise ConnectionFailed(
+            f"cannot open {target.display}: the directory {directory} does not exist", hint=f"mkdir -p {directory}"
+        )
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise ConnectionFailed(
+            f"cannot open {target.display}: the file is read-only for this user", hint=f"chmod u+w {path}"
+        )
+    if not os.path.exists(path) and not os.access(directory, os.W_OK):
+        raise ConnectionFailed(
+            f"cannot open {target.display}: this user may not write to {directory}",
+            hint="choose another directory, or grant the right to write",
+        )
+    try:
+        return duckdb.connect(path, config=dict(settings))
+    except duckdb.Error as error:
+        message = " ".join(str(error).split())
+        holder = re.search(r"Conflicting lock is held in (.*?)\(PID (\d+)\)", message)
+        if holder is not None:
+            raise ConnectionFailed(
+                f"cannot open {target.display}: it is locked by another process, "
+                f"{holder.group(1).strip()} (PID {holder.group(2)})",
+                hint="end that process, or wait for it: one process at a time can write a DuckDB file",
+            ) from None
+        raise ConnectionFailed(
+            f"cannot open {target.display}: {message}",
+            hint="check that the file is a DuckDB database, written by this version of DuckDB or an older one",
+        ) from None
+
+
+def _memory(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    global _shared_memory
+    if _shared_memory is None:
+        _shared_memory = duckdb.connect(MEMORY, config=dict(settings))
+    return _shared_memory.cursor()
+
+
+def first_row(
+    connection: duckdb.DuckDBPyConnection, statement: str, parameters: Sequence[object] = ()
+) -> tuple[Any, ...] | None:
+    """The first row of a statement's result, which is read to its end: an unfinished one blocks the connection."""
+    rows = connection.execute(statement, list(parameters)).fetchall()
+    return rows[0] if rows else None
+
+
+def memory_connection() -> duckdb.DuckDBPyConnection:
+    """A connection to this process's database in memory, to query what was loaded into `duckdb:///:memory:`."""
+    return _memory({})

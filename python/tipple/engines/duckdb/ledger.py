@@ -1,0 +1,190 @@
+"""The ledger in a DuckDB database: the same tables as everywhere, written in the transaction of the data.
+
+A load into DuckDB is one transaction, so a job is in the ledger when it is published, and not before: an interrupted
+one leaves nothing at all. With `--no-atomic` groups of slices commit one by one, and the ledger keeps them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from tipple.engines.base import JobRecord
+from tipple.engines.duckdb.connection import first_row
+from tipple.plan.url import TableName
+
+CREATE_STATEMENTS = (
+    "CREATE SCHEMA IF NOT EXISTS tipple",
+    """
+    CREATE TABLE IF NOT EXISTS tipple.job (
+        job_id UUID PRIMARY KEY,
+        request_key BLOB,
+        target VARCHAR NOT NULL,
+        mode VARCHAR NOT NULL,
+        request JSON NOT NULL,
+        plan JSON NOT NULL,
+        state VARCHAR NOT NULL,
+        rows BIGINT,
+        row_digest VARCHAR,
+        started_at TIMESTAMP NOT NULL,
+        finished_at TIMESTAMP
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS tipple.slice (
+        job_id UUID NOT NULL,
+        n INTEGER NOT NULL,
+        source INTEGER NOT NULL,
+        byte_offset BIGINT NOT NULL,
+        byte_length BIGINT NOT NULL,
+        pieces JSON NOT NULL,
+        state VARCHAR NOT NULL,
+        rows BIGINT,
+        PRIMARY KEY (job_id, n)
+    )
+    """,
+)
+
+
+def ensure(connection: duckdb.DuckDBPyConnection) -> None:
+    """Creates the ledger where it is missing."""
+    for statement in CREATE_STATEMENTS:
+        connection.execute(statement)
+
+
+def exists(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the database has a ledger."""
+    return (
+        first_row(
+            connection,
+            "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
+            "AND table_name = 'job'",
+        )
+        is not None
+    )
+
+
+def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> dict[str, Any] | None:
+    """The job with this key, or None."""
+    row = first_row(
+        connection,
+        "SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM tipple.job WHERE request_key = ?",
+        [request_key],
+    )
+    if row is None:
+        return None
+    return {"job_id": row[0], "state": row[1], "plan": json.loads(row[2]), "rows": row[3], "finished_at": row[4]}
+
+
+def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:
+    """Jobs into `table` that are neither published nor given up."""
+    rows = connection.execute(
+        "SELECT job_id::VARCHAR, request::VARCHAR FROM tipple.job WHERE target = ? AND state = 'loading'",
+        [table.sql],
+    ).fetchall()
+    return [{"job_id": row[0], "request": json.loads(row[1])} for row in rows]
+
+
+def insert_job(
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    job_id: str,
+    request_key: bytes,
+    table: TableName,
+    mode: str,
+    request: dict[str, Any],
+    plan: dict[str, Any],
+    started_at: str,
+    slices: Sequence[dict[str, Any]],
+) -> None:
+    """Writes a job and its slices."""
+    connection.execute(
+        "INSERT INTO tipple.job VALUES (?, ?, ?, ?, ?, ?, 'loading', NULL, NULL, ?, NULL)",
+        [job_id, request_key, table.sql, mode, json.dumps(request), json.dumps(plan), started_at],
+    )
+    facts = [
+        {
+            "n": part["n"],
+            "source": part["pieces"][0]["source"],
+            "byte_offset": part["pieces"][0]["offset"],
+            "byte_length": sum(piece["length"] for piece in part["pieces"]),
+            "pieces": json.dumps(part["pieces"]),
+        }
+        for part in slices
+    ]
+    # One statement for all: a row at a time would take longer than loading a small file.
+    connection.execute(
+        "INSERT INTO tipple.slice SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL "
+        "FROM (SELECT unnest(from_json(?, '[{\"n\":\"INTEGER\",\"source\":\"INTEGER\",\"byte_offset\":\"BIGINT\","
+        "\"byte_length\":\"BIGINT\",\"pieces\":\"VARCHAR\"}]')) AS s)",
+        [job_id, json.dumps(facts)],
+    )
+
+
+def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, numbers: Sequence[int]) -> None:
+    """Marks slices as done; call it in the transaction of their rows."""
+    connection.execute(
+        "UPDATE tipple.slice SET state = 'done' WHERE job_id = ? AND n IN (SELECT unnest(?))", [job_id, list(numbers)]
+    )
+
+
+def add_rows(connection: duckdb.DuckDBPyConnection, job_id: str, rows: int) -> None:
+    """Adds to a job's rows; call it in the transaction of those rows."""
+    connection.execute("UPDATE tipple.job SET rows = coalesce(rows, 0) + ? WHERE job_id = ?", [rows, job_id])
+
+
+def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[dict[str, Any]]:
+    """The job's slices that are not done, as the core takes them."""
+    rows = connection.execute(
+        "SELECT n, pieces::VARCHAR FROM tipple.slice WHERE job_id = ? AND state = 'planned' ORDER BY n", [job_id]
+    ).fetchall()
+    return [{"n": n, "pieces": json.loads(pieces)} for n, pieces in rows]
+
+
+def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> int:
+    """Says that the job's rows are visible, and gives their number."""
+    connection.execute(
+        "UPDATE tipple.job SET state = 'published', row_digest = ?, finished_at = ? WHERE job_id = ?",
+        [digest, finished_at, job_id],
+    )
+    row = first_row(connection, "SELECT rows FROM tipple.job WHERE job_id = ?", [job_id])
+    return int(row[0] or 0) if row is not None else 0
+
+
+def give_up(connection: duckdb.DuckDBPyConnection, job_id: str, state: str) -> None:
+    """Takes a job out of the way of new ones: `superseded` or `cancelled`."""
+    connection.execute(
+        "UPDATE tipple.job SET state = ?, request_key = NULL, finished_at = coalesce(finished_at, now()::TIMESTAMP) "
+        "WHERE job_id = ?",
+        [state, job_id],
+    )
+
+
+def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
+    """All jobs, newest first."""
+    rows = connection.execute(
+        "SELECT j.job_id::VARCHAR, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'), "
+        "coalesce(j.rows, 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, any_value(j.request::VARCHAR) "
+        "FROM tipple.job j LEFT JOIN tipple.slice s ON s.job_id = j.job_id "
+        "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
+    ).fetchall()
+    return [
+        JobRecord(
+            job_id=row[0],
+            state=row[1],
+            table=row[2],
+            mode=row[3],
+            slices=row[4],
+            slices_done=row[5],
+            rows=row[6],
+            started_at=row[7],
+            finished_at=row[8],
+            running=False,
+            staging=None,
+            sources=tuple(source["path"] for source in json.loads(row[9])["sources"]),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,405 @@
+"""A load into DuckDB from plan to publish: one transaction holds the rows and the ledger.
+
+The core makes Arrow batches on its own threads; one INSERT pulls them through the Arrow C stream interface, and
+DuckDB's threads store them. With `--no-atomic` groups of slices are transactions of their own, and can be resumed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import duckdb
+
+from tipple import _core
+from tipple.engines import core
+from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.duckdb import ledger
+from tipple.engines.duckdb.connection import first_row
+from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.plan.url import quote_identifier
+
+if TYPE_CHECKING:
+    from tipple.engines.duckdb.session import DuckSession
+
+SLICES_PER_COMMIT = 8
+"""With --no-atomic: enough rows for whole row groups in each transaction, few enough to lose little."""
+
+
+class DuckLoad:
+    """One load."""
+
+    def __init__(self, session: DuckSession, task: LoadTask) -> None:
+        self.session = session
+        self.connection = session.connection
+        self.task = task
+        self.exists = task.definition is None
+        self.table = task.table
+        self.notes: list[str] = []
+        if task.write_path not in ("auto", "arrow"):
+            raise UsageError(
+                f"--write-path {task.write_path} is not available for DuckDB", hint="write paths here: auto, arrow"
+            )
+        if task.mode == "replace" and not task.atomic:
+            raise UsageError(
+                "--no-atomic cannot replace rows", hint="leave out --no-atomic, or empty the table and append"
+            )
+
+    # The verb
+
+    def plan(self) -> LoadResult:
+        """What `run` would do."""
+        slices, _ = core.cut(self.task)
+        return self._result("planned", "-", slices=len(slices))
+
+    def run(self, runner: Runner) -> LoadResult:
+        """Loads, verifies and publishes."""
+        task = self.task
+        with runner.phase("prepare"):
+            earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
+            if task.resume and earlier is None:
+                raise UsageError(
+                    f"there is nothing to resume of job {task.resume}",
+                    hint="a load into DuckDB is one transaction: run the command without --resume",
+                )
+            if earlier is not None and earlier["state"] == "published":
+                return self._already_loaded(earlier)
+            if self.exists and task.mode == "create" and earlier is None:
+                raise table_exists(self.table)
+            self._settings()
+        if earlier is not None:
+            job_id, line_end = earlier["job_id"], earlier["plan"]["line_end"]
+            slices = ledger.planned_slices(self.connection, job_id)
+        else:
+            job_id = str(uuid.uuid4())
+            with runner.phase("split"):
+                slices, line_end = core.cut(task)
+        result = self._result("loaded", job_id, slices=len(slices))
+        if task.atomic:
+            self._run_atomic(runner, result, slices, line_end)
+        else:
+            self._run_incremental(runner, result, slices, line_end, begun=earlier is not None)
+        return result
+
+    def _run_atomic(
+        self, runner: Runner, result: LoadResult, slices: Sequence[dict[str, Any]], line_end: str
+    ) -> None:
+        task, connection = self.task, self.connection
+        connection.execute("BEGIN")
+        try:
+            if task.definition is not None:
+                connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+            elif task.mode == "replace":
+                connection.execute(f"DELETE FROM {self.table.sql}")
+            if task.ledger:
+                self._begin_job(result.job_id, slices, line_end)
+            before = self._held(runner, result) if task.verify != "none" else None
+            outcome = self._insert(runner, slices, line_end)
+            result.rows = outcome["rows"]
+            result.source_rows = [source["rows"] for source in outcome["sources"]]
+            with runner.phase("verify"):
+                if before is not None:
+                    result.verified = self._verify(runner, result, outcome, before)
+            with runner.phase("publish"):
+                if task.ledger:
+                    ledger.mark_done(connection, result.job_id, [part["n"] for part in slices])
+                    ledger.add_rows(connection, result.job_id, result.rows)
+                    ledger.publish(connection, result.job_id, outcome["digest"], _now())
+                self._commit()
+        except BaseException:
+            self._rollback()
+            raise
+
+    def _run_incremental(
+        self,
+        runner: Runner,
+        result: LoadResult,
+        slices: Sequence[dict[str, Any]],
+        line_end: str,
+        *,
+        begun: bool,
+    ) -> None:
+        task, connection = self.task, self.connection
+        if task.verify == "checksum":
+            self.notes.append("--no-atomic: verified by the counts of every transaction, not by checksum")
+        if not begun:
+            connection.execute("BEGIN")
+            try:
+                if task.definition is not None:
+                    connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+                if task.ledger:
+                    self._begin_job(result.job_id, slices, line_end)
+                self._commit()
+            except BaseException:
+                self._rollback()
+                raise
+        for first in range(0, len(slices), SLICES_PER_COMMIT):
+            group = slices[first : first + SLICES_PER_COMMIT]
+            connection.execute("BEGIN")
+            try:
+                outcome = self._insert(runner, group, line_end)
+                if task.ledger:
+                    ledger.mark_done(connection, result.job_id, [part["n"] for part in group])
+                    ledger.add_rows(connection, result.job_id, outcome["rows"])
+                self._commit()
+            except BaseException:
+                self._rollback()
+                raise
+            result.rows += outcome["rows"]
+        if task.ledger:
+            with runner.phase("publish"):
+                result.rows = ledger.publish(connection, result.job_id, None, _now())
+        if task.verify != "none":
+            result.verified = Verified(kind="count", rows_source=result.rows, rows_target=result.rows)
+
+    # Jobs
+
+    def _earlier_job(self) -> dict[str, Any] | None:
+        """The job that this command began before, or None. With --restart it is given up."""
+        task = self.task
+        found = ledger.find_by_key(self.connection, task.request_key)
+        if found is not None and (task.restart or (found["state"] == "published" and not self.exists)):
+            if not task.restart:
+                self.notes.append(f"job {found['job_id']} had loaded this before, but the table is gone: loaded again")
+            ledger.give_up(self.connection, found["job_id"], "superseded")
+            return None
+        if found is None:
+            for other in ledger.find_unfinished(self.connection, self.table):
+                if task.restart:
+                    ledger.give_up(self.connection, other["job_id"], "superseded")
+                elif {s["path"] for s in other["request"]["sources"]} == {s.path for s in task.sources}:
+                    raise SourceChanged(
+                        f"the sources or options have changed since job {other['job_id']} began to load them",
+                        hint="bring them back and run the command again, or load anew with --restart",
+                    )
+        return found
+
+    def _already_loaded(self, job: dict[str, Any]) -> LoadResult:
+        result = self._result("already loaded", job["job_id"])
+        result.rows = job["rows"] or 0
+        result.notes.append(
+            f"job {job['job_id']} published these rows at {job['finished_at']}; nothing was changed. "
+            "To load them once more: --restart"
+        )
+        return result
+
+    def _begin_job(self, job_id: str, slices: Sequence[dict[str, Any]], line_end: str) -> None:
+        task = self.task
+        ledger.ensure(self.connection)
+        ledger.insert_job(
+            self.connection,
+            job_id=job_id,
+            request_key=task.request_key,
+            table=self.table,
+            mode=task.mode,
+            request=task.request,
+            plan={"line_end": line_end},
+            started_at=_now(),
+            slices=slices,
+        )
+
+    # Rows
+
+    def _settings(self) -> None:
+        self.connection.execute(f"SET preserve_insertion_order = {str(self.task.preserve_order).lower()}")
+        if self.task.memory_limit_bytes is not None:
+            self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
+
+    def _insert(self, runner: Runner, slices: Sequence[dict[str, Any]], line_end: str) -> dict[str, Any]:
+        """Stores the slices' rows in the transaction that is open."""
+        target = {"kind": "arrow", "preserve_order": self.task.preserve_order}
+        digest = self.task.verify == "checksum" and self.task.atomic
+        job = _core.LoadJob.start(core.load_plan(self.task, slices, line_end, target, digest=digest))
+        insert = _Insert(self.connection, self._insert_statement(), job)
+        with runner.phase("load"):
+            insert.start()
+            try:
+                outcome = runner.run(_Both(job, insert))
+            except BaseException:
+                insert.interrupt()
+                raise
+        stored = insert.rows
+        if stored != outcome["rows"]:
+            raise TippleError(
+                f"internal error: {outcome['rows']} rows were read, but DuckDB stored {stored}",
+                hint="nothing was published; please report this with the command",
+            )
+        return outcome
+
+    def _insert_statement(self) -> str:
+        names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
+        values = ", ".join(
+            f"CAST({quote_identifier(column.name)} AS {column.type_text})"
+            if column.codec_type == "opaque"
+            else quote_identifier(column.name)
+            for column in self.task.columns
+        )
+        return f"INSERT INTO {self.table.sql} ({names}) SELECT {values} FROM {_STREAM}"
+
+    # Proof
+
+    def _digested(self) -> list[bool]:
+        return [column.codec_type != "opaque" for column in self.task.columns]
+
+    def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
+        """Rows of the table, and their digest where a checksum is asked for."""
+        if self.task.verify == "count":
+            found = first_row(self.connection, f"SELECT count(*) FROM {self.table.sql}")
+            return {"rows": found[0] if found else 0, "digest": None}
+        names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
+        reading = self.connection.sql(f"SELECT {names} FROM {self.table.sql}")
+        held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
+        return held
+
+    def _verify(
+        self, runner: Runner, result: LoadResult, outcome: dict[str, Any], before: dict[str, Any]
+    ) -> Verified:
+        after = self._held(runner, result)
+        rows = after["rows"] - before["rows"]
+        if self.task.verify == "count":
+            verified = Verified(kind="count", rows_source=outcome["rows"], rows_target=rows)
+        else:
+            difference = (int(after["digest"], 16) - int(before["digest"], 16)) % (1 << 128)
+            verified = Verified(
+                kind="checksum",
+                rows_source=outcome["rows"],
+                rows_target=rows,
+                digest_source=outcome["digest"],
+                digest_target=f"{difference:032x}",
+            )
+            opaque = [column.name for column in self.task.columns if column.codec_type == "opaque"]
+            if opaque:
+                self.notes.append(f"DuckDB itself read {', '.join(opaque)}: not part of the checksum")
+        if not verified.ok:
+            raise VerifyFailed(
+                f"the target holds {rows:,} new rows (digest {verified.digest_target}), "
+                f"but {verified.rows_source:,} were read (digest {verified.digest_source})",
+                hint="nothing was published; please report this with the command",
+            )
+        return verified
+
+    # Transactions
+
+    def _commit(self) -> None:
+        try:
+            self.connection.execute("COMMIT")
+        except duckdb.Error as error:
+            raise duckdb_error(error, "committing") from None
+
+    def _rollback(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except duckdb.Error:
+            # A failed statement has already ended the transaction; the failure itself is being reported.
+            return
+
+    def _result(
+        self, status: Literal["loaded", "already loaded", "planned"], job_id: str, *, slices: int = 0
+    ) -> LoadResult:
+        opaque = [f"{c.name} {c.type_text}" for c in self.task.columns if c.codec_type == "opaque"]
+        reason = "DuckDB takes Arrow batches fastest"
+        if opaque:
+            reason += f"; it reads {', '.join(opaque[:3])} from text itself"
+        atomic = self.task.atomic
+        return LoadResult(
+            job_id=job_id,
+            status=status,
+            write_path="arrow",
+            write_path_reason=reason,
+            strategy="transaction" if atomic else "incremental",
+            strategy_reason="one transaction holds all rows and the ledger"
+            if atomic
+            else f"asked for by --no-atomic: every {SLICES_PER_COMMIT} slices are visible once they are done",
+            slices=slices,
+            settings={"preserve_insertion_order": str(self.task.preserve_order).lower()},
+            notes=self.notes,
+        )
+
+
+_STREAM = "tipple_batches"
+
+
+class _Insert(threading.Thread):
+    """The INSERT on a thread of its own, so that the main thread can show progress and take Ctrl-C."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str, job: _core.LoadJob) -> None:
+        super().__init__(name="tipple insert", daemon=True)
+        self.connection = connection
+        self.statement = statement
+        self.job = job
+        self.rows = 0
+        self.error: duckdb.Error | None = None
+
+    def run(self) -> None:
+        try:
+            self.connection.register(_STREAM, self.job)
+            try:
+                found = first_row(self.connection, self.statement)
+                self.rows = found[0] if found else 0
+            finally:
+                self.connection.unregister(_STREAM)
+        except duckdb.Error as error:
+            self.error = error
+            # Nobody takes batches any more: the streams must not wait for room.
+            self.job.cancel()
+
+    def interrupt(self) -> None:
+        """Stops the statement and waits for its end."""
+        self.job.cancel()
+        while self.is_alive():
+            self.connection.interrupt()
+            self.join(0.1)
+
+
+class _Both:
+    """The core's job and the INSERT that pulls from it, waited for as one."""
+
+    def __init__(self, job: _core.LoadJob, insert: _Insert) -> None:
+        self.job = job
+        self.insert = insert
+
+    def progress(self) -> str:
+        return self.job.progress()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        self.insert.join(timeout_seconds)
+        return not self.insert.is_alive() and self.job.wait(timeout_seconds)
+
+    def cancel(self) -> None:
+        self.job.cancel()
+
+    def result(self) -> str | None:
+        failure = self.insert.error
+        try:
+            outcome = self.job.result()
+        except _core.CoreError as error:
+            # Cancelled only because the INSERT had failed: its reason is the cause.
+            if failure is not None and json.loads(str(error))["kind"] == "cancelled":
+                raise duckdb_error(failure, "storing rows") from None
+            raise
+        if failure is not None:
+            raise duckdb_error(failure, "storing rows")
+        return outcome
+
+
+def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
+    """What DuckDB says, with a remedy for the usual causes."""
+    message = " ".join(str(error).split())
+    hint = "nothing was published; mend the cause and run the same command again"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
+    elif "No space left" in message or "disk" in message.lower():
+        hint = "free space on the disk of the database file and run the same command again; nothing was published"
+    elif isinstance(error, duckdb.ConstraintException):
+        hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+    elif isinstance(error, duckdb.ConversionException):
+        hint = "mend the value, or give the column another type; nothing was published"
+    return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None).isoformat(sep=" ")

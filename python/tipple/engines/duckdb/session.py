@@ -1,0 +1,102 @@
+"""A control session with a DuckDB database: looking at tables, carrying out loads, keeping jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import duckdb
+
+from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
+from tipple.engines.duckdb import columns, connection, ledger
+from tipple.engines.duckdb.capabilities import CAPABILITIES
+from tipple.engines.duckdb.load import DuckLoad
+from tipple.errors import TippleError, UsageError
+from tipple.plan.schema import TableDefinition
+from tipple.plan.url import TableName, Target
+
+
+class DuckSession:
+    """A control session."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
+        self.target = target
+        self.connection = connection.connect(target, settings)
+
+    def describe(self, table: TableName) -> Table | None:
+        """The table as it is, or None where there is none."""
+        return columns.describe(self.connection, table)
+
+    def columns_of(self, definition: TableDefinition) -> Table:
+        """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
+        probe = TableName(None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
+        self.connection.execute("BEGIN")
+        try:
+            self.connection.execute(definition.create_sql(probe.sql, with_constraints=False))
+            found = columns.describe(self.connection, probe)
+        except duckdb.Error as error:
+            raise UsageError(
+                f"DuckDB refuses the definition of {definition.name} (line {definition.line}): {error}",
+                hint="correct the CREATE TABLE statement in the schema file",
+            ) from None
+        finally:
+            self.connection.execute("ROLLBACK")
+        if found is None:
+            raise TippleError(f"the table {definition.name} could not be examined")
+        return found
+
+    def resolve_new(self, table: TableName) -> TableName:
+        """The name with the schema in which an unqualified table would be created.
+
+        Raises:
+            UsageError: there is no such schema.
+        """
+        found = connection.first_row(
+            self.connection,
+            "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database() "
+            "AND schema_name = coalesce(?, current_schema())",
+            [table.schema],
+        )
+        if found is None:
+            raise UsageError(f"there is no schema {table.schema}", hint=f"CREATE SCHEMA {table.schema};")
+        return TableName(found[0], table.name)
+
+    def plan(self, task: LoadTask) -> LoadResult:
+        """What `load` would do."""
+        return DuckLoad(self, task).plan()
+
+    def load(self, task: LoadTask, runner: Runner) -> LoadResult:
+        """Loads, verifies and publishes."""
+        return DuckLoad(self, task).run(runner)
+
+    def jobs(self) -> list[JobRecord]:
+        """All jobs of the ledger, newest first."""
+        return ledger.records(self.connection) if ledger.exists(self.connection) else []
+
+    def cancel_job(self, job_id: str) -> None:
+        """Gives up a job that was left unfinished.
+
+        Raises:
+            UsageError: there is no such job, or it is not unfinished.
+        """
+        found = [record for record in self.jobs() if record.job_id.startswith(job_id.lower())]
+        if len(found) != 1:
+            raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+        if found[0].state != "loading":
+            raise UsageError(
+                f"the job {found[0].job_id} is {found[0].state}", hint="only an unfinished job can be cancelled"
+            )
+        ledger.give_up(self.connection, found[0].job_id, "cancelled")
+
+    def clean_jobs(self) -> list[str]:
+        """Gives up unfinished jobs; says which. (One process at a time has a DuckDB file open: nobody runs them.)"""
+        unfinished = [record for record in self.jobs() if record.state == "loading"]
+        for record in unfinished:
+            ledger.give_up(self.connection, record.job_id, "cancelled")
+        return [f"gave up job {record.job_id} into {record.table}" for record in unfinished]
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.connection.close()

@@ -1,0 +1,15 @@
+"""What Tipple can do with PostgreSQL, as data; imports no driver."""
+
+from tipple.engines.base import Capabilities
+
+CAPABILITIES = Capabilities(
+    engine="postgresql",
+    write_paths=("binary", "text"),
+    modes=("append", "replace", "create"),
+    parallel_sessions=True,
+    resumes_slices=True,
+    preserves_order=False,
+)
+
+OLDEST_VERSION = 15
+"""The oldest major version that is tested."""

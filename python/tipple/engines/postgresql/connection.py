@@ -1,0 +1,160 @@
+"""The control connection, and the same parameters for the streams as libpq resolved them.
+
+libpq reads the URL, every PG* variable, the service file and the password file; the streams are told what it made of
+them, so that they reach the same server as the same role without a second copy of those rules.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from tipple.errors import ConnectionFailed
+from tipple.plan.url import Target
+
+DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
+DEFAULT_TCP_USER_TIMEOUT_SECONDS = 60
+
+CONTROL_SETTINGS = (
+    "SET client_encoding TO 'UTF8'",
+    "SET statement_timeout TO 0",
+    "SET idle_in_transaction_session_timeout TO 0",
+    "SET idle_session_timeout TO 0",
+)
+STREAM_SETTINGS = (
+    "SET client_encoding TO 'UTF8'",
+    "SET statement_timeout TO 0",
+    "SET idle_in_transaction_session_timeout TO 0",
+    "SET idle_session_timeout TO 0",
+    "SET DateStyle TO 'ISO, MDY'",
+)
+# Rows and ledger are lost together where a crash takes an asynchronous commit, so a slice needs no flush of its own.
+SLICE_SETTINGS = ("SET synchronous_commit TO off",)
+
+
+def connect(target: Target, application_name: str) -> psycopg.Connection[Any]:
+    """A control connection in autocommit mode.
+
+    Raises:
+        ConnectionFailed: with libpq's reason, and a remedy for the usual ones.
+    """
+    defaults: dict[str, Any] = {
+        "application_name": application_name,
+        "connect_timeout": int(os.environ.get("PGCONNECT_TIMEOUT") or DEFAULT_CONNECT_TIMEOUT_SECONDS),
+        "tcp_user_timeout": DEFAULT_TCP_USER_TIMEOUT_SECONDS * 1000,
+    }
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(target.location)
+        parameters = {key: value for key, value in defaults.items() if key not in given}
+        connection = psycopg.connect(target.location, autocommit=True, **parameters)
+        for statement in CONTROL_SETTINGS:
+            connection.execute(statement)
+    except psycopg.Error as error:
+        raise ConnectionFailed(
+            f"cannot connect to {target.display}: {_one_line(error)}", hint=_remedy(str(error))
+        ) from None
+    return connection
+
+
+def reconnect(target: Target, application_name: str, retry_seconds: float) -> psycopg.Connection[Any]:
+    """Connects again to a server that has gone away, for so long.
+
+    Raises:
+        ConnectionFailed: it did not come back in time.
+    """
+    until = time.monotonic() + retry_seconds
+    pause = 0.2
+    while True:
+        try:
+            return connect(target, application_name)
+        except ConnectionFailed:
+            if time.monotonic() + pause > until:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 2, 5.0)
+
+
+def stream_parameters(connection: psycopg.Connection[Any], application_name: str) -> dict[str, Any]:
+    """The core's `Connection`: what `connection` really uses."""
+    options = {
+        option.keyword.decode(): option.val.decode() for option in connection.pgconn.info if option.val is not None
+    }
+    info = connection.info
+    home = os.path.expanduser("~/.postgresql")
+    sslmode = options.get("sslmode", "prefer")
+    if not connection.pgconn.ssl_in_use:
+        sslmode = "disable"
+    elif sslmode in ("allow", "prefer"):
+        sslmode = "require"
+    return {
+        "host": info.host,
+        "hostaddr": info.hostaddr or None,
+        "port": info.port,
+        "user": info.user,
+        "password": info.password or None,
+        "dbname": info.dbname,
+        "sslmode": sslmode,
+        "sslrootcert": options.get("sslrootcert") or _existing(home, "root.crt"),
+        "sslcert": options.get("sslcert") or _existing(home, "postgresql.crt"),
+        "sslkey": options.get("sslkey") or _existing(home, "postgresql.key"),
+        "channel_binding": options.get("channel_binding"),
+        "options": info.options or None,
+        "application_name": application_name,
+        "connect_timeout_seconds": int(options.get("connect_timeout") or DEFAULT_CONNECT_TIMEOUT_SECONDS),
+        "tcp_user_timeout_seconds": max(
+            1, int(options.get("tcp_user_timeout") or DEFAULT_TCP_USER_TIMEOUT_SECONDS * 1000) // 1000
+        ),
+    }
+
+
+def stream_session(settings: Mapping[str, str], *, slices: bool) -> Sequence[str]:
+    """Statements for every new stream session."""
+    own = [f"SET {name} TO {value}" for name, value in settings.items()]
+    return [*STREAM_SETTINGS, *(SLICE_SETTINGS if slices else ()), *own]
+
+
+def _existing(directory: str, name: str) -> str | None:
+    path = os.path.join(directory, name)
+    return path if os.path.exists(path) else None
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())
+
+
+def _remedy(message: str) -> str:
+    for sign, remedy in (
+        ("password authentication failed", "check user and password (PGUSER, PGPASSWORD, ~/.pgpass)"),
+        ("no password supplied", "give a password: in PGPASSWORD or ~/.pgpass, rather than on the command line"),
+        ("does not exist", "check the names of database and role (createdb, createuser)"),
+        ("resolve host", "check the host's name"),
+        ("Name or service not known", "check the host's name"),
+        ("Connection refused", "check host and port, and whether the server is running"),
+        ("No such file or directory", "check the directory of the Unix socket, and whether the server is running"),
+        ("pg_hba.conf", "allow this user, database and address in the server's pg_hba.conf"),
+        ("too many clients", "raise max_connections, or wait until other sessions end"),
+        ("certificate", "check sslmode, sslrootcert and the host's name"),
+        ("timeout", "check the network, and raise connect_timeout where the server is just slow"),
+    ):
+        if sign in message:
+            return remedy
+    return "check the URL, and that psql reaches the server with it"
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether an error of psycopg means that the connection is gone."""
+    return isinstance(
+        error,
+        (
+            errors.AdminShutdown,
+            errors.CrashShutdown,
+            errors.CannotConnectNow,
+            errors.ConnectionException,
+            errors.IdleSessionTimeout,
+        ),
+    ) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None)

@@ -1,0 +1,281 @@
+"""The ledger: `tipple.job` and `tipple.slice`, written in the transactions of the data.
+
+A job's slices are written before the first row is loaded and never change; a slice's row says `done` in the same
+transaction that stores its rows. Who owns a job is settled by a session advisory lock and an epoch: the lock tells
+whether the owner lives, the epoch, checked in every transaction, shuts out one that only seems to be dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from tipple.engines.base import JobRecord
+from tipple.errors import TippleError, UsageError
+from tipple.plan.url import TableName
+
+CREATE_STATEMENTS = (
+    "CREATE SCHEMA IF NOT EXISTS tipple",
+    """
+    CREATE TABLE IF NOT EXISTS tipple.job (
+        job_id uuid PRIMARY KEY,
+        request_key bytea UNIQUE,
+        target text NOT NULL,
+        mode text NOT NULL,
+        request jsonb NOT NULL,
+        plan jsonb NOT NULL,
+        state text NOT NULL CHECK (state IN ('loading', 'published', 'cancelled', 'superseded')),
+        epoch bigint NOT NULL,
+        owner_pid integer,
+        owner text,
+        staging text,
+        rows bigint,
+        row_digest text,
+        started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        finished_at timestamptz
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS tipple.slice (
+        job_id uuid NOT NULL REFERENCES tipple.job ON DELETE CASCADE,
+        n integer NOT NULL,
+        source integer NOT NULL,
+        byte_offset bigint NOT NULL,
+        byte_length bigint NOT NULL,
+        pieces jsonb NOT NULL,
+        state text NOT NULL DEFAULT 'planned' CHECK (state IN ('planned', 'done')),
+        attempt integer NOT NULL DEFAULT 0,
+        rows bigint,
+        row_digest text,
+        xid text,
+        finished_at timestamptz,
+        PRIMARY KEY (job_id, n)
+    )
+    """,
+)
+
+
+class LedgerJob(msgspec.Struct, kw_only=True):
+    """A job's row."""
+
+    job_id: str
+    request_key: bytes | None
+    state: str
+    epoch: int
+    request: dict[str, Any]
+    plan: dict[str, Any]
+    staging: str | None
+    rows: int | None
+    finished_at: str | None
+
+
+def ensure(connection: psycopg.Connection[Any]) -> None:
+    """Creates the ledger where it is missing.
+
+    Raises:
+        UsageError: the role may not; says what to grant.
+    """
+    found = connection.execute("SELECT to_regclass('tipple.job'), to_regclass('tipple.slice')").fetchone()
+    if found is not None and None not in found:
+        _check_rights(connection)
+        return
+    role, database = connection.info.user, connection.info.dbname
+    try:
+        with connection.transaction():
+            # Two first loads at once would both find it missing.
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("ledger"),))
+            for statement in CREATE_STATEMENTS:
+                connection.execute(statement)
+    except errors.InsufficientPrivilege as error:
+        raise UsageError(
+            f'the role "{role}" may not create the ledger (schema tipple) in the database "{database}": '
+            f"{error.diag.message_primary}",
+            hint=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}"; '
+            "or load with --no-ledger, which gives up resuming and the protection against loading twice",
+        ) from None
+
+
+def _check_rights(connection: psycopg.Connection[Any]) -> None:
+    allowed = connection.execute(
+        "SELECT has_schema_privilege('tipple', 'USAGE, CREATE') "
+        "AND has_table_privilege('tipple.job', 'SELECT, INSERT, UPDATE, DELETE') "
+        "AND has_table_privilege('tipple.slice', 'SELECT, INSERT, UPDATE, DELETE')"
+    ).fetchone()
+    if allowed is not None and not allowed[0]:
+        role = connection.info.user
+        raise UsageError(
+            f'the role "{role}" may not write the ledger (schema tipple)',
+            hint=f'as its owner: GRANT USAGE, CREATE ON SCHEMA tipple TO "{role}"; '
+            f'GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice TO "{role}"; or load with --no-ledger',
+        )
+
+
+def exists(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database has a ledger."""
+    found = connection.execute("SELECT to_regclass('tipple.job')").fetchone()
+    return found is not None and found[0] is not None
+
+
+def lock_number(name: str) -> int:
+    """The advisory lock for `name`, as a signed 64-bit number."""
+    return int.from_bytes(hashlib.sha256(f"tipple {name}".encode()).digest()[:8], "big", signed=True)
+
+
+def table_lock(table: TableName) -> int:
+    """The advisory lock that the owner of a load into `table` holds for as long as it lives."""
+    return lock_number(f"table {table.sql}")
+
+
+_JOB_COLUMNS = "job_id::text, request_key, state, epoch, request, plan, staging, rows, finished_at::text"
+
+
+def _job(row: Sequence[Any]) -> LedgerJob:
+    fields = LedgerJob.__struct_fields__
+    return LedgerJob(**dict(zip(fields, row, strict=True)))
+
+
+def find_by_key(connection: psycopg.Connection[Any], request_key: bytes) -> LedgerJob | None:
+    """The job with this key."""
+    row = connection.execute(
+        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE request_key = %s", (request_key,)
+    ).fetchone()
+    return None if row is None else _job(row)
+
+
+def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | None:
+    """The job whose id begins like this, if it is only one."""
+    rows = connection.execute(
+        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE starts_with(job_id::text, %s) LIMIT 2", (job_id.lower(),)
+    ).fetchall()
+    return _job(rows[0]) if len(rows) == 1 else None
+
+
+def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> list[LedgerJob]:
+    """Jobs into `table` that are neither published nor given up, newest first."""
+    rows = connection.execute(
+        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE target = %s AND state = 'loading' ORDER BY started_at DESC",
+        (table.sql,),
+    ).fetchall()
+    return [_job(row) for row in rows]
+
+
+def insert_job(
+    connection: psycopg.Connection[Any],
+    *,
+    job_id: str,
+    request_key: bytes,
+    table: TableName,
+    mode: str,
+    request: dict[str, Any],
+    plan: dict[str, Any],
+    staging: str | None,
+    slices: Sequence[dict[str, Any]],
+    owner: str,
+) -> None:
+    """Writes a job and its slices; call it in the transaction that creates the staging table."""
+    connection.execute(
+        "INSERT INTO tipple.job (job_id, request_key, target, mode, request, plan, state, epoch, owner_pid, owner, "
+        "staging) VALUES (%s, %s, %s, %s, %s, %s, 'loading', 1, pg_backend_pid(), %s, %s)",
+        (job_id, request_key, table.sql, mode, json.dumps(request), json.dumps(plan), owner, staging),
+    )
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(
+            "COPY tipple.slice (job_id, n, source, byte_offset, byte_length, pieces) FROM STDIN"
+        ) as copy,
+    ):
+        for part in slices:
+            pieces = part["pieces"]
+            length = sum(piece["length"] for piece in pieces)
+            first = pieces[0]
+            copy.write_row((job_id, part["n"], first["source"], first["offset"], length, json.dumps(pieces)))
+
+
+def take_over(connection: psycopg.Connection[Any], job_id: str, owner: str) -> int:
+    """Raises the job's epoch, which shuts out any earlier owner, and gives the new one."""
+    row = connection.execute(
+        "UPDATE tipple.job SET epoch = epoch + 1, owner_pid = pg_backend_pid(), owner = %s WHERE job_id = %s "
+        "RETURNING epoch",
+        (owner, job_id),
+    ).fetchone()
+    if row is None:
+        raise TippleError(f"the job {job_id} is gone from the ledger")
+    return int(row[0])
+
+
+def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list[dict[str, Any]]:
+    """The job's slices in this state, as the core takes them."""
+    rows = connection.execute(
+        "SELECT n, pieces FROM tipple.slice WHERE job_id = %s AND state = %s ORDER BY n", (job_id, state)
+    )
+    return [{"n": n, "pieces": pieces} for n, pieces in rows]
+
+
+def done_totals(connection: psycopg.Connection[Any], job_id: str) -> tuple[int, int, int]:
+    """Slices that are done, their rows, and the sum of their digests modulo 2^128."""
+    count, rows, digest = 0, 0, 0
+    for slice_rows, slice_digest in connection.execute(
+        "SELECT rows, row_digest FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
+    ):
+        count += 1
+        rows += slice_rows
+        digest = (digest + int(slice_digest, 16)) % (1 << 128)
+    return count, rows, digest
+
+
+PUBLISH = """
+UPDATE tipple.job SET state = 'published', rows = %s, row_digest = %s, staging = NULL, owner_pid = NULL,
+       finished_at = clock_timestamp()
+WHERE job_id = %s AND epoch = %s AND state = 'loading'
+"""
+
+SUPERSEDE = """
+UPDATE tipple.job SET state = 'superseded', request_key = NULL, staging = NULL, owner_pid = NULL,
+       finished_at = coalesce(finished_at, clock_timestamp()), epoch = epoch + 1
+WHERE job_id = %s
+"""
+
+CANCEL = """
+UPDATE tipple.job SET state = 'cancelled', request_key = NULL, staging = NULL, owner_pid = NULL,
+       finished_at = clock_timestamp(), epoch = epoch + 1
+WHERE job_id = %s AND state = 'loading'
+"""
+
+
+def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
+    """All jobs, newest first."""
+    rows = connection.execute(
+        """
+        SELECT j.job_id::text, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'),
+               coalesce(j.rows, sum(s.rows), 0)::bigint, j.started_at::text, j.finished_at::text,
+               j.state = 'loading' AND EXISTS (
+                   SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
+                   AND a.application_name LIKE 'tipple ' || left(j.job_id::text, 8) || '%%'),
+               j.staging, j.request -> 'sources'
+        FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
+        GROUP BY j.job_id ORDER BY j.started_at DESC
+        """
+    ).fetchall()
+    return [
+        JobRecord(
+            job_id=row[0],
+            state=row[1],
+            table=row[2],
+            mode=row[3],
+            slices=row[4],
+            slices_done=row[5],
+            rows=row[6],
+            started_at=row[7],
+            finished_at=row[8],
+            running=row[9],
+            staging=row[10],
+            sources=tuple(source["path"] for source in row[11] or ()),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,596 @@
+"""A load into PostgreSQL from plan to publish.
+
+Three ways in, chosen by what the target allows (`_choose`); ARCHITECTURE.md has the figures that chose them:
+
+`swap`: streams fill one hidden staging table, slice by slice, each with its ledger row; it then takes the target's
+place. `single`: one session stores everything in one transaction, streams parse for it. `incremental`: as `swap`,
+but straight into the target, visible slice by slice (`--no-atomic`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import psycopg
+
+from tipple import _core
+from tipple.engines import core
+from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import ledger, stage
+from tipple.errors import JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.plan.url import TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.session import PostgresSession
+
+Strategy = Literal["swap", "single", "incremental"]
+
+
+class _Choice(msgspec.Struct):
+    """How rows become visible, and why."""
+
+    strategy: Strategy
+    reason: str
+    exists: bool
+
+
+class _Owned(msgspec.Struct):
+    """A job that this process owns."""
+
+    job_id: str
+    epoch: int
+    staging: TableName | None
+    strategy: Strategy
+    line_end: str
+    resumed: bool
+
+
+class PostgresLoad:
+    """One load."""
+
+    def __init__(self, session: PostgresSession, task: LoadTask) -> None:
+        self.session = session
+        self.task = task
+        self.exists = task.definition is None
+        self.table = task.table
+        self.write_path, self.write_path_reason = self._choose_write_path()
+        self.notes: list[str] = []
+        self.settings: dict[str, str] = {}
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The control connection; another one after the server was gone."""
+        return self.session.connection
+
+    # Choices
+
+    def _choose_write_path(self) -> tuple[str, str]:
+        if self.task.write_path not in ("auto", "binary", "text"):
+            raise UsageError(
+                f"--write-path {self.task.write_path} is not available for PostgreSQL",
+                hint="write paths here: auto, binary, text",
+            )
+        opaque = [column for column in self.task.columns if column.codec_type == "opaque"]
+        if opaque:
+            named = ", ".join(f"{column.name} {column.type_text}" for column in opaque[:3])
+            if self.task.write_path == "binary":
+                raise UsageError(
+                    f"--write-path binary is not possible: only the server can read {named}", hint="leave it out"
+                )
+            return "text", f"only the server can read {named}"
+        if self.task.write_path == "text":
+            return "text", "as asked"
+        return "binary", "every column's type can be encoded by Tipple"
+
+    def _choose(self) -> _Choice:
+        task, exists = self.task, self.exists
+        if not task.atomic:
+            if task.mode == "replace":
+                raise UsageError(
+                    "--no-atomic cannot replace rows", hint="leave out --no-atomic, or empty the table and append"
+                )
+            return _Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
+        if not exists:
+            return _Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
+        obstacle = stage.obstacle(self.connection, self.table)
+        if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
+            obstacle = "it already has rows"
+        if obstacle is None:
+            reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
+            return _Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
+        return _Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    # The verb
+
+    def plan(self) -> LoadResult:
+        """What `run` would do."""
+        choice = self._choose()
+        slices, _ = core.cut(self.task)
+        return self._result("planned", "-", choice.strategy, choice.reason, slices=len(slices))
+
+    def run(self, runner: Runner) -> LoadResult:
+        """Loads, verifies and publishes."""
+        task = self.task
+        with runner.phase("prepare"):
+            self._lock_table()
+            if task.ledger:
+                ledger.ensure(self.connection)
+                earlier = self._earlier_job()
+                if earlier is not None and earlier.state == "published":
+                    return self._already_loaded(earlier)
+            else:
+                earlier = None
+                if task.resume:
+                    raise UsageError("--resume needs the ledger", hint="leave out --no-ledger")
+            if self.exists and task.mode == "create" and earlier is None:
+                raise table_exists(self.table)
+            choice = self._choose()
+            owned = self._take_over(earlier) if earlier is not None else None
+        if owned is None:
+            with runner.phase("split"):
+                slices, line_end = core.cut(task)
+            with runner.phase("prepare"):
+                owned = self._begin(choice, slices, line_end)
+        else:
+            choice = _Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
+            slices = ledger.slices(self.connection, owned.job_id, "planned")
+        try:
+            if owned.strategy == "single":
+                return self._run_single(runner, owned, choice, slices)
+            return self._run_slices(runner, owned, choice, slices)
+        except BaseException:
+            self._tidy_without_ledger(owned)
+            raise
+
+    def _tidy_without_ledger(self, owned: _Owned) -> None:
+        """Without a ledger nobody could find the staging table again."""
+        if self.task.ledger or owned.staging is None or self.connection.closed:
+            return
+        # The failure that brought us here is the one to report; what is left is named by its prefix.
+        try:
+            self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")  # type: ignore[arg-type]
+        except psycopg.Error:
+            self.notes.append(f"the staging table {owned.staging} could not be dropped")
+
+    # Ownership
+
+    def _lock_table(self) -> None:
+        got = self.connection.execute(
+            "SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)
+        ).fetchone()
+        if got is None or not got[0]:
+            raise JobBusy(
+                f"another Tipple job is loading into {self.table} right now",
+                hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
+            )
+
+    def _earlier_job(self) -> ledger.LedgerJob | None:
+        """The job that this command began before, or None. With --restart it is given up."""
+        task = self.task
+        found = ledger.find_by_key(self.connection, task.request_key)
+        if task.resume is not None:
+            wanted = ledger.find_by_id(self.connection, task.resume)
+            if wanted is None:
+                raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
+            if found is None or wanted.job_id != found.job_id:
+                self._refuse_other(wanted)
+        if found is not None and found.state == "published" and not self.exists and task.mode == "create":
+            self.notes.append(f"job {found.job_id} had loaded this before, but the table is gone: loaded again")
+            self._supersede(found)
+            return None
+        if found is None:
+            for other in ledger.find_unfinished(self.connection, self.table):
+                if task.restart:
+                    self._supersede(other)
+                elif {s["path"] for s in other.request["sources"]} == {s.path for s in task.sources}:
+                    self._refuse_other(other)
+                else:
+                    self.notes.append(
+                        f"job {other.job_id} into this table was left unfinished: run its command again, "
+                        "or tipple jobs URL clean"
+                    )
+            return None
+        if task.restart:
+            self._supersede(found)
+            return None
+        return found
+
+    def _refuse_other(self, other: ledger.LedgerJob) -> None:
+        """Refuses to go on with a job that was begun with other sources or options."""
+        theirs, ours = other.request, self.task.request
+        for source in ours["sources"]:
+            before = next((s for s in theirs["sources"] if s["path"] == source["path"]), None)
+            if before is not None and before != source:
+                raise SourceChanged(
+                    f"{source['path']} has changed since job {other.job_id} began to load it",
+                    hint="bring the file back and run the command again, or load it anew with --restart",
+                )
+        differing = [key for key in ours if ours[key] != theirs.get(key)]
+        raise UsageError(
+            f"job {other.job_id} was begun with other {', '.join(differing) or 'options'}",
+            hint="repeat its command exactly, or begin anew with --restart",
+        )
+
+    def _supersede(self, job: ledger.LedgerJob) -> None:
+        self.session.terminate_streams(job.job_id)
+        with self.connection.transaction():
+            self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
+            if job.staging:
+                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")  # type: ignore[arg-type]
+
+    def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
+        result = self._result("already loaded", job.job_id, "-", "-")
+        result.rows = job.rows or 0
+        result.notes.append(
+            f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
+            "To load them once more: --restart"
+        )
+        return result
+
+    def _take_over(self, job: ledger.LedgerJob) -> _Owned | None:
+        """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
+        strategy: Strategy = job.plan["strategy"]
+        staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
+        self.session.terminate_streams(job.job_id)
+        if staging is not None and not self._relation_exists(staging):
+            self._supersede(job)
+            self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
+            return None
+        epoch = ledger.take_over(self.connection, job.job_id, _owner())
+        return _Owned(job.job_id, epoch, staging, strategy, job.plan["line_end"], True)
+
+    def _relation_exists(self, table: TableName) -> bool:
+        found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
+        return found is not None and found[0] is not None
+
+    def _begin(self, choice: _Choice, slices: list[dict[str, Any]], line_end: str) -> _Owned:
+        """Writes the job and creates what it stages into, in one transaction."""
+        task = self.task
+        job_id = str(uuid.uuid4())
+        staging = None
+        if choice.strategy == "swap":
+            schema = "tipple" if task.ledger else self.table.schema
+            staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
+        with self.connection.transaction():
+            if staging is not None:
+                self._create_staging(staging)
+            elif task.definition is not None:
+                self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+            if task.ledger:
+                plan = {
+                    "strategy": choice.strategy,
+                    "staging": [staging.schema, staging.name] if staging else None,
+                    "line_end": line_end,
+                }
+                ledger.insert_job(
+                    self.connection,
+                    job_id=job_id,
+                    request_key=task.request_key,
+                    table=self.table,
+                    mode=task.mode,
+                    request=task.request,
+                    plan=plan,
+                    staging=staging.sql if staging else None,
+                    slices=slices,
+                    owner=_owner(),
+                )
+        return _Owned(job_id, 1, staging, choice.strategy, line_end, False)
+
+    def _create_staging(self, staging: TableName) -> None:
+        if self.task.definition is None:
+            stage.create_like(self.connection, staging, self.table)
+            return
+        self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
+        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")  # type: ignore[arg-type]
+
+    # Slices, each a transaction
+
+    def _run_slices(
+        self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]
+    ) -> LoadResult:
+        into = owned.staging or self.table
+        plan = core.load_plan(
+            self.task,
+            slices,
+            owned.line_end,
+            self._target(owned, into, {"name": "slices"}),
+            digest=self.task.ledger or self.task.verify == "checksum",
+        )
+        with runner.phase("load"):
+            outcome = runner.run(_core.LoadJob.start(plan))
+        self._ensure_connection(owned)
+        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
+        if self.task.ledger:
+            done, rows, digest = ledger.done_totals(self.connection, owned.job_id)
+            left = len(ledger.slices(self.connection, owned.job_id, "planned"))
+            if left:
+                raise TippleError(f"internal error: {left} slices are not done after the load")
+            result.slices, result.slices_resumed = done, done - len(slices)
+        else:
+            rows, digest = outcome["rows"], int(outcome["digest"] or "0", 16)
+        self._note_outcome(result, outcome)
+        result.rows = rows
+        with runner.phase("verify"):
+            result.verified = self._verify_slices(runner, owned, into, rows, digest, result)
+        with runner.phase("publish"):
+            self._publish(owned, choice, rows, digest)
+        return result
+
+    def _verify_slices(
+        self, runner: Runner, owned: _Owned, into: TableName, rows: int, digest: int, result: LoadResult
+    ) -> Verified | None:
+        task = self.task
+        if task.verify == "none":
+            return None
+        if owned.strategy == "incremental" and self.exists:
+            # Other rows are in the table too, and no transaction is this job's alone.
+            if task.verify == "checksum":
+                self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
+            verified = Verified(kind="count", rows_source=rows, rows_target=rows)
+        elif task.verify == "checksum" and self._digest_possible(result):
+            queries = [
+                f"SELECT {self._column_list()} FROM {into.sql} WHERE {condition}"
+                for condition in stage.ctid_ranges(self.connection, into, 8 * task.streams)
+            ]
+            held = runner.run(_core.VerifyJob.start(self._verify_plan(owned, queries)))
+            verified = Verified(
+                kind="checksum",
+                rows_source=rows,
+                rows_target=held["rows"],
+                digest_source=f"{digest:032x}",
+                digest_target=held["digest"],
+            )
+        else:
+            found = self.connection.execute(f"SELECT count(*) FROM {into.sql}").fetchone()  # type: ignore[arg-type]
+            verified = Verified(kind="count", rows_source=rows, rows_target=found[0] if found else -1)
+        _require(verified)
+        return verified
+
+    def _digest_possible(self, result: LoadResult) -> bool:
+        if self.write_path == "text" or result.fallback_windows:
+            self.notes.append("the server itself read some values, which have no digest: verified by count")
+            return False
+        return True
+
+    def _verify_plan(self, owned: _Owned, queries: list[str]) -> str:
+        return json.dumps(
+            {
+                "connection": self._stream_connection(owned),
+                "session": connections.stream_session({}, slices=False),
+                "queries": queries,
+                "streams": self.task.streams,
+                "stall_seconds": self.task.stall_seconds,
+            }
+        )
+
+    def _publish(self, owned: _Owned, choice: _Choice, rows: int, digest: int) -> None:
+        """Makes the rows visible and says so in the ledger, in one transaction."""
+        staging = owned.staging
+        if staging is not None and choice.exists:
+            stage.build_keys(self.connection, staging, self.table, lambda _: None)
+        try:
+            with self.connection.transaction():
+                if staging is not None:
+                    self._put_in_place(staging, exists=choice.exists)
+                if self.task.ledger:
+                    values = (rows, f"{digest:032x}", owned.job_id, owned.epoch)
+                    if self.connection.execute(ledger.PUBLISH, values).rowcount != 1:
+                        raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+        except psycopg.Error as error:
+            if not connections.is_lost(error):
+                raise _refused(error, "publishing") from None
+            self._settle_doubt(owned, choice, rows, digest)
+
+    def _settle_doubt(self, owned: _Owned, choice: _Choice, rows: int, digest: int) -> None:
+        """COMMIT's answer was lost: the ledger's state is the answer."""
+        if not self.task.ledger:
+            raise core.CommitInDoubt(
+                "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
+                hint=f"look whether {self.table} has the rows",
+            )
+        self._reconnect(owned)
+        job = ledger.find_by_id(self.connection, owned.job_id)
+        if job is None or job.state != "published":
+            self._publish(owned, choice, rows, digest)
+
+    def _put_in_place(self, staging: TableName, *, exists: bool) -> None:
+        if not exists:
+            stage.swap(self.connection, staging, self.table, exists=False)
+            for constraint in self.task.definition.constraints if self.task.definition else ():
+                self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
+            return
+        # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
+        self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")  # type: ignore[arg-type]
+        obstacle = stage.obstacle(self.connection, self.table)
+        if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
+            stage.swap(self.connection, staging, self.table, exists=True)
+            return
+        # Somebody changed the table in the meantime: the rows are copied, which is slower but loses nothing.
+        self.notes.append(f"{self.table} changed during the load ({obstacle or 'it got rows'}): the rows were copied")
+        names = self._column_list()
+        if self.task.mode == "replace":
+            self.connection.execute(f"DELETE FROM {self.table.sql}")  # type: ignore[arg-type]
+        self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
+        self.connection.execute(f"DROP TABLE {staging.sql}")  # type: ignore[arg-type]
+
+    # One transaction
+
+    def _run_single(
+        self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]
+    ) -> LoadResult:
+        target = self._target(owned, self.table, self._single_strategy(owned))
+        digest = self.task.verify == "checksum" and self.write_path == "binary"
+        plan = core.load_plan(self.task, slices, owned.line_end, target, digest=digest)
+        lost_since: float | None = None
+        retries = 0
+        while True:
+            try:
+                with runner.phase("load"):
+                    outcome = runner.run(_core.LoadJob.start(plan))
+                break
+            except (core.ConnectionLost, core.CommitInDoubt) as error:
+                if not self.task.ledger:
+                    raise
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() - lost_since >= self.task.retry_seconds:
+                    raise
+                self._reconnect(owned)
+                job = ledger.find_by_id(self.connection, owned.job_id)
+                if job is not None and job.state == "published":
+                    outcome = {"rows": job.rows, "retries": 0, "fallback_windows": 0, "sources": []}
+                    break
+                retries += len(slices)
+                self.notes.append(f"the transaction was lost and done again: {error}")
+        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
+        self._note_outcome(result, outcome)
+        result.retries += retries
+        result.rows = outcome["rows"]
+        if outcome.get("target_rows") is not None:
+            result.verified = Verified(
+                kind="checksum" if digest else "count",
+                rows_source=outcome["rows"],
+                rows_target=outcome["target_rows"],
+                digest_source=outcome["digest"],
+                digest_target=outcome["target_digest"] if digest else None,
+            )
+            _require(result.verified)
+        elif self.task.verify != "none":
+            # The server's own count of every COPY was compared with what was sent.
+            result.verified = Verified(kind="count", rows_source=outcome["rows"], rows_target=outcome["rows"])
+            self._digest_possible(result)
+        return result
+
+    def _single_strategy(self, owned: _Owned) -> dict[str, Any]:
+        before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
+        if self.task.mode == "replace":
+            before.append(f"DELETE FROM {self.table.sql}")
+        after = []
+        if self.task.ledger:
+            where = f"job_id = '{owned.job_id}'"
+            after = [
+                {
+                    "sql": "UPDATE tipple.job SET state = 'published', rows = :rows, row_digest = :digest, "
+                    f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {where} AND epoch = {owned.epoch} "
+                    "AND state = 'loading' RETURNING 1",
+                    "proves_ownership": True,
+                },
+                {
+                    "sql": "UPDATE tipple.slice SET state = 'done', attempt = attempt + 1, "
+                    f"xid = pg_current_xact_id()::text, finished_at = clock_timestamp() WHERE {where} RETURNING 1",
+                    "proves_ownership": False,
+                },
+            ]
+        verify = None
+        if self.task.verify == "checksum" and self.write_path == "binary":
+            # In this transaction every new row has its xmin; no subtransaction stores rows.
+            verify = (
+                f"SELECT {self._column_list()} FROM ONLY {self.table.sql} "
+                "WHERE xmin = pg_current_xact_id()::xid"
+            )
+        return {"name": "single", "before": before, "verify_query": verify, "after": after}
+
+    # What both have in common
+
+    def _column_list(self) -> str:
+        return ", ".join(quote_identifier(column.name) for column in self.task.columns)
+
+    def _stream_connection(self, owned: _Owned) -> dict[str, Any]:
+        return connections.stream_parameters(self.connection, f"tipple {owned.job_id[:8]}")
+
+    def _target(self, owned: _Owned, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
+        sliced = owned.strategy != "single"
+        self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
+        return {
+            "kind": "postgres",
+            "connection": self._stream_connection(owned),
+            "session": connections.stream_session(self.session.settings, slices=sliced),
+            "strategy": strategy,
+            "table": into.sql,
+            "column_list": self._column_list(),
+            "write_path": self.write_path,
+            "server_version": self.session.version,
+            "ledger": {"job_id": owned.job_id, "epoch": owned.epoch} if self.task.ledger else None,
+            "retry_seconds": self.task.retry_seconds,
+            "stall_seconds": self.task.stall_seconds,
+        }
+
+    def _ensure_connection(self, owned: _Owned) -> None:
+        try:
+            self.connection.execute("SELECT 1")
+        except psycopg.Error:
+            self._reconnect(owned)
+
+    def _reconnect(self, owned: _Owned) -> None:
+        self.session.reconnect(self.task.retry_seconds)
+        self._lock_again()
+        job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
+        if job is not None and job.epoch != owned.epoch:
+            raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+
+    def _lock_again(self) -> None:
+        """The lock went with the old connection, whose backend may need a moment to notice."""
+        until = time.monotonic() + self.task.retry_seconds
+        while True:
+            try:
+                return self._lock_table()
+            except JobBusy:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.2)
+
+    def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
+        result.retries = outcome["retries"]
+        result.fallback_windows = outcome["fallback_windows"]
+        if outcome.get("fallback_example"):
+            self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
+        if not result.slices_resumed and outcome["sources"]:
+            result.source_rows = [source["rows"] for source in outcome["sources"]]
+
+    def _result(
+        self,
+        status: Literal["loaded", "already loaded", "planned"],
+        job_id: str,
+        strategy: str,
+        reason: str,
+        *,
+        slices: int = 0,
+    ) -> LoadResult:
+        return LoadResult(
+            job_id=job_id,
+            status=status,
+            write_path=self.write_path,
+            write_path_reason=self.write_path_reason,
+            strategy=strategy,
+            strategy_reason=reason,
+            slices=slices,
+            settings=self.settings,
+            notes=self.notes,
+        )
+
+
+def _require(verified: Verified) -> None:
+    if not verified.ok:
+        raise VerifyFailed(
+            f"the target holds {verified.rows_target:,} rows (digest {verified.digest_target}), "
+            f"but {verified.rows_source:,} were read (digest {verified.digest_source})",
+            hint="nothing was published; please report this with the command",
+        )
+
+
+def _refused(error: psycopg.Error, doing: str) -> TippleError:
+    text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    return TippleError(
+        f"the server refused ({doing}, SQLSTATE {error.sqlstate}): {text or error}",
+        hint=error.diag.message_hint or "nothing was published; mend the cause and run the same command again",
+    )
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,162 @@
+"""A control session with a PostgreSQL server: looking at tables, carrying out loads, keeping jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
+from tipple.engines.postgresql import columns, connection, ledger
+from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
+from tipple.engines.postgresql.load import PostgresLoad
+from tipple.errors import TippleError, UsageError
+from tipple.plan.schema import TableDefinition
+from tipple.plan.url import TableName, Target
+
+
+class PostgresSession:
+    """A control session."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
+        self.target = target
+        self.settings = dict(settings)
+        self.connection = connection.connect(target, "tipple")
+        self.version = self.connection.info.server_version // 10000
+        if self.version < OLDEST_VERSION:
+            raise UsageError(
+                f"{target.display} is PostgreSQL {self.version}", hint=f"Tipple needs {OLDEST_VERSION} or later"
+            )
+
+    def describe(self, table: TableName) -> Table | None:
+        """The table as it is, or None where there is none.
+
+        Raises:
+            UsageError: the name is that of something that cannot be loaded into.
+        """
+        try:
+            kind = columns.relation_kind(self.connection, table)
+        except errors.UndefinedObject:
+            kind = None
+        except errors.InvalidSchemaName:
+            kind = None
+        if kind is not None and kind not in "rpf":
+            raise UsageError(
+                f"{table} is not a table", hint="name a table; to load into a view, load into the table under it"
+            )
+        return columns.describe(self.connection, table)
+
+    def columns_of(self, definition: TableDefinition) -> Table:
+        """The columns that a definition would make: the server itself is asked, by a table that is not kept."""
+        probe = TableName("pg_temp", f"tipple_probe_{uuid.uuid4().hex[:8]}")
+        try:
+            with self.connection.transaction(force_rollback=True):
+                statement = definition.create_sql(probe.sql, with_constraints=False).replace(
+                    "CREATE UNLOGGED TABLE", "CREATE TABLE", 1
+                )
+                self.connection.execute(statement)
+                found = columns.describe(self.connection, probe)
+        except psycopg.Error as error:
+            raise UsageError(
+                f"the server refuses the definition of {definition.name} (line {definition.line}): "
+                f"{error.diag.message_primary}",
+                hint="correct the CREATE TABLE statement in the schema file",
+            ) from None
+        if found is None:
+            raise TippleError(f"the table {definition.name} could not be examined")
+        return found
+
+    def resolve_new(self, table: TableName) -> TableName:
+        """The name with the schema in which an unqualified table would be created.
+
+        Raises:
+            UsageError: there is no such schema, or the role may not create tables in it.
+        """
+        found = self.connection.execute(
+            "SELECT n.nspname, has_schema_privilege(n.oid, 'CREATE') FROM pg_namespace n "
+            "WHERE n.nspname = coalesce(%s, current_schema())",
+            (table.schema,),
+        ).fetchone()
+        if found is None:
+            name = table.schema or "(none in search_path)"
+            raise UsageError(f"there is no schema {name}", hint=f"CREATE SCHEMA {table.schema or 'public'};")
+        if not found[1]:
+            role = self.connection.info.user
+            raise UsageError(
+                f'the role "{role}" may not create tables in the schema "{found[0]}"',
+                hint=f'as its owner: GRANT CREATE ON SCHEMA "{found[0]}" TO "{role}";',
+            )
+        return TableName(found[0], table.name)
+
+    def plan(self, task: LoadTask) -> LoadResult:
+        """What `load` would do."""
+        return PostgresLoad(self, task).plan()
+
+    def load(self, task: LoadTask, runner: Runner) -> LoadResult:
+        """Loads, verifies and publishes."""
+        return PostgresLoad(self, task).run(runner)
+
+    def reconnect(self, retry_seconds: float) -> None:
+        """A new control connection in place of a lost one."""
+        try:
+            self.connection.close()
+        finally:
+            self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+
+    def jobs(self) -> list[JobRecord]:
+        """All jobs of the ledger, newest first."""
+        return ledger.records(self.connection) if ledger.exists(self.connection) else []
+
+    def cancel_job(self, job_id: str) -> None:
+        """Stops a job that runs elsewhere, or gives up one that was left unfinished.
+
+        Raises:
+            UsageError: there is no such job, or it is not unfinished.
+        """
+        job = ledger.find_by_id(self.connection, job_id) if ledger.exists(self.connection) else None
+        if job is None:
+            raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+        with self.connection.transaction():
+            if self.connection.execute(ledger.CANCEL, (job.job_id,)).rowcount == 0:
+                raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
+        self.terminate_streams(job.job_id)
+        if job.staging:
+            self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")  # type: ignore[arg-type]
+
+    def clean_jobs(self) -> list[str]:
+        """Drops the staging tables of jobs that nobody runs; gives up those jobs. Says what was done."""
+        if not ledger.exists(self.connection):
+            return []
+        done: list[str] = []
+        for record in ledger.records(self.connection):
+            if record.state != "loading" or record.running:
+                continue
+            self.cancel_job(record.job_id)
+            done.append(f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done")
+        rows = self.connection.execute(
+            "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = 'tipple' AND c.relkind = 'r' AND c.relname ~ '^stage_[0-9a-f]+$' AND NOT EXISTS ("
+            "SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
+            "'\"tipple\".\"' || c.relname || '\"')"
+        ).fetchall()
+        for (name,) in rows:
+            self.connection.execute(f"DROP TABLE IF EXISTS {name}")  # type: ignore[arg-type]
+            done.append(f"dropped the staging table {name}")
+        return done
+
+    def terminate_streams(self, job_id: str) -> None:
+        """Ends the sessions that an earlier owner of the job left behind, so that their locks go."""
+        self.connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE application_name LIKE %s AND pid <> pg_backend_pid() AND usename = current_user",
+            (f"tipple {job_id[:8]}%",),
+        )
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.connection.close()

@@ -1,0 +1,140 @@
+"""Staging tables: made like the table they will become, filled unseen, and put in its place in one transaction.
+
+A staging table takes the place of an existing one only where nothing would be lost by it: every property that
+PostgreSQL keeps by the table's OID and that `CREATE TABLE (LIKE ...)` does not copy rules it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from tipple.plan.url import TableName, quote_identifier
+
+# Each query names what stands in the way of replacing the table %(oid)s by another one, or gives no row.
+_OBSTACLES = """
+SELECT 'it is not an ordinary table' FROM pg_class WHERE oid = %(oid)s
+    AND (relkind <> 'r' OR relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))
+UNION ALL SELECT 'it is a partition, or part of an inheritance tree' FROM pg_inherits
+    WHERE inhrelid = %(oid)s OR inhparent = %(oid)s
+UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
+UNION ALL SELECT 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+    WHERE contype = 'f' AND (conrelid = %(oid)s OR confrelid = %(oid)s)
+UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
+UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
+UNION ALL SELECT 'it has grants' FROM pg_class WHERE oid = %(oid)s AND relacl IS NOT NULL
+UNION ALL SELECT 'its column ' || attname || ' has grants' FROM pg_attribute
+    WHERE attrelid = %(oid)s AND attacl IS NOT NULL AND NOT attisdropped
+UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
+    WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
+UNION ALL SELECT 'its column ' || attname || ' has options' FROM pg_attribute
+    WHERE attrelid = %(oid)s AND (attoptions IS NOT NULL) AND NOT attisdropped
+UNION ALL SELECT 'another role owns it' FROM pg_class
+    WHERE oid = %(oid)s AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+UNION ALL SELECT 'it has storage parameters' FROM pg_class WHERE oid = %(oid)s AND reloptions IS NOT NULL
+UNION ALL SELECT 'it lies in a tablespace of its own' FROM pg_class WHERE oid = %(oid)s AND reltablespace <> 0
+UNION ALL SELECT 'its replica identity is set' FROM pg_class WHERE oid = %(oid)s AND relreplident <> 'd'
+UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND indisclustered
+UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
+    JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
+UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
+UNION ALL SELECT 'it is of a composite type' FROM pg_class WHERE oid = %(oid)s AND reloftype <> 0
+UNION ALL SELECT 'it has a security label' FROM pg_seclabel WHERE objoid = %(oid)s
+UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
+    FROM pg_depend d
+    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %(oid)s AND d.deptype IN ('n', 'a')
+      AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
+      AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
+               SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = %(oid)s))
+UNION ALL SELECT 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
+    FROM pg_depend d JOIN pg_type t ON t.oid = d.refobjid
+    WHERE d.refclassid = 'pg_type'::regclass AND t.typrelid = %(oid)s AND d.deptype = 'n'
+LIMIT 1
+"""
+
+
+def obstacle(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """Why another table cannot take this one's place unnoticed, or None."""
+    found = connection.execute(_OBSTACLES, {"oid": _oid(connection, table)}).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
+    found = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
+    return int(found[0]) if found is not None and found[0] is not None else 0
+
+
+def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether the table has no row that this session sees."""
+    return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None  # type: ignore[arg-type]
+
+
+def create_like(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
+    """A table with the columns, defaults and checks of `table`, and no index yet."""
+    connection.execute(
+        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES) "  # type: ignore[arg-type]
+        "WITH (autovacuum_enabled = false)"
+    )
+
+
+def build_keys(
+    connection: psycopg.Connection[Any], staging: TableName, table: TableName, announce: Callable[[str], None]
+) -> None:
+    """Gives the staging table the indexes and key constraints of `table`, by the same names."""
+    oid = _oid(connection, table)
+    constraints = connection.execute(
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE conrelid = %s AND contype IN ('p', 'u', 'x') ORDER BY contype, conname",
+        (oid,),
+    ).fetchall()
+    indexes = connection.execute(
+        "SELECT pg_get_indexdef(indexrelid), indrelid::regclass::text FROM pg_index "
+        "WHERE indrelid = %s AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND conrelid = %s)",
+        (oid, oid),
+    ).fetchall()
+    for name, definition in constraints:
+        announce(f"constraint {name}")
+        statement = f"ALTER TABLE {staging.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}"
+        connection.execute(statement)
+    for definition, _ in indexes:
+        head, _, tail = definition.partition(" USING ")
+        # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the name may hold " ON ", so cut from the right.
+        head = head[: head.rindex(" ON ")]
+        announce(head)
+        connection.execute(f"{head} ON {staging.sql} USING {tail}")
+
+
+def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, exists: bool) -> None:
+    """Puts the staging table in the place of `table`; call it in a transaction."""
+    if exists:
+        connection.execute(f"DROP TABLE {table.sql}")  # type: ignore[arg-type]
+    connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")  # type: ignore[arg-type]
+    if staging.schema != table.schema and table.schema is not None:
+        connection.execute(
+            f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}"  # type: ignore[arg-type]
+        )
+    moved = TableName(table.schema, staging.name)
+    connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")  # type: ignore[arg-type]
+
+
+def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: int) -> list[str]:
+    """Conditions on `ctid` that divide the table's pages into `parts` ranges."""
+    row = connection.execute(
+        "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint", (table.sql,)
+    ).fetchone()
+    pages = int(row[0]) if row is not None else 0
+    if pages < 2 * parts:
+        return ["true"]
+    cuts = [pages * part // parts for part in range(1, parts)]
+    bounds = [None, *cuts, None]
+    conditions = []
+    for low, high in zip(bounds, bounds[1:], strict=False):
+        limits = []
+        if low is not None:
+            limits.append(f"ctid >= '({low},0)'::tid")
+        if high is not None:
+            limits.append(f"ctid < '({high},0)'::tid")
+        conditions.append(" AND ".join(limits))
+    return conditions

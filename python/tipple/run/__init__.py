@@ -1,0 +1,1 @@
+"""The verbs: what the command line and the library both call."""

@@ -1,0 +1,458 @@
+"""The verb `load`: files into a table, in parallel, exactly once."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+import msgspec
+
+from tipple.engines import find_engine
+from tipple.engines.base import LoadResult, LoadTask, Mode, Session, Table, TableColumn, Verify
+from tipple.errors import TippleError, UsageError
+from tipple.plan import tpch
+from tipple.plan.schema import TableDefinition, find_table, parse_schema
+from tipple.plan.sources import Dialect, detect_formats, plan_dialect, plan_slices
+from tipple.plan.url import TableName, Target, fold_identifier, parse_table_name, parse_target
+from tipple.report.model import (
+    LoadReport,
+    PhaseTime,
+    SourceReport,
+    VerifyReport,
+    mb_per_second,
+    rows_per_second,
+)
+from tipple.report.progress import ProgressForm, open_progress
+from tipple.run.runner import JobRunner
+from tipple.run.sources import find_sources, identify, read_header, refuse_binary
+
+DEFAULT_TARGET = "duckdb:///tipple.duckdb"
+WINDOW_BYTES = 256 * 1024
+"""What a stream parses at a time: text, field list and output together stay in a core's second-level cache."""
+MAX_RECORD_BYTES = 16 * 1024 * 1024
+RETRY_SECONDS = 60
+STALL_SECONDS = 600
+
+
+class _Silent:
+    """A progress display that shows nothing."""
+
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+def load(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    into: str | None = None,
+    table: str,
+    schema: str | os.PathLike[str] | None = None,
+    format: str = "auto",
+    delimiter: str | None = None,
+    quote: str | None = None,
+    escape: str | None = None,
+    header: Literal["yes", "no", "match"] | None = None,
+    null: str | None = None,
+    encoding: str | None = None,
+    columns: Sequence[str] | None = None,
+    mode: Mode | None = None,
+    jobs: int | None = None,
+    write_path: str = "auto",
+    atomic: bool = True,
+    ledger: bool = True,
+    preserve_order: bool = False,
+    verify: Verify = "count",
+    resume: str | None = None,
+    restart: bool = False,
+    dry_run: bool = False,
+    memory_limit: int | None = None,
+    max_record_size: int = MAX_RECORD_BYTES,
+    retry_seconds: int = RETRY_SECONDS,
+    stall_timeout: int = STALL_SECONDS,
+    progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
+) -> LoadReport:
+    """Loads delimited files into a table, in parallel, exactly once.
+
+    Args:
+        sources: files, patterns or directories; one or several.
+        into: the target's URL, such as `postgresql://user@host/db` or `duckdb:///file.duckdb`. Default: the
+            environment's `TIPPLE_TARGET`, else `duckdb:///tipple.duckdb`.
+        table: `[SCHEMA.]NAME`, as SQL spells it.
+        schema: a file with the CREATE TABLE statement, or `tpch`; used when the table is missing.
+        format: `csv`, `tbl`, `text`, or `auto`: by the files' names.
+        delimiter, quote, escape, null, encoding: as COPY's options of these names.
+        header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
+            it holds nothing but the names of columns.
+        columns: the columns in the order of the files' fields. Default: all of the table's own.
+        mode: `append`, `replace` or `create`. Default: `append`, or `create` where the table is missing.
+        jobs: the number of streams. Default: the cores that this process may use.
+        write_path: how rows enter the engine; `auto` takes the fastest that fits.
+        atomic: whether all rows become visible in one commit.
+        ledger: whether the job is kept in the target's ledger, which makes it exactly once.
+        preserve_order: whether rows are stored in the order of the files, where the engine has an order.
+        verify: `none`, `count` or `checksum`: what is compared before the rows are published.
+        resume: the job that this call must go on with.
+        restart: load again although this was loaded before, or was begun and left.
+        dry_run: plan only.
+        memory_limit: cap of the embedded engine's own memory, in bytes.
+        max_record_size: the longest record, in bytes.
+        retry_seconds: for how long a lost server is waited for.
+        stall_timeout: seconds without an answer after which a server is given up.
+        progress: a form of display on stderr, or a function that gets the snapshots.
+
+    Returns:
+        What was done.
+
+    Raises:
+        UsageError: wrong arguments; nothing was started.
+        ConnectionFailed: no connection to the target; nothing was started.
+        BadRecord: a record that the target cannot store; nothing was published.
+        JobBusy: another job holds the table.
+        SourceChanged: a file is not what it was when the job began.
+        VerifyFailed: source and target disagree; nothing was published.
+        Interrupted: Ctrl-C; can be resumed.
+        TippleError: anything else; nothing was published.
+    """
+    started_at = _utc_now()
+    target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
+    name = parse_table_name(table)
+    names = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    if jobs is not None and jobs < 1:
+        raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
+    if resume is not None and restart:
+        raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
+    paths = find_sources([os.fspath(source) for source in names])
+    dialect = plan_dialect(
+        detect_formats(paths) if format == "auto" else format,
+        delimiter=delimiter,
+        quote=quote,
+        escape=escape,
+        null_text=null,
+        header=header,
+        encoding=encoding,
+    )
+    display = (
+        open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
+    )
+    runner = JobRunner(display)
+    try:
+        with runner.phase("prepare"):
+            identities = [identify(path) for path in paths]
+            for identity in identities:
+                refuse_binary(identity.path)
+            session = find_engine(target.engine).connect(target, {})
+        try:
+            with runner.phase("prepare"):
+                request = _Request(
+                    session=session,
+                    name=name,
+                    schema=schema,
+                    mode=mode,
+                    dialect=dialect,
+                    header_given=header is not None,
+                    columns=columns,
+                    paths=paths,
+                )
+                request.resolve()
+                streams = jobs or len(os.sched_getaffinity(0))
+                facts = {
+                    "target": request.table.sql,
+                    # The mode as it was asked for: a table that the first run created is there in the second.
+                    "mode": mode or "auto",
+                    "columns": [[column.name, column.type_text] for column in request.columns],
+                    "dialect": request.dialect_json,
+                    "header": request.header,
+                    "sources": [msgspec.to_builtins(identity) for identity in identities],
+                }
+                slice_plan = plan_slices([(s.path, s.size) for s in identities], streams)
+                task = LoadTask(
+                    table=request.table,
+                    definition=request.definition,
+                    mode=request.mode,
+                    atomic=atomic,
+                    columns=request.columns,
+                    sources=identities,
+                    dialect=request.dialect_json,
+                    header=request.header,
+                    streams=streams,
+                    slice_bytes=slice_plan.slice_bytes,
+                    window_bytes=WINDOW_BYTES,
+                    max_record_bytes=max_record_size,
+                    write_path=write_path,
+                    preserve_order=preserve_order,
+                    verify=verify,
+                    ledger=ledger,
+                    request_key=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest(),
+                    request=facts,
+                    resume=resume,
+                    restart=restart,
+                    retry_seconds=retry_seconds,
+                    stall_seconds=stall_timeout,
+                    memory_limit_bytes=memory_limit,
+                )
+            result = session.plan(task) if dry_run else session.load(task, runner)
+        finally:
+            session.close()
+    finally:
+        display.close()
+    result.notes[:0] = request.notes
+    return _report(
+        target, task, paths, result, runner.elapsed_seconds, runner.phases, started_at, verify_seconds=_phase_seconds(runner, "verify")
+    )
+
+
+class _Request:
+    """The table, its columns and the header: what the target and the files say of each other."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        name: TableName,
+        schema: str | os.PathLike[str] | None,
+        mode: Mode | None,
+        dialect: Dialect,
+        header_given: bool,
+        columns: Sequence[str] | None,
+        paths: Sequence[str],
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.schema = schema
+        self.wanted_mode = mode
+        self.dialect = dialect
+        self.header_given = header_given
+        self.wanted_columns = columns
+        self.paths = paths
+        self.notes: list[str] = []
+        self.mode: Mode = mode or "append"
+        self.definition: TableDefinition | None = None
+        self.table = name
+        self.columns: list[TableColumn] = []
+        self.header = dialect.header != "no"
+
+    def resolve(self) -> None:
+        """Finds out all of it."""
+        if self.wanted_mode is not None and self.wanted_mode not in self.session.capabilities.modes:
+            raise UsageError(
+                f"--mode {self.wanted_mode} is not available for {self.session.capabilities.engine}",
+                hint=f"modes here: {', '.join(self.session.capabilities.modes)}",
+            )
+        found = self.session.describe(self.name)
+        if found is None:
+            found = self._new_table()
+        else:
+            self.table = found.name
+            self._check_existing()
+        self.columns = self._choose_columns(found)
+
+    def _check_existing(self) -> None:
+        if self.wanted_mode == "create":
+            # An earlier run of this same command may have made it: the ledger will know.
+            self.mode = "create"
+
+    def _new_table(self) -> Table:
+        if self.schema is None:
+            raise UsageError(
+                f"there is no table {self.name} in the target",
+                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql",
+            )
+        if self.wanted_mode in ("append", "replace"):
+            self.notes.append(f"the table {self.name} was missing and was created")
+        self.mode = self.wanted_mode or "create"
+        self.table = self.session.resolve_new(self.name)
+        self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
+        return self.session.columns_of(self.definition)
+
+    def _choose_columns(self, table: Table) -> list[TableColumn]:
+        loadable = {column.name: column for column in table.columns if not column.generated}
+        all_names = {column.name for column in table.columns}
+        if self.wanted_columns is not None:
+            if self.dialect.header == "match":
+                raise UsageError(
+                    "--columns and --header match exclude each other", hint="the header names the columns already"
+                )
+            return self._named(self.wanted_columns, loadable, all_names, "--columns")
+        if self.dialect.header == "match":
+            return self._named(self._common_header(), loadable, all_names, "the header", exact=True)
+        if not self.header_given and self.dialect.format == "csv":
+            names = self._header_if_any(loadable)
+            if names is not None:
+                self.header = True
+                self.notes.append("the first record of each file holds column names: taken as a header")
+                return self._named(names, loadable, all_names, "the header", exact=True)
+        return list(loadable.values())
+
+    def _common_header(self) -> list[str]:
+        first: list[str] | None = None
+        for path in self.paths:
+            names = read_header(path, self.dialect)
+            if first is None:
+                first = names
+            elif names != first:
+                raise TippleError(
+                    f"{path} has another header than {self.paths[0]}: {', '.join(names)}",
+                    hint="load files with different headers by commands of their own",
+                )
+        return first or []
+
+    def _header_if_any(self, loadable: Mapping[str, TableColumn]) -> list[str] | None:
+        """The header, where every file's first record holds nothing but names of columns."""
+        known = {name.lower() for name in loadable}
+        first: list[str] | None = None
+        for path in self.paths:
+            if os.path.getsize(path) == 0:
+                continue
+            names = read_header(path, self.dialect)
+            if not names or any(name.strip().lower() not in known for name in names):
+                return None
+            if first is not None and names != first:
+                return None
+            first = names
+        return first
+
+    def _named(
+        self,
+        names: Sequence[str],
+        loadable: Mapping[str, TableColumn],
+        all_names: set[str],
+        where: str,
+        *,
+        exact: bool = False,
+    ) -> list[TableColumn]:
+        """The columns with these names: as they are, else folded as SQL folds them."""
+        chosen: list[TableColumn] = []
+        folded = {name.lower(): name for name in loadable}
+        for given in names:
+            given = given.strip()
+            name = given if given in loadable or exact else fold_identifier(given)
+            if name not in loadable:
+                name = folded.get(name.lower(), name)
+            if name not in loadable:
+                reason = "is a generated column" if name in all_names else "is not a column of the table"
+                raise UsageError(
+                    f"{where} names {given!r}, which {reason}", hint=f"columns to load: {', '.join(loadable)}"
+                )
+            if loadable[name] in chosen:
+                raise UsageError(f"{where} names the column {name} twice", hint="name every column once")
+            chosen.append(loadable[name])
+        if not chosen:
+            raise UsageError(f"{where} names no column", hint="name at least one")
+        return chosen
+
+    @property
+    def dialect_json(self) -> dict[str, Any]:
+        """The codec's `Dialect`."""
+        dialect = self.dialect
+        family = {"csv": "csv", "text": "text", "tbl": "plain"}[dialect.format]
+        return {
+            "family": family,
+            "delimiter": ord(dialect.delimiter),
+            "quote": ord(dialect.quote or '"'),
+            "escape": ord(dialect.escape or '"'),
+            "null_text": dialect.null_text,
+            "trailing_delimiter": dialect.trailing_delimiter,
+            "line_end": "lf",
+        }
+
+
+class _Called(_Silent):
+    """Hands snapshots to a function."""
+
+    def __init__(self, function: Callable[[Mapping[str, Any]], None]) -> None:
+        self._function = function
+
+    def update(self, snapshot: Mapping[str, Any]) -> None:
+        self._function(snapshot)
+
+
+def _schema_text(schema: str | os.PathLike[str]) -> str:
+    if os.fspath(schema) == "tpch":
+        return ";\n".join(tpch.CREATE_TABLE.values())
+    try:
+        with open(schema, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the schema file {os.fspath(schema)}: {error}", hint="check the path") from None
+
+
+def _phase_seconds(runner: JobRunner, name: str) -> float:
+    return next((phase.seconds for phase in runner.phases if phase.name == name), 0.0)
+
+
+def _report(
+    target: Target,
+    task: LoadTask,
+    paths: Sequence[str],
+    result: LoadResult,
+    seconds: float,
+    phases: list[PhaseTime],
+    started_at: str,
+    *,
+    verify_seconds: float,
+) -> LoadReport:
+    source_bytes = sum(source.size for source in task.sources)
+    rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
+    verified = result.verified
+    verify = None
+    if verified is not None:
+        verify = VerifyReport(
+            kind=verified.kind,
+            ok=verified.ok,
+            rows_source=verified.rows_source,
+            rows_target=verified.rows_target,
+            digest_source=verified.digest_source,
+            digest_target=verified.digest_target,
+            seconds=verify_seconds,
+        )
+    return LoadReport(
+        job_id=result.job_id,
+        status=result.status,
+        target=target.display,
+        table=str(task.table),
+        mode=task.mode,
+        write_path=result.write_path,
+        write_path_reason=result.write_path_reason,
+        strategy=result.strategy,
+        strategy_reason=result.strategy_reason,
+        streams=task.streams,
+        slices=result.slices,
+        slices_resumed=result.slices_resumed,
+        retries=result.retries,
+        fallback_slices=result.fallback_windows,
+        rows=result.rows,
+        bytes=source_bytes,
+        rejects=0,
+        seconds=round(seconds, 6),
+        mb_per_second=round(mb_per_second(source_bytes, seconds), 3),
+        rows_per_second=round(rows_per_second(result.rows, seconds), 3),
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        phases=phases,
+        sources=[
+            SourceReport(path=path, bytes=source.size, rows=rows)
+            for path, source, rows in zip(paths, task.sources, rows_by_source, strict=True)
+        ],
+        verify=verify,
+        settings=result.settings,
+        notes=result.notes,
+        started_at=started_at,
+        finished_at=_utc_now(),
+    )
+
+
+def _utc_now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _stderr() -> Any:
+    import sys
+
+    return cast(Any, sys.stderr)

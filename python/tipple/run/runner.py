@@ -1,0 +1,92 @@
+"""Runs jobs of the core: shows their progress, times phases, and turns Ctrl-C into a clean end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tipple import _core
+from tipple.engines.base import CoreJob
+from tipple.engines.core import core_error
+from tipple.errors import Interrupted
+from tipple.report.model import PhaseTime
+from tipple.report.progress import Progress
+
+POLL_SECONDS = 0.1
+
+
+class JobRunner:
+    """The `Runner` of a verb."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._seconds: dict[str, float] = {}
+        self._phase = "prepare"
+        self._started = time.monotonic()
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Wall time since the verb began."""
+        return time.monotonic() - self._started
+
+    @property
+    def phases(self) -> list[PhaseTime]:
+        """Wall time by phase, in the order in which they began."""
+        return [PhaseTime(name=name, seconds=round(seconds, 6)) for name, seconds in self._seconds.items()]
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Times a phase; one that comes again is added to its earlier time."""
+        begin = time.monotonic()
+        self._phase = name
+        self._show({})
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - begin
+
+    def run(self, job: CoreJob) -> dict[str, Any]:
+        """Shows a job's progress until it ends.
+
+        Raises:
+            Interrupted: after Ctrl-C, once the job has stopped.
+            TippleError: what went wrong.
+        """
+        try:
+            # The first waits are short: a small load should not be rounded up to the next poll.
+            pause = 0.002
+            while not job.wait(pause):
+                pause = min(pause * 2, POLL_SECONDS)
+                self._show(self._snapshot(job))
+            self._show(self._snapshot(job))
+            outcome = job.result()
+        except KeyboardInterrupt:
+            job.cancel()
+            self._wait_for_end(job)
+            raise Interrupted(
+                "interrupted; nothing of what was under way is visible",
+                hint="run the same command again to go on; tipple jobs URL shows what is unfinished",
+            ) from None
+        except _core.CoreError as error:
+            raise core_error(error) from None
+        result: dict[str, Any] = json.loads(outcome or "{}")
+        return result
+
+    def _wait_for_end(self, job: CoreJob) -> None:
+        """A second Ctrl-C does not wait any longer."""
+        until = time.monotonic() + 10
+        while not job.wait(POLL_SECONDS) and time.monotonic() < until:
+            pass
+
+    def _snapshot(self, job: CoreJob) -> dict[str, Any]:
+        read = getattr(job, "progress", None)
+        if read is None:
+            return {}
+        snapshot: dict[str, Any] = json.loads(read())
+        return snapshot
+
+    def _show(self, snapshot: Mapping[str, Any]) -> None:
+        self._progress.update({**snapshot, "phase": self._phase, "elapsed_seconds": self.elapsed_seconds})

@@ -1,0 +1,142 @@
+"""The first bad record ends the job: told with everything that is needed to find and mend it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from loading import load, load_text
+from targets import Target, write
+
+TABLE = "CREATE TABLE t (a integer NOT NULL, b numeric(5,2), c date, d varchar)"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A file with one bad record, and what has to be said of it."""
+
+    data: bytes
+    record: int
+    offset: int
+    column: str | None
+    text: str | None
+    reason: str
+    sqlstate: str | None = None
+    options: tuple[tuple[str, object], ...] = ()
+
+
+GOOD = b"1,1.5,2020-01-01,x\n"
+CASES: dict[str, Bad] = {
+    "first_record": Bad(b"x,,,\n" + GOOD, 1, 0, "a", "x", "integer", "22P02"),
+    "last_record": Bad(GOOD * 3 + b"2147483648,,,\n", 4, 57, "a", "2147483648", "out of range", "22003"),
+    "no_last_newline": Bad(GOOD * 3 + b"1,1000,,", 4, 57, "b", "1000", "overflow", "22003"),
+    "date": Bad(GOOD + b"2,,2021-02-29,\n" + GOOD, 2, 19, "c", "2021-02-29", "date", "22008"),
+    "null_in_not_null": Bad(GOOD + b",1,,\n", 2, 19, "a", None, "null", "23502"),
+    "too_few_fields": Bad(GOOD + b"1,2\n", 2, 19, None, None, "", "22P04"),
+    "too_many_fields": Bad(GOOD + b"1,2,,x,surplus\n", 2, 19, None, None, "", "22P04"),
+    "after_newlines_in_quotes": Bad(
+        b'1,,,"a\n\n\nb"\n' + GOOD + b"1,y,,\n", 3, 13 + 19, "b", "y", "numeric", "22P02"
+    ),
+    "crlf": Bad(GOOD.replace(b"\n", b"\r\n") * 2 + b"q,,,\r\n", 3, 40, "a", "q", "integer", "22P02"),
+    "after_multi_byte": Bad("1,,,äöü🚂\n".encode() + b"z,,,\n", 2, 15, "a", "z", "integer", "22P02"),
+    "quoted": Bad(GOOD + b'"1x",,,\n', 2, 19, "a", "1x", "integer", "22P02"),
+    "unterminated_quote": Bad(GOOD * 2 + b'1,,,"abc\n' + GOOD * 2, 3, 38, None, None, "quote", "22P04"),
+    "invalid_utf8": Bad(GOOD + b"1,,,\xff\n", 2, 19, None, None, "", "22021"),
+    "text_format": Bad(
+        b"1\t\\N\t\\N\tx\\\ny\n2\tw\t\\N\t\n", 2, 14, "b", "w", "numeric", "22P02", (("format", "text"),)
+    ),
+    "tbl": Bad(b"1|||x|\n2|w||x|\n", 2, 7, "b", "w", "numeric", "22P02", (("format", "tbl"),)),
+}  # fmt: skip
+
+
+def numbers_in(text: str) -> set[int]:
+    """All whole numbers in a text, written with or without thousands separators."""
+    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text) if number.strip(",")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_bad_record(engine_target: Target, tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    engine_target.execute(TABLE)
+    engine_target.execute("INSERT INTO t VALUES (-1, NULL, NULL, 'old')")
+    run = load_text(engine_target, tmp_path / "bad file.csv", case.data, check=1, **dict(case.options))
+    assert engine_target.rows("SELECT a, d FROM t") == [(-1, "old")]
+    assert engine_target.leftovers("t") == set()
+    said = run.stderr
+    assert "bad file.csv" in said
+    assert {case.record, case.offset} <= numbers_in(said), said
+    assert "record" in said
+    assert "byte" in said
+    if case.column is not None:
+        assert re.search(rf"\bcolumn\b.*\b{case.column}\b", said), said
+    if case.text is not None:
+        assert case.text in said
+    assert case.reason in said.lower()
+    if case.sqlstate is not None:
+        assert case.sqlstate in said
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("place", ["start", "middle", "end"])
+def test_deep_in_a_large_file(engine_target: Target, tmp_path: Path, jobs: int, place: str) -> None:
+    """Record number and offset count from the file's beginning, whichever stream meets the record."""
+    count = 600_000
+    number = {"start": 3, "middle": count // 2, "end": count - 1}[place]
+    line = '{},1.25,2020-01-01,"a\nb {}"\n'
+    lines = [line.format(i, "x" * (i % 60)) for i in range(count)]
+    lines[number] = "12x4,1.25,2020-01-01,bad\n"
+    path = write(tmp_path / "in.csv", "".join(lines))
+    engine_target.execute(TABLE)
+    run = load(engine_target, path, jobs=jobs, check=1)
+    offset = sum(map(len, lines[:number]))
+    assert {number + 1, offset} <= numbers_in(run.stderr), f"{number + 1} {offset}\n{run.stderr}"
+    assert "12x4" in run.stderr
+    assert engine_target.count("t") == 0
+    assert engine_target.leftovers("t") == set()
+
+
+def test_the_first_of_several(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    data = GOOD * 10 + b"p,,,\n" + GOOD * 10 + b"q,,,\n"
+    run = load_text(engine_target, tmp_path / "in.csv", data, jobs=1, check=1)
+    assert {11, 190} <= numbers_in(run.stderr)
+
+
+def test_the_file_among_many(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    files = [write(tmp_path / f"part{i}.csv", GOOD * 5) for i in range(20)]
+    write(files[13], GOOD * 2 + b"oops,,,\n")
+    run = load(engine_target, *files, jobs=2, check=1)
+    assert "part13.csv" in run.stderr
+    assert {3, 38} <= numbers_in(run.stderr)
+    assert engine_target.count("t") == 0
+
+
+def test_long_text_is_shortened(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    run = load_text(engine_target, tmp_path / "in.csv", b"z" * 1_000_000 + b",,,\n", check=1)
+    assert "zzzzzzzz" in run.stderr
+    assert len(run.stderr) < 5000
+
+
+def test_a_terminal_is_not_harmed(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    run = load_text(engine_target, tmp_path / "in.csv", b"1\x1b[31m\x07,,,\n", check=1)
+    assert "\x1b[31m" not in run.stderr
+    assert "\x07" not in run.stderr
+
+
+def test_a_header_counts_in_offsets(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    data = b"a,b,c,d\n" + GOOD + b"bad,,,\n"
+    run = load_text(engine_target, tmp_path / "in.csv", data, header="yes", check=1)
+    assert 8 + 19 in numbers_in(run.stderr)
+
+
+def test_remedy_is_named(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    run = load_text(engine_target, tmp_path / "in.csv", b"bad,,,\n", check=1)
+    assert "nothing was published" in run.stderr.lower()

@@ -1,0 +1,116 @@
+"""Which columns a file fills, and what becomes of the others: as COPY's column list has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loading import load_text
+from targets import PostgresTarget, Target
+
+GENERATED = "GENERATED ALWAYS AS (a * 2)"
+
+
+def test_subset_in_another_order(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c integer DEFAULT 7, d varchar)")
+    load_text(engine_target, tmp_path / "in.csv", "x,1\ny,2\n", columns="b,a")
+    rows = engine_target.rows("SELECT a, b, c, d FROM t ORDER BY a")
+    assert rows == [(1, "x", 7, None), (2, "y", 7, None)]
+
+
+def test_columns_fold_as_in_sql(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    load_text(engine_target, tmp_path / "in.csv", "x,1\n", columns="B, A")
+    assert engine_target.rows("SELECT a, b FROM t") == [(1, "x")]
+
+
+def test_header_matches_the_column_list(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c integer)")
+    load_text(engine_target, tmp_path / "in.csv", "c,b\n1,x\n", columns="c,b", header="match")
+    assert engine_target.rows("SELECT a, b, c FROM t") == [(None, "x", 1)]
+
+
+def test_null_in_the_file_is_not_the_default(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b integer DEFAULT 7)")
+    load_text(engine_target, tmp_path / "in.csv", "1,\n")
+    assert engine_target.rows("SELECT a, b FROM t") == [(1, None)]
+
+
+def test_generated_column_is_left_out(engine_target: Target, tmp_path: Path) -> None:
+    stored = "STORED" if engine_target.engine == "postgresql" else "VIRTUAL"
+    engine_target.execute(f"CREATE TABLE t (a integer, b integer {GENERATED} {stored}, c varchar)")
+    load_text(engine_target, tmp_path / "in.csv", "1,x\n2,y\n")
+    assert engine_target.rows("SELECT a, b, c FROM t ORDER BY a") == [(1, 2, "x"), (2, 4, "y")]
+
+
+def test_generated_column_cannot_be_named(engine_target: Target, tmp_path: Path) -> None:
+    stored = "STORED" if engine_target.engine == "postgresql" else "VIRTUAL"
+    engine_target.execute(f"CREATE TABLE t (a integer, b integer {GENERATED} {stored})")
+    run = load_text(engine_target, tmp_path / "in.csv", "1,2\n", columns="a,b", check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "generated" in run.stderr
+    assert engine_target.count("t") == 0
+
+
+def test_defaults_that_number_rows(engine_target: Target, tmp_path: Path) -> None:
+    if not engine_target.has_identity_columns:
+        engine_target.execute("CREATE SEQUENCE numbers")
+    engine_target.execute(f"CREATE TABLE t (id {engine_target.serial}, b varchar)")
+    data = "".join(f"r{i}\n" for i in range(1000))
+    load_text(engine_target, tmp_path / "in.csv", data, columns="b")
+    assert engine_target.rows("SELECT count(DISTINCT id), count(id), count(*) FROM t") == [(1000, 1000, 1000)]
+
+
+def test_volatile_defaults(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, u uuid DEFAULT gen_random_uuid(), w timestamptz DEFAULT now(), "
+        "x text DEFAULT current_user)"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "1\n2\n", columns="a")
+    query = "SELECT count(DISTINCT u), count(DISTINCT w), min(x) FROM t WHERE w IS NOT NULL"
+    assert postgres_target.rows(query) == [(2, 1, "loader")]
+
+
+@pytest.mark.parametrize("kind", ["ALWAYS", "BY DEFAULT"])
+def test_identity_columns(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """COPY stores what the file says in an identity column, of either kind; left out, it counts."""
+    postgres_target.execute(f"CREATE TABLE t (id bigint GENERATED {kind} AS IDENTITY, b text)")
+    load_text(postgres_target, tmp_path / "1.csv", "100,x\n")
+    load_text(postgres_target, tmp_path / "2.csv", "y\nz\n", columns="b")
+    assert postgres_target.sorted_rows("t") == [(1, "y"), (100, "x"), (2, "z")]
+
+
+def test_dropped_columns(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A dropped column leaves a hole in the table that a file knows nothing of."""
+    postgres_target.execute(
+        "CREATE TABLE t (gone1 integer, a integer, gone2 text, b text, gone3 date); "
+        "ALTER TABLE t DROP gone1, DROP gone2, DROP gone3, ADD c integer DEFAULT 5"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "1,x,9\n")
+    load_text(postgres_target, tmp_path / "in2.csv", "2,y\n", columns="a,b")
+    assert postgres_target.sorted_rows("t") == [(1, "x", 9), (2, "y", 5)]
+
+
+@pytest.mark.parametrize("columns", ["a,nope", "a,a", "a,,b", '"A",b', "ctid,a"])
+def test_wrong_column_lists(engine_target: Target, tmp_path: Path, columns: str) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    run = load_text(engine_target, tmp_path / "in.csv", "1,2\n", columns=columns, check=2)
+    assert engine_target.count("t") == 0
+    assert run.stderr.strip()
+
+
+@pytest.mark.parametrize("data", ["1\n", "1,2,3\n", "1,a\n\n", "1,a\n2\n", "1,a\n2,b,\n"])
+def test_wrong_number_of_fields(engine_target: Target, tmp_path: Path, data: str) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    run = load_text(engine_target, tmp_path / "in.csv", data, check=1)
+    assert engine_target.count("t") == 0
+    assert "in.csv" in run.stderr
+
+
+def test_not_null_column_left_out(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar NOT NULL)")
+    run = load_text(engine_target, tmp_path / "in.csv", "1\n", columns="a", check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert engine_target.count("t") == 0
+    assert "b" in run.stderr

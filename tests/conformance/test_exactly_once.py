@@ -1,0 +1,157 @@
+"""Running the same job again, forcing it, planning it only; and what `tipple jobs` says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from command import run_tipple
+from big import TABLE, BigFile
+from loading import load, load_text
+from targets import Target, write
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "create"])
+def test_the_same_job_again_changes_nothing(engine_target: Target, tmp_path: Path, mode: str) -> None:
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer);")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    options = {"mode": mode, "schema": schema, "jobs": 2}
+    first = load(engine_target, path, **options)
+    before = engine_target.sorted_rows("t"), engine_target.tables()
+    for _ in range(2):
+        again = load(engine_target, path, **options)
+        assert "already loaded" in again.output
+        assert again.summary is not None
+        assert first.summary is not None
+        assert again.summary["status"] == "already loaded"
+        assert again.summary["job_id"] == first.summary["job_id"]
+        assert (engine_target.sorted_rows("t"), engine_target.tables()) == before
+
+
+def test_other_streams_are_the_same_job(engine_target: Target, big_file: BigFile) -> None:
+    engine_target.execute(TABLE)
+    load(engine_target, big_file.path, jobs=1)
+    again = load(engine_target, big_file.path, jobs=2)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    assert big_file.held_by(engine_target) == big_file.expected
+
+
+def test_other_files_are_another_job(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    load(engine_target, write(tmp_path / "1.csv", "1\n"))
+    load(engine_target, write(tmp_path / "2.csv", "2\n"))
+    # The same name with other content of the same length.
+    load(engine_target, write(tmp_path / "1.csv", "3\n"))
+    assert engine_target.sorted_rows("t") == [(1,), (2,), (3,)]
+
+
+def test_restart_forces_it(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    load(engine_target, path)
+    again = load(engine_target, path, restart=True)
+    assert again.summary is not None
+    assert again.summary["status"] == "loaded"
+    assert engine_target.count("t") == 2
+    # The latest of the two is the one that is already loaded now.
+    load(engine_target, path)
+    assert engine_target.count("t") == 2
+
+
+def test_a_failed_job_can_be_run_again(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\nx\n")
+    for _ in range(2):
+        load(engine_target, path, check=1)
+        assert engine_target.count("t") == 0
+    write(path, "1\n2\n")
+    load(engine_target, path)
+    assert engine_target.count("t") == 2
+    assert engine_target.leftovers("t") == set()
+
+
+def test_resume_of_a_finished_or_unknown_job(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    first = load(engine_target, path)
+    assert first.summary is not None
+    again = load(engine_target, path, resume=first.summary["job_id"])
+    assert "already loaded" in again.output
+    unknown = load(engine_target, path, resume="00000000-0000-0000-0000-000000000000", check=False)
+    assert unknown.exit_code in (1, 2)
+    load(engine_target, path, resume="nonsense", check=2)
+    assert engine_target.count("t") == 1
+
+
+def test_resume_and_restart_exclude_each_other(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    load_text(engine_target, tmp_path / "in.csv", "1\n", resume="x", restart=True, check=2)
+
+
+@pytest.mark.parametrize("table", ["missing", "there"])
+def test_dry_run_changes_nothing(engine_target: Target, tmp_path: Path, big_file: BigFile, table: str) -> None:
+    schema = write(tmp_path / "schema.sql", TABLE + ";")
+    if table == "there":
+        engine_target.execute(TABLE)
+    before = engine_target.tables()
+    path = getattr(engine_target, "path", None)
+    existed = path is not None and path.exists()
+    run = load(engine_target, big_file.path, dry_run=True, schema=schema, mode="append", jobs=2)
+    assert run.summary is not None
+    assert run.summary["status"] == "planned"
+    assert run.summary["slices"] > 0
+    assert "big.csv" in run.output
+    assert engine_target.tables() == before
+    if path is not None:
+        assert path.exists() == existed
+    # It finds what a load would find before it starts.
+    load(engine_target, big_file.path, dry_run=True, columns="nope", schema=schema, check=2)
+    load(engine_target, tmp_path / "missing.csv", dry_run=True, schema=schema, check=2)
+    assert load(engine_target, big_file.path, schema=schema).summary["status"] == "loaded"  # type: ignore[index]
+
+
+def test_jobs_lists_what_was_done(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    first = load_text(engine_target, tmp_path / "1.csv", "1\n2\n")
+    assert first.summary is not None
+    job = first.summary["job_id"]
+    listed = run_tipple("jobs", engine_target.url, "list")
+    assert job[:8] in listed.stdout
+    assert "published" in listed.stdout
+    shown = run_tipple("jobs", engine_target.url, "show", job)
+    assert "1.csv" in shown.stdout
+    assert job in run_tipple("jobs", engine_target.url).stdout
+    text = run_tipple("jobs", engine_target.url, "list", "--json").stdout
+    assert job in json.dumps(json.loads(text))
+    run_tipple("jobs", engine_target.url, "clean")
+    assert engine_target.count("t") == 2
+    again = load(engine_target, tmp_path / "1.csv")
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+
+
+def test_jobs_of_a_target_without_any(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    run_tipple("jobs", engine_target.url, "list")
+    run_tipple("jobs", engine_target.url, "clean")
+    assert engine_target.leftovers("t") == set()
+
+
+def test_ledger_holds_the_job_and_its_slices(engine_target: Target, big_file: BigFile) -> None:
+    engine_target.execute(TABLE)
+    run = load(engine_target, big_file.path, jobs=2)
+    assert run.summary is not None
+    jobs = engine_target.rows("SELECT CAST(job_id AS varchar), state FROM tipple.job")
+    assert jobs == [(run.summary["job_id"], "published")]
+    slices = engine_target.rows("SELECT n, byte_offset, byte_length, rows FROM tipple.slice ORDER BY byte_offset")
+    assert len(slices) == run.summary["slices"]
+    assert sum(row[3] for row in slices) == big_file.rows
+    position = 0
+    for _, offset, length, _ in slices:
+        assert offset == position
+        position += length
+    assert position == os.path.getsize(big_file.path)

@@ -1,0 +1,177 @@
+"""What a run says of itself: the summary file and its schema, the tables at the end, progress, verification."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from command import environment
+from big import TABLE, BigFile
+from loading import load, load_text, load_words
+from targets import Target, write
+
+SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "summary.schema.json"
+
+
+@pytest.fixture(scope="session")
+def schema() -> Any:
+    return json.loads(SCHEMA_FILE.read_text())
+
+
+def validate(summary: Any, schema: Any) -> None:
+    jsonschema.validate(
+        summary, schema, cls=jsonschema.Draft202012Validator, format_checker=jsonschema.FormatChecker()
+    )
+
+
+def test_schema_is_a_schema(schema: Any) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema)
+    with pytest.raises(jsonschema.ValidationError):
+        validate({}, schema)
+
+
+@pytest.mark.parametrize("verify", [None, "none", "count", "checksum"])
+def test_summary(engine_target: Target, big_file: BigFile, schema: Any, verify: str | None) -> None:
+    engine_target.execute(TABLE)
+    run = load(engine_target, big_file.path, jobs=2, verify=verify)
+    summary = run.summary
+    assert summary is not None
+    validate(summary, schema)
+    assert summary["status"] == "loaded"
+    assert summary["rows"] == big_file.rows
+    assert summary["streams"] == 2
+    assert summary["mode"] == "append"
+    assert summary["write_path"] in ("binary", "text", "direct", "arrow")
+    assert summary["write_path_reason"]
+    assert summary["rows_per_second"] == pytest.approx(summary["rows"] / summary["seconds"], rel=0.05)
+    assert summary["mb_per_second"] == pytest.approx(summary["bytes"] / summary["seconds"] / 1e6, rel=0.05)
+    # The phases account for the time, and the time is not longer than what we waited.
+    assert sum(phase["seconds"] for phase in summary["phases"]) == pytest.approx(summary["seconds"], rel=0.2, abs=0.3)
+    assert summary["seconds"] <= run.seconds
+    started, finished = (datetime.fromisoformat(summary[name]) for name in ("started_at", "finished_at"))
+    assert started.tzinfo is not None
+    assert 0 <= (finished - started).total_seconds() <= run.seconds + 0.1
+    assert 10_000_000 < summary["peak_memory_bytes"] < 4 * 10**9
+    if verify in ("count", "checksum"):
+        found = summary["verify"]
+        assert (found["kind"], found["ok"]) == (verify, True)
+        assert found["rows_source"] == found["rows_target"] == big_file.rows
+        assert found["digest_source"] == found["digest_target"]
+        assert (found["digest_source"] is not None) == (verify == "checksum")
+    elif verify == "none":
+        assert summary["verify"] is None
+
+
+def test_summary_of_nothing_to_do(engine_target: Target, tmp_path: Path, schema: Any) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    for data, options in (("1\n", {"dry_run": True}), ("1\n", {}), ("1\n", {}), ("", {})):
+        run = load_text(engine_target, tmp_path / "in.csv", data, **options)
+        assert run.summary is not None
+        validate(run.summary, schema)
+
+
+def test_checksum_does_not_depend_on_engine_streams_or_order(
+    engine_target: Target, big_file: BigFile, tmp_path: Path, digests: set[str]
+) -> None:
+    engine_target.execute(TABLE)
+    text = big_file.path.read_bytes()
+    middle = text.index(b'",', len(text) // 2)  # some record end near the middle
+    middle = text.index(b"plain text", middle)
+    middle = text.index(b"\n", middle) + 1
+    parts = [tmp_path / "2.csv", tmp_path / "1.csv"]
+    parts[0].write_bytes(text[middle:])
+    parts[1].write_bytes(text[:middle])
+    run = load(engine_target, *parts, jobs=3, verify="checksum")
+    assert big_file.held_by(engine_target) == big_file.expected
+    assert run.summary is not None
+    digests.add(run.summary["verify"]["digest_source"])
+    digests.add(run.summary["verify"]["digest_target"])
+    assert len(digests) == 1
+
+
+@pytest.fixture(scope="module")
+def digests() -> set[str]:
+    return set()
+
+
+def test_report_has_the_figures(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    run = load_text(engine_target, tmp_path / "in.csv", "".join(f"{i}\n" for i in range(12_345)))
+    assert "12,345" in run.stdout
+    for word in ("rows", "MB/s", "rows/s"):
+        assert word in run.stdout, run.stdout
+    assert run.summary is not None
+    for phase in run.summary["phases"]:
+        assert phase["name"] in run.stdout
+
+
+def test_write_path_and_reason_are_said(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    run = load_text(engine_target, tmp_path / "in.csv", "1\n")
+    assert run.summary is not None
+    assert run.summary["write_path"] in run.stdout
+
+
+@pytest.mark.parametrize("progress", ["auto", "bar", "plain", "json", "none"])
+def test_progress(engine_target: Target, big_file: BigFile, progress: str) -> None:
+    engine_target.execute(TABLE)
+    run = load(engine_target, big_file.path, jobs=2, progress=progress)
+    assert big_file.held_by(engine_target) == big_file.expected
+    if progress == "json":
+        events = [json.loads(line) for line in run.stderr.splitlines() if line.strip()]
+        assert events
+        assert all(isinstance(event, dict) for event in events)
+    if progress == "none":
+        assert "\r" not in run.stderr
+    # Results stay apart from progress.
+    assert "\r" not in run.stdout
+
+
+def test_closed_output_is_no_failure_of_the_load(engine_target: Target, tmp_path: Path) -> None:
+    """`tipple load ... | head -1`: the rows are in, whoever reads the report."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tipple", *load_words(engine_target.url, (path,), "t", {})],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    assert engine_target.count("t") == 1
+    assert b"Traceback" not in done.stderr
+
+
+VERIFY_CATCHES = """
+CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+    IF NEW.a = 777 THEN NEW.b := 'spoiled'; END IF;
+    RETURN NEW;
+END$$;
+"""
+
+
+def test_verify_catches_a_difference(postgres_target: Target, tmp_path: Path) -> None:
+    """A trigger that changes a row: the rows are not those of the file, and the checksum says so."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b text);" + VERIFY_CATCHES +
+        "CREATE TRIGGER s BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION spoil();"
+    )  # fmt: skip
+    data = "".join(f"{i},x\n" for i in range(1000))
+    run = load_text(postgres_target, tmp_path / "in.csv", data, verify="checksum", check=False)
+    assert run.exit_code == 1, str(run)
+    assert "777" not in run.stderr or "differ" in run.stderr
+    # All or nothing: what failed its verification is not published.
+    assert postgres_target.count("t") == 0
