@@ -85,7 +85,7 @@ servers:
 	@scripts/test-servers
 
 bench: build ## compare with the peers on this machine (minutes; ARGS="--scale 10" for more)
-	$(PYTHON) benchmarks/load.py $(ARGS)
+	$(PYTHON) benchmarks/run.py $(ARGS)
 
 lock: ## pin the newest versions that requirements/dev.in allows
 	@test -x .cache/lock/bin/uv || { python3 -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }

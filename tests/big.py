@@ -1,4 +1,4 @@
-"""A file of some 40 MB, large enough to be cut into slices, whose rows are known without reading them back."""
+"""A file of some 40 MB, enough to be cut into slices, whose rows are known without reading them back."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def write_big_file(path: Path, rows: int = 400_000, *, first_id: int = 0, longes
                 records.append(f"{number},{amount or ''},{day or ''},{quoted}\n")
                 canonical.append(f"{number}|{amount or '-'}|{day or '-'}|{'-' if note is None else note}")
             file.write("".join(records))
-            md5.update(((("/" if start else "")) + "/".join(canonical)).encode())
+            md5.update((("/" if start else "") + "/".join(canonical)).encode())
     return BigFile(path, rows, md5.hexdigest())

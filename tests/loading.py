@@ -11,7 +11,7 @@ from targets import Target, write
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
-    """`{"null": "x", "dry_run": True}` to `["--null", "x", "--dry-run"]`; False and None leave an option out."""
+    """`{"null": "x", "dry_run": True}` to `["--null", "x", "--dry-run"]`; False and None leave one out."""
     words: list[str] = []
     for name, value in options.items():
         option = "--" + name.strip("_").replace("_", "-")

@@ -7,7 +7,8 @@ class CoreError(Exception):
     """A failed job. Its only argument is a JSON object whose `kind` says what else it holds (`error.rs`)."""
 
 class GenerateFailed(Exception):
-    """A failed generation. Its only argument is a JSON object: kind (usage, failed or interrupted), message, hint, file."""
+    """A failed generation. Its only argument is a JSON object: kind (usage, failed or interrupted), message, hint,
+    file."""
 
 def cut_sources(plan_json: str) -> str:
     """Cuts the sources of a plan into slices of whole records (`CutPlan` to `Cut`)."""

@@ -161,6 +161,20 @@ class BadRecord(TippleError):
             exit_status=exit_status,
         )
 
+    def with_remedy(self, remedy: str) -> BadRecord:
+        """The same complaint with another remedy."""
+        return BadRecord(
+            file=self.file,
+            record_number=self.record_number,
+            byte_offset=self.byte_offset,
+            reason=self.reason,
+            column=self.column,
+            text=self.text,
+            sqlstate=self.sqlstate,
+            remedy=remedy,
+            exit_status=self.exit_status,
+        )
+
     def __str__(self) -> str:
         """All of it over several lines, the remedy included; there is no need to print `hint` after it."""
         lines = [

@@ -38,7 +38,7 @@ CASES: dict[str, Bad] = {
     "too_few_fields": Bad(GOOD + b"1,2\n", 2, 19, None, None, "", "22P04"),
     "too_many_fields": Bad(GOOD + b"1,2,,x,surplus\n", 2, 19, None, None, "", "22P04"),
     "after_newlines_in_quotes": Bad(
-        b'1,,,"a\n\n\nb"\n' + GOOD + b"1,y,,\n", 3, 13 + 19, "b", "y", "numeric", "22P02"
+        b'1,,,"a\n\n\nb"\n' + GOOD + b"1,y,,\n", 3, 12 + 19, "b", "y", "numeric", "22P02"
     ),
     "crlf": Bad(GOOD.replace(b"\n", b"\r\n") * 2 + b"q,,,\r\n", 3, 40, "a", "q", "integer", "22P02"),
     "after_multi_byte": Bad("1,,,äöü🚂\n".encode() + b"z,,,\n", 2, 15, "a", "z", "integer", "22P02"),
@@ -46,7 +46,7 @@ CASES: dict[str, Bad] = {
     "unterminated_quote": Bad(GOOD * 2 + b'1,,,"abc\n' + GOOD * 2, 3, 38, None, None, "quote", "22P04"),
     "invalid_utf8": Bad(GOOD + b"1,,,\xff\n", 2, 19, None, None, "", "22021"),
     "text_format": Bad(
-        b"1\t\\N\t\\N\tx\\\ny\n2\tw\t\\N\t\n", 2, 14, "b", "w", "numeric", "22P02", (("format", "text"),)
+        b"1\t\\N\t\\N\tx\\\ny\n2\tw\t\\N\t\n", 2, 13, "b", "w", "numeric", "22P02", (("format", "text"),)
     ),
     "tbl": Bad(b"1|||x|\n2|w||x|\n", 2, 7, "b", "w", "numeric", "22P02", (("format", "tbl"),)),
 }  # fmt: skip

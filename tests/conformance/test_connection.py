@@ -13,8 +13,8 @@ import psutil
 import psycopg
 import pytest
 
-from command import Run, start_tipple
 from big import TABLE, BigFile
+from command import Run, start_tipple
 from loading import load, load_words
 from servers.installations import missing_reason
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer
@@ -82,7 +82,9 @@ def test_all_by_variables(target: PostgresTarget, path: Path) -> None:
 
 def test_pgpass(target: PostgresTarget, path: Path, tmp_path: Path) -> None:
     escaped = LOADER_PASSWORD.replace("\\", "\\\\").replace(":", "\\:")
-    file = write(tmp_path / "pgpass", f"# a comment\nother:*:*:*:wrong\n*:{target.server.port}:*:{LOADER}:{escaped}\n")
+    file = write(
+        tmp_path / "pgpass", f"# a comment\nother:*:*:*:wrong\n*:{target.server.port}:*:{LOADER}:{escaped}\n"
+    )
     file.chmod(0o600)
     env = {**where(target, host="127.0.0.1"), "PGPASSFILE": str(file)}
     run = load("postgresql://", path, env=env)
@@ -122,8 +124,12 @@ def test_several_hosts(target: PostgresTarget, path: Path) -> None:
 
 
 def test_options_reach_every_session(target: PostgresTarget, path: Path) -> None:
-    target.execute("DROP TABLE t; CREATE TABLE t (a integer, b text, s text DEFAULT current_setting('my.setting'))")
-    load(target.server.url(LOADER, target.database, options="-c my.setting=here"), path, columns="a,b", jobs=2)
+    target.execute(
+        "DROP TABLE t; CREATE TABLE t (a integer, b text, s text DEFAULT current_setting('my.setting'))"
+    )
+    load(
+        target.server.url(LOADER, target.database, options="-c my.setting=here"), path, columns="a,b", jobs=2
+    )
     assert target.rows("SELECT DISTINCT s FROM t") == [("here",)]
 
 
@@ -131,7 +137,10 @@ def test_options_reach_every_session(target: PostgresTarget, path: Path) -> None
 def test_refused_login(target: PostgresTarget, path: Path, kind: str) -> None:
     server = target.server
     url, words = {
-        "password": (server.url(LOADER, target.database, "127.0.0.1", password="wr0ng-Pass"), "password authentication failed"),
+        "password": (
+            server.url(LOADER, target.database, "127.0.0.1", password="wr0ng-Pass"),
+            "password authentication failed",
+        ),
         "user": (server.url("nobody_here", target.database, password="wr0ng-Pass"), "nobody_here"),
         "database": (server.url(LOADER, "no_such_database"), "no_such_database"),
         "port": (server.url(LOADER, target.database, "127.0.0.1", port=1), "onnection"),
@@ -218,10 +227,21 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-keyout", f"{name}.key", "-out", f"{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE",
         )  # fmt: skip
     write(place / "server.ext", "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr")
     openssl(
-        "x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-        "-extfile", "server.ext", "-out", "server.crt",
+        "req",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        "server.key",
+        "-out",
+        "server.csr",
+    )
+    openssl(
+        "x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
+        "-days", "2", "-extfile", "server.ext", "-out", "server.crt",
     )  # fmt: skip
     return place
 

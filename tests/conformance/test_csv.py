@@ -60,12 +60,22 @@ DIALECTS: list[tuple[str, dict[str, object], str, list[Row]]] = [
     ("bar", {"delimiter": "|"}, "1|a\n2|\n", [(1, "a"), (2, None)]),
     ("unit_separator", {"delimiter": "\x1f"}, "1\x1fa,b\n", [(1, "a,b")]),
     ("other_quote", {"quote": "'"}, "1,'a,b'\n2,'it''s'\n3,\"\n", [(1, "a,b"), (2, "it's"), (3, '"')]),
-    ("escape", {"escape": "\\"}, '1,"a\\"b"\n2,"c\\\\d"\n3,"e\\f"\n4,\\\n', [(1, 'a"b'), (2, "c\\d"), (3, "e\\f"), (4, "\\")]),
+    (
+        "escape",
+        {"escape": "\\"},
+        '1,"a\\"b"\n2,"c\\\\d"\n3,"e\\f"\n4,\\\n',
+        [(1, 'a"b'), (2, "c\\d"), (3, "e\\f"), (4, "\\")],
+    ),
     ("other_quote_and_escape", {"quote": "'", "escape": "^"}, "1,'a^'b'\n2,'^^'\n", [(1, "a'b"), (2, "^")]),
-    ("null_text", {"null": "NULL"}, '1,NULL\n2,"NULL"\n3,\n4,""\n5,null\n', [(1, None), (2, "NULL"), (3, ""), (4, ""), (5, "null")]),
+    (
+        "null_text",
+        {"null": "NULL"},
+        '1,NULL\n2,"NULL"\n3,\n4,""\n5,null\n',
+        [(1, None), (2, "NULL"), (3, ""), (4, ""), (5, "null")],
+    ),
     ("null_text_backslash", {"null": "\\N"}, '1,\\N\n2,"\\N"\n3,\n', [(1, None), (2, "\\N"), (3, "")]),
     ("null_text_space", {"null": " "}, "1, \n2,\n3,  \n", [(1, None), (2, ""), (3, "  ")]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

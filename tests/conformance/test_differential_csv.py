@@ -1,7 +1,7 @@
-"""Random files in random dialects, loaded by Tipple and by the server's own COPY: the same rows, or both refuse.
+"""Random files in random dialects, loaded by Tipple and by the server's COPY: the same rows, or both refuse.
 
-The fields are made of the characters that a dialect gives a meaning to, so most of what can go wrong does. Seeds
-are in the names of the tests: `pytest -k "seed17"` runs one again.
+The fields are made of the characters that a dialect gives a meaning to, so most of what can go wrong does.
+Seeds are in the names of the tests: `pytest -k "seed17"` runs one again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from loading import load_text
 from conftest import LONG
+from loading import load_text
 from targets import PostgresTarget
 
 ROUNDS = 400 if LONG else 25
@@ -96,7 +96,7 @@ def random_field(r: random.Random, d: Dialect) -> str:
 
 
 def written(r: random.Random, d: Dialect, text: str, careless: float) -> str:
-    """A field as a writer would put it in the file; with probability `careless` one that does not know how."""
+    """A field as a writer puts it in a file; with probability `careless` one that does not know how."""
     if r.random() < careless:
         return text
     if d.form == "text":

@@ -1,8 +1,8 @@
 """The codec against the server's own input functions: the same values, and the same refusals.
 
-Texts are made at random around what each type reads, with a seed that is printed. COPY into a twin table says for
-each text alone whether the server takes it. All that it takes is then loaded at once and compared; of what it
-refuses, each text has a load of its own, so only some are tried outside the long mode.
+Texts are made at random around what each type reads, with a seed that is printed. COPY into a twin table says
+for each text alone whether the server takes it. All that it takes is then loaded at once and compared; of
+what it refuses, each text has a load of its own, so only some are tried outside the long mode.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from loading import load_text
 from conftest import LONG
+from loading import load_text
 from targets import PostgresTarget
 
 TEXTS = 4000 if LONG else 600

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import tipple
-from command import environment
 from big import TABLE, BigFile
+from command import environment
 from targets import DuckdbTarget, Target, write
 
 
@@ -38,7 +38,8 @@ def test_names_are_those_of_the_command_line() -> None:
     parameters = inspect.signature(tipple.load).parameters
     for name in (
         "sources", "into", "table", "schema", "format", "delimiter", "quote", "escape", "header", "null",
-        "encoding", "columns", "mode", "jobs", "write_path", "atomic", "verify", "resume", "restart", "dry_run",
+        "encoding", "columns", "mode", "jobs", "write_path", "atomic", "verify", "resume", "restart",
+        "dry_run",
     ):  # fmt: skip
         assert name in parameters, name
     assert tipple.load.__doc__
@@ -72,7 +73,7 @@ except tipple.Interrupted:
 
 
 def test_ctrl_c(engine_target: Target, big_file: BigFile, tmp_path: Path) -> None:
-    """Ctrl-C ends the call within seconds, the interpreter lives on, nothing is visible, and it can be resumed."""
+    """Ctrl-C ends the call within seconds, the interpreter lives on, and the load can be resumed."""
     engine_target.execute(TABLE)
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(big_file.path), engine_target.url],

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from command import start_tipple
 from big import COLUMNS, TABLE, BigFile
+from command import start_tipple
 from loading import load, load_text, load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
@@ -166,8 +166,10 @@ def test_readers_see_all_or_nothing(
 
 
 def test_a_reader_with_an_old_snapshot(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """Replace must not make rows vanish for a transaction that began before it; it may have to wait for it."""
-    postgres_target.execute("CREATE TABLE t (a integer); INSERT INTO t VALUES (1), (2); CREATE TABLE u (a integer)")
+    """Replace makes no rows vanish for a transaction that began before it; it may have to wait for it."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer); INSERT INTO t VALUES (1), (2); CREATE TABLE u (a integer)"
+    )
     path = write(tmp_path / "in.csv", "3\n")
     url = postgres_target.server.url(LOADER, postgres_target.database)
     with psycopg.connect(url) as reader:
@@ -216,13 +218,13 @@ SHAPE = (
     "SELECT 'a', attname::text, format_type(atttypid, atttypmod), attnotnull::text, attstattarget::text, "
     "attidentity::text || attgenerated::text, coalesce(col_description(attrelid, attnum), '') "
     "FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 AND NOT attisdropped",
-    "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid), indisvalid, indisclustered, indisreplident "
-    "FROM pg_index WHERE indrelid = 't'::regclass",
+    "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid), indisvalid, indisclustered, "
+    "indisreplident FROM pg_index WHERE indrelid = 't'::regclass",
     "SELECT conname::text, pg_get_constraintdef(oid), convalidated FROM pg_constraint "
     "WHERE conrelid = 't'::regclass OR confrelid = 't'::regclass",
     "SELECT tgname::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 't'::regclass AND NOT tgisinternal",
-    "SELECT relacl::text, relowner::regrole::text, reloptions::text, relpersistence::text, relreplident::text, "
-    "relrowsecurity, obj_description(oid) FROM pg_class WHERE oid = 't'::regclass",
+    "SELECT relacl::text, relowner::regrole::text, reloptions::text, relpersistence::text, "
+    "relreplident::text, relrowsecurity, obj_description(oid) FROM pg_class WHERE oid = 't'::regclass",
     "SELECT pg_get_viewdef('v'::regclass)",
     "SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 't'::regclass",
     "SELECT pg_get_serial_sequence('t', 'id')",
@@ -327,7 +329,9 @@ def test_unlogged_table(postgres_target: PostgresTarget, tmp_path: Path) -> None
     assert postgres_target.value("SELECT relpersistence::text FROM pg_class WHERE oid = 't'::regclass") == "u"
 
 
-@pytest.mark.parametrize("kind", ["VIEW t AS SELECT 1 AS a", "MATERIALIZED VIEW t AS SELECT 1 AS a", "SEQUENCE t"])
+@pytest.mark.parametrize(
+    "kind", ["VIEW t AS SELECT 1 AS a", "MATERIALIZED VIEW t AS SELECT 1 AS a", "SEQUENCE t"]
+)
 def test_what_is_no_table(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
     postgres_target.execute(f"CREATE {kind}")
     run = load_text(postgres_target, tmp_path / "in.csv", "1\n", check=2)

@@ -1,4 +1,4 @@
-"""What a run says of itself: the summary file and its schema, the tables at the end, progress, verification."""
+"""What a run says of itself: the summary and its schema, the tables at the end, progress, verification."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from command import environment
 from big import TABLE, BigFile
+from command import environment
 from loading import load, load_text, load_words
 from targets import Target, write
 
@@ -54,7 +54,9 @@ def test_summary(engine_target: Target, big_file: BigFile, schema: Any, verify: 
     assert summary["rows_per_second"] == pytest.approx(summary["rows"] / summary["seconds"], rel=0.05)
     assert summary["mb_per_second"] == pytest.approx(summary["bytes"] / summary["seconds"] / 1e6, rel=0.05)
     # The phases account for the time, and the time is not longer than what we waited.
-    assert sum(phase["seconds"] for phase in summary["phases"]) == pytest.approx(summary["seconds"], rel=0.2, abs=0.3)
+    assert sum(phase["seconds"] for phase in summary["phases"]) == pytest.approx(
+        summary["seconds"], rel=0.2, abs=0.3
+    )
     assert summary["seconds"] <= run.seconds
     started, finished = (datetime.fromisoformat(summary[name]) for name in ("started_at", "finished_at"))
     assert started.tzinfo is not None

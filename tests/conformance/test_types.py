@@ -1,7 +1,7 @@
 """Every type of the codec: extremes, the spellings that the server's own input functions take, and refusals.
 
-What is stored is compared with Python values where Python can hold them, else by a condition in SQL that every
-engine understands. Values of every spelling at random are compared with COPY itself in test_differential_types.
+What is stored is compared with Python values where Python can hold them, else by a condition in SQL that
+every engine understands. Random spellings are compared with COPY itself in test_differential_types.
 """
 
 from __future__ import annotations
@@ -99,10 +99,25 @@ ACCEPTED: dict[str, list[tuple[str, Any]]] = {
         ("0.00000000005", D("1e-10")),
         ("0.00000000004999", D("0E-10")),
     ],
-    "numeric(38,0)": [("9" * 38, D("9" * 38)), ("-" + "9" * 38, -D("9" * 38)), ("0.5", D(1)), ("-0.5", D(-1))],
-    "varchar": [("", ""), (" x ", " x "), ("🚂" * 100, "🚂" * 100), ("\x7f\x01", "\x7f\x01"), ("x" * 100_000, "x" * 100_000)],
+    "numeric(38,0)": [
+        ("9" * 38, D("9" * 38)),
+        ("-" + "9" * 38, -D("9" * 38)),
+        ("0.5", D(1)),
+        ("-0.5", D(-1)),
+    ],
+    "varchar": [
+        ("", ""),
+        (" x ", " x "),
+        ("🚂" * 100, "🚂" * 100),
+        ("\x7f\x01", "\x7f\x01"),
+        ("x" * 100_000, "x" * 100_000),
+    ],
     "varchar(3)": [("", ""), ("abc", "abc"), ("äöü", "äöü"), ("🚂🚂🚂", "🚂🚂🚂")],
-    "char(5)": [("abc", Holds("rtrim(v) = 'abc'")), ("äöüäö", Holds("rtrim(v) = 'äöüäö'")), ("", Holds("rtrim(v) = ''"))],
+    "char(5)": [
+        ("abc", Holds("rtrim(v) = 'abc'")),
+        ("äöüäö", Holds("rtrim(v) = 'äöüäö'")),
+        ("", Holds("rtrim(v) = ''")),
+    ],
     "date": [
         ("2020-02-29", date(2020, 2, 29)),
         ("1970-01-01", date(1970, 1, 1)),
@@ -123,7 +138,10 @@ ACCEPTED: dict[str, list[tuple[str, Any]]] = {
         ("1969-12-31 23:59:59.999999", datetime(1969, 12, 31, 23, 59, 59, 999999)),
         ("0001-01-01 00:00:00", datetime(1, 1, 1)),
         ("9999-12-31 23:59:59.999999", datetime(9999, 12, 31, 23, 59, 59, 999999)),
-        ("2020-01-01 00:00:00.0000005", Holds("v >= TIMESTAMP '2020-01-01' AND v <= TIMESTAMP '2020-01-01 00:00:00.000001'")),
+        (
+            "2020-01-01 00:00:00.0000005",
+            Holds("v >= TIMESTAMP '2020-01-01' AND v <= TIMESTAMP '2020-01-01 00:00:00.000001'"),
+        ),
         ("2020-01-01 23:59:59.9999996", datetime(2020, 1, 2)),
         ("2020-12-31 24:00:00", datetime(2021, 1, 1)),
         ("2016-12-31 23:59:60", datetime(2017, 1, 1)),
@@ -131,7 +149,7 @@ ACCEPTED: dict[str, list[tuple[str, Any]]] = {
         ("infinity", Holds("v = CAST('infinity' AS timestamp)")),
         ("-infinity", Holds("v = CAST('-infinity' AS timestamp)")),
     ],
-}  # fmt: skip
+}
 
 REFUSED: dict[str, list[str]] = {
     "boolean": ["maybe", "2", "o", "tt", "", "-1"],
@@ -142,9 +160,25 @@ REFUSED: dict[str, list[str]] = {
     "double precision": ["1e400", "-1e400", "1e-400", "e5", "1e", "infinit", "."],
     "numeric(5,2)": ["1000", "-1000", "999.995", "1e3", "abc", "", ".", "1e", "1 2"],
     "numeric(38,0)": ["1" + "0" * 38, "9" * 38 + ".5"],
-    "date": ["2021-02-29", "2020-13-01", "2020-00-10", "0000-01-01", "abc", "", "2020-01-01x", "5874898-01-01"],
-    "timestamp": ["2020-01-01 25:00:00", "2020-01-01 12:60:00", "2020-02-30 00:00:00", "2020-01-01 24:00:01", "", "x"],
-}  # fmt: skip
+    "date": [
+        "2021-02-29",
+        "2020-13-01",
+        "2020-00-10",
+        "0000-01-01",
+        "abc",
+        "",
+        "2020-01-01x",
+        "5874898-01-01",
+    ],
+    "timestamp": [
+        "2020-01-01 25:00:00",
+        "2020-01-01 12:60:00",
+        "2020-02-30 00:00:00",
+        "2020-01-01 24:00:01",
+        "",
+        "x",
+    ],
+}
 
 
 @pytest.mark.parametrize("type_text", ACCEPTED)

@@ -84,7 +84,9 @@ def test_unknown_verb() -> None:
     assert "laod" in run.stderr
 
 
-@pytest.mark.parametrize("words", [["--help"], ["load", "--help"], ["jobs", "--help"], ["generate", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["load", "--help"], ["jobs", "--help"], ["generate", "--help"]]
+)
 def test_help(words: list[str]) -> None:
     run = run_tipple(*words)
     assert "Usage" in run.stdout or "usage" in run.stdout
@@ -94,9 +96,9 @@ def test_help(words: list[str]) -> None:
 def test_help_of_load_names_every_option() -> None:
     text = run_tipple("load", "--help").stdout
     for option in (
-        "--into", "--table", "--schema", "--format", "--delimiter", "--quote", "--escape", "--header", "--null",
-        "--encoding", "--columns", "--mode", "--jobs", "--write-path", "--atomic", "--verify", "--resume",
-        "--restart", "--dry-run", "--progress", "--summary", "--no-ledger", "--memory-limit",
+        "--into", "--table", "--schema", "--format", "--delimiter", "--quote", "--escape", "--header",
+        "--null", "--encoding", "--columns", "--mode", "--jobs", "--write-path", "--atomic", "--verify",
+        "--resume", "--restart", "--dry-run", "--progress", "--summary", "--no-ledger", "--memory-limit",
     ):  # fmt: skip
         assert option in text, option
 

@@ -166,6 +166,17 @@ class PostgresServer:
             _give(copy, self._place.user)
         self.configure({"ssl": "on"})
 
+    def move_wal(self, place: Path) -> None:
+        """Move pg_wal of the stopped server to another file system and leave a link."""
+        assert not self.running
+        new = place / "pg_wal"
+        subprocess.run(["cp", "-a", str(self.data / "pg_wal"), str(new)], check=True)
+        shutil.rmtree(self.data / "pg_wal")
+        (self.data / "pg_wal").symlink_to(new)
+        for parent in new.parents:
+            if parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+
     # ---- life ----------------------------------------------------------------------------------------------
 
     @property

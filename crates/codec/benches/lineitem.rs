@@ -64,7 +64,7 @@ fn lineitem_benches(criterion: &mut Criterion) {
         bencher.iter(|| each_window(&text, &mut scanner, |records| assert!(records.irregular.is_none())));
     });
     for (name, digest) in [("copy_binary", false), ("copy_binary_digest", true)] {
-        let mut encoder = CopyBinaryEncoder::new(columns.clone(), Dialect::tbl(), ServerVersion(18), digest);
+        let mut encoder = CopyBinaryEncoder::new(&columns, Dialect::tbl(), ServerVersion(18), digest);
         group.bench_function(name, |bencher| {
             bencher.iter_batched_ref(
                 || Vec::with_capacity(4 * WINDOW_BYTES),

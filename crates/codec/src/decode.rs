@@ -18,7 +18,7 @@ impl Decoder {
     }
 
     /// The field's text, or `None` for NULL.
-    #[inline]
+    #[inline(always)]
     pub fn decode<'a>(&'a mut self, field: RawField<'a>) -> Option<&'a [u8]> {
         if !field.marked {
             let null = self.dialect.null_text.as_bytes();
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn decode(dialect: Dialect, bytes: &[u8], marked: bool) -> Option<Vec<u8>> {
-        Decoder::new(dialect).decode(RawField { bytes, marked }).map(<[u8]>::to_vec)
+        Decoder::new(dialect).decode(RawField::new(bytes, marked)).map(<[u8]>::to_vec)
     }
 
     #[test]

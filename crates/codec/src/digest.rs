@@ -6,8 +6,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType,
+    Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
@@ -73,18 +73,18 @@ fn mix_column(column: &dyn Array, lanes: &mut [[u64; 2]]) -> Result<(), Undigest
         DataType::Int32 => mix_each(column, lanes, |row| integer(column.as_primitive::<Int32Type>().value(row))),
         DataType::Int64 => mix_each(column, lanes, |row| integer(column.as_primitive::<Int64Type>().value(row))),
         DataType::Date32 => mix_each(column, lanes, |row| integer(column.as_primitive::<Date32Type>().value(row))),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => mix_each(column, lanes, |row| {
-            integer(column.as_primitive::<TimestampMicrosecondType>().value(row))
-        }),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            mix_each(column, lanes, |row| integer(column.as_primitive::<TimestampMicrosecondType>().value(row)))
+        }
         DataType::Decimal32(..) => {
             mix_each(column, lanes, |row| integer(column.as_primitive::<Decimal32Type>().value(row)));
         }
         DataType::Decimal64(..) => {
             mix_each(column, lanes, |row| integer(column.as_primitive::<Decimal64Type>().value(row)));
         }
-        DataType::Decimal128(..) => mix_each(column, lanes, |row| {
-            column.as_primitive::<Decimal128Type>().value(row).cast_unsigned()
-        }),
+        DataType::Decimal128(..) => {
+            mix_each(column, lanes, |row| column.as_primitive::<Decimal128Type>().value(row).cast_unsigned())
+        }
         DataType::Float32 => mix_each(column, lanes, |row| {
             let value = column.as_primitive::<Float32Type>().value(row);
             u128::from(if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() })

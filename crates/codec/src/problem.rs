@@ -1,6 +1,6 @@
 //! What is wrong with a record, and where in its window.
 
-use crate::scan::{Irregularity, IrregularRecord, Records};
+use crate::scan::{IrregularRecord, Irregularity, Records};
 use crate::value::Refusal;
 
 /// Why a record cannot be stored.

@@ -54,9 +54,10 @@ pub fn next_record(bytes: &[u8], before: u8, dialect: &Dialect) -> Option<usize>
     let end = dialect.line_end.last_byte();
     memchr::memchr_iter(end, bytes).map(|position| position + 1).find(|&start| {
         // A backslash before the record end may have made it literal: such a place is no certain cut.
-        let line_end = dialect.line_end.bytes().len();
-        let previous = if start > line_end { bytes[start - line_end - 1] } else { before };
-        dialect.family != Family::Text || (previous != b'\\' && (line_end == 1 || start > line_end))
+        dialect.family != Family::Text
+            || bytes[..start]
+                .strip_suffix(dialect.line_end.bytes())
+                .is_some_and(|line| *line.last().unwrap_or(&before) != b'\\')
     })
 }
 
@@ -67,7 +68,7 @@ pub fn scan_part(bytes: &[u8], dialect: &Dialect) -> Part {
     for (index, &state) in STATES.iter().enumerate() {
         part.first_record[index] = first_record(bytes, state, dialect);
     }
-    if dialect.escape == dialect.quote {
+    if dialect.family == Family::Csv && dialect.escape == dialect.quote {
         // A doubled quote closes and opens again, so that only the number of quotes matters.
         let odd = memchr::memchr_iter(dialect.quote, bytes).count() % 2 == 1;
         let (from_outside, from_inside) =
@@ -107,8 +108,12 @@ fn walk(
     mut stop: impl FnMut(usize) -> bool,
 ) -> (State, Option<usize>) {
     let end = dialect.line_end.last_byte();
-    let text = dialect.family == Family::Text;
-    let (quote, escape) = if text { (b'\\', b'\\') } else { (dialect.quote, dialect.escape) };
+    let (text, csv) = (dialect.family == Family::Text, dialect.family == Family::Csv);
+    let (quote, escape) = match dialect.family {
+        Family::Csv => (dialect.quote, dialect.escape),
+        Family::Text => (b'\\', b'\\'),
+        Family::Plain => (end, end),
+    };
     let mut escaped_at = None;
     if state == State::Escaped
         && let Some(&first) = bytes.first()
@@ -124,13 +129,13 @@ fn walk(
         let byte = bytes[position];
         if text && byte == b'\\' {
             escaped_at = Some(position + 1);
-        } else if !text && state == State::Inside && byte == escape && escape != quote {
+        } else if csv && state == State::Inside && byte == escape && escape != quote {
             match bytes.get(position + 1) {
                 Some(&next) if next == quote || next == escape => escaped_at = Some(position + 1),
                 Some(_) => {}
                 None => return (State::Escaped, None),
             }
-        } else if !text && byte == quote {
+        } else if csv && byte == quote {
             state = if state == State::Inside { State::Outside } else { State::Inside };
         } else if byte == end && state == State::Outside && stop(position) {
             return (state, Some(position));
@@ -141,3 +146,6 @@ fn walk(
     }
     (state, None)
 }
+
+#[cfg(test)]
+mod tests;

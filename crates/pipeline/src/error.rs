@@ -13,25 +13,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Error {
     /// A record that cannot be stored.
-    #[error("{file}: record {record_number}: {reason}")]
-    BadRecord {
-        /// The file it stands in.
-        file: String,
-        /// Its number in the file, from 1, the header not counted.
-        record_number: u64,
-        /// Where it begins in the file, in bytes.
-        byte_offset: u64,
-        /// The column, where one is to blame.
-        column: Option<String>,
-        /// The offending text, shortened.
-        text: String,
-        /// Why it cannot be stored.
-        reason: String,
-        /// The server's code for that reason.
-        sqlstate: Option<String>,
-        /// What to do next.
-        remedy: String,
-    },
+    #[error("{}: record {}: {}", .0.file, .0.record_number, .0.reason)]
+    BadRecord(Box<BadRecord>),
     /// A file could not be opened or read, or written.
     #[error("{file}: {message}")]
     File {
@@ -51,21 +34,8 @@ pub enum Error {
         message: String,
     },
     /// The server refused a statement.
-    #[error("{message}")]
-    Server {
-        /// The server's message.
-        message: String,
-        /// Its five-character code.
-        sqlstate: String,
-        /// Its detail line.
-        detail: Option<String>,
-        /// Its hint.
-        hint: Option<String>,
-        /// Where in the server it happened.
-        context: Option<String>,
-        /// What the pipeline was doing.
-        doing: String,
-    },
+    #[error("{}", .0.message)]
+    Server(Box<ServerError>),
     /// No connection, or it was lost and did not come back in time.
     #[error("{message}")]
     Connection {
@@ -98,6 +68,44 @@ pub enum Error {
         /// What happened.
         message: String,
     },
+}
+
+/// A record that cannot be stored, with all that is needed to find and mend it.
+#[derive(Debug, Clone, Serialize)]
+pub struct BadRecord {
+    /// The file it stands in.
+    pub file: String,
+    /// Its number in the file, from 1, the header not counted.
+    pub record_number: u64,
+    /// Where it begins in the file, in bytes.
+    pub byte_offset: u64,
+    /// The column, where one is to blame.
+    pub column: Option<String>,
+    /// The offending text, shortened.
+    pub text: String,
+    /// Why it cannot be stored.
+    pub reason: String,
+    /// The server's code for that reason.
+    pub sqlstate: Option<String>,
+    /// What to do next.
+    pub remedy: String,
+}
+
+/// What a server said.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServerError {
+    /// Its message.
+    pub message: String,
+    /// Its five-character code.
+    pub sqlstate: String,
+    /// Its detail line.
+    pub detail: Option<String>,
+    /// Its hint.
+    pub hint: Option<String>,
+    /// Where in the server it happened.
+    pub context: Option<String>,
+    /// What the pipeline was doing.
+    pub doing: String,
 }
 
 impl Error {

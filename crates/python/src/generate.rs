@@ -29,9 +29,7 @@ impl GenerateJob {
     #[staticmethod]
     fn start(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
         let started = py.detach(|| Plan::from_json(plan_json).and_then(Job::start));
-        started
-            .map(|job| Self { job })
-            .map_err(|error| exception(&error))
+        started.map(|job| Self { job }).map_err(|error| exception(&error))
     }
 
     /// A snapshot of where the job stands, as JSON.

@@ -2,7 +2,7 @@
 //!
 //! JSON in, JSON out; a failure is a [`CoreError`] whose only argument is the error's JSON form.
 
-use arrow_array::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,9 +13,9 @@ use std::time::Duration;
 use tipple_codec::digest::{RowDigest, of_batch};
 use tipple_pipeline::error::Error;
 use tipple_pipeline::load::LoadJob as Job;
-use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
 use tipple_pipeline::plan::{CutPlan, LoadPlan};
 use tipple_pipeline::source::cut;
+use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
 
 create_exception!(
     _core,

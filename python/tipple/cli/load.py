@@ -70,7 +70,11 @@ Examples:
 @click.option("--encoding", metavar="NAME", help="The files' encoding. Default: UTF-8.")
 @click.option("--columns", metavar="A,B,...", help="The columns in the order of the fields. Default: all.")
 @click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(min=1), help="Streams. Default: the cores of this process."
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Streams. Default: the cores of this process.",
 )
 @click.option(
     "--write-path",
@@ -92,7 +96,9 @@ Examples:
     help="no-ledger: keep no record in the target; gives up resuming and the protection against loading twice.",
 )
 @click.option(
-    "--preserve-order", is_flag=True, help="Store rows in the order of the files, where the engine has an order."
+    "--preserve-order",
+    is_flag=True,
+    help="Store rows in the order of the files, where the engine has an order.",
 )
 @click.option(
     "--verify",
@@ -234,5 +240,3 @@ def _write_summary(path: str, text: str) -> None:
             f"the rows were published, but the summary {path} could not be written: {error.strerror}",
             hint="check the path; running the command again changes nothing and writes the summary",
         ) from None
-
-

@@ -162,7 +162,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: str
     state: str
-    """loading, published, failed, cancelled, superseded."""
+    """loading, published, failed, cancelled or superseded."""
     table: str
     mode: str
     slices: int

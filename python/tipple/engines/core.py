@@ -8,7 +8,15 @@ from typing import Any
 
 from tipple import _core
 from tipple.engines.base import LoadTask
-from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.errors import (
+    BadRecord,
+    ConnectionFailed,
+    Interrupted,
+    JobBusy,
+    SourceChanged,
+    TippleError,
+    UsageError,
+)
 
 
 def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
@@ -42,8 +50,7 @@ def load_plan(
             "dialect": {**task.dialect, "line_end": line_end},
             "header": task.header,
             "columns": [
-                {"name": column.name, "type": column.codec_type, "not_null": column.not_null}
-                for column in task.columns
+                {"name": column.name, "type": column.codec_type, "not_null": column.not_null} for column in task.columns
             ],
             "slices": slices,
             "streams": 1 if task.preserve_order else max(1, min(task.streams, len(slices))),
@@ -99,7 +106,8 @@ def core_error(error: Exception) -> TippleError:
             return UsageError(message, exit_status=1)
         case _:
             return TippleError(
-                f"internal error: {message}", hint="this is a fault of Tipple; please report it with the command"
+                f"internal error: {message}",
+                hint="this is a fault of Tipple; please report it with the command",
             )
 
 

@@ -114,9 +114,7 @@ def find_table(tables: Sequence[TableDefinition], name: TableName) -> TableDefin
     """
     exact = [table for table in tables if table.name == name]
     fitting = exact or [
-        table
-        for table in tables
-        if table.name.name == name.name and (table.name.schema is None or name.schema is None)
+        table for table in tables if table.name.name == name.name and (table.name.schema is None or name.schema is None)
     ]
     if len(fitting) == 1:
         return fitting[0]
@@ -127,9 +125,7 @@ def find_table(tables: Sequence[TableDefinition], name: TableName) -> TableDefin
             hint="leave one CREATE TABLE in the file, or name the table with its schema",
         )
     known = ", ".join(str(table.name) for table in tables) or "none"
-    raise UsageError(
-        f"the schema file has no CREATE TABLE for {name}", hint=f"it creates these tables: {known}"
-    )
+    raise UsageError(f"the schema file has no CREATE TABLE for {name}", hint=f"it creates these tables: {known}")
 
 
 _COLUMN_KEYWORDS = frozenset(
@@ -338,8 +334,7 @@ class _Statement:
         for column in columns:
             if column.name in seen:
                 raise UsageError(
-                    f"line {column.line}: the column {column.name!r} was already defined in line "
-                    f"{seen[column.name]}",
+                    f"line {column.line}: the column {column.name!r} was already defined in line {seen[column.name]}",
                     hint="correct the CREATE TABLE statement in the schema file",
                 )
             seen[column.name] = column.line

@@ -36,16 +36,12 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or (match[3] and not match[2]):
-        raise UsageError(
-            f"{text!r} is not a size", hint="write a number and a unit, for example 64MB, 1.5GiB or 2g"
-        )
+        raise UsageError(f"{text!r} is not a size", hint="write a number and a unit, for example 64MB, 1.5GiB or 2g")
     number, unit, binary, _ = match.groups()
     factor: int = (1024 if binary else 1000) ** _UNITS.index(unit.lower())
     size_bytes = math.floor(Fraction(number) * factor + Fraction(1, 2))
     if size_bytes > LARGEST_BYTES:
-        raise UsageError(
-            f"the size {text!r} is too large", hint="the largest size is 9223372036854775807 bytes"
-        )
+        raise UsageError(f"the size {text!r} is too large", hint="the largest size is 9223372036854775807 bytes")
     return size_bytes
 
 

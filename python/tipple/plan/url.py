@@ -66,9 +66,7 @@ def parse_target(text: str) -> Target:
     scheme = scheme.lower()
     if not separator:
         if re.fullmatch(r"[\w./~-]+", text):
-            raise UsageError(
-                f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{text}"
-            )
+            raise UsageError(f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{text}")
         raise UsageError("the target is not a URL", hint=URL_EXAMPLES)
     engine = ENGINE_BY_SCHEME.get(scheme)
     if engine is None:
@@ -172,9 +170,7 @@ class TableName(msgspec.Struct, frozen=True):
 # PostgreSQL's scan.l: ident_start is [A-Za-z\200-\377_], ident_cont adds digits and $.
 UNQUOTED_IDENTIFIER = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
 QUOTED_IDENTIFIER = r'"(?:[^"]|"")*"'
-_PART = re.compile(
-    rf"[ \t\r\n]*(?:(?P<quoted>{QUOTED_IDENTIFIER})|(?P<plain>{UNQUOTED_IDENTIFIER}))[ \t\r\n]*"
-)
+_PART = re.compile(rf"[ \t\r\n]*(?:(?P<quoted>{QUOTED_IDENTIFIER})|(?P<plain>{UNQUOTED_IDENTIFIER}))[ \t\r\n]*")
 _PLAIN_FOLDED = re.compile(r"[a-z_][a-z0-9_$]*")
 _UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 

@@ -30,9 +30,7 @@ LoadStatus = Literal["loaded", "already loaded", "planned"]
 class PhaseTime(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of one phase of a job. Phases follow one another and do not overlap."""
 
-    name: Annotated[
-        str, Meta(description="Name of the phase, for example plan, prepare, load, publish, verify.")
-    ]
+    name: Annotated[str, Meta(description="Name of the phase, for example plan, prepare, load, publish, verify.")]
     seconds: Annotated[float, Meta(description="Wall time.", ge=0)]
 
 
@@ -41,9 +39,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Annotated[str, Meta(description="Path as the user gave it or as a directory or pattern gave it.")]
     bytes: Annotated[int, Meta(description="Size of the file in bytes.", ge=0)]
-    rows: Annotated[
-        int | None, Meta(description="Rows stored from this file; null where the job was only planned.")
-    ]
+    rows: Annotated[int | None, Meta(description="Rows stored from this file; null where the job was only planned.")]
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,17 +73,13 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[str, Meta(description="URL of the target without secrets.")]
     table: Annotated[str, Meta(description="Name of the target table, quoted where SQL needs it.")]
     mode: Annotated[str, Meta(description="append, replace, upsert or create.")]
-    write_path: Annotated[
-        str, Meta(description="How rows entered the engine: text, binary, direct or arrow.")
-    ]
+    write_path: Annotated[str, Meta(description="How rows entered the engine: text, binary, direct or arrow.")]
     write_path_reason: Annotated[str, Meta(description="Why this write path was chosen.")]
     strategy: Annotated[str, Meta(description="How the rows were staged and made visible.")]
     strategy_reason: Annotated[str, Meta(description="Why this strategy was chosen.")]
     streams: Annotated[int, Meta(description="Number of parallel streams.", ge=0)]
     slices: Annotated[int, Meta(description="Number of slices of the job.", ge=0)]
-    slices_resumed: Annotated[
-        int, Meta(description="Slices that an earlier run of this job had already stored.", ge=0)
-    ]
+    slices_resumed: Annotated[int, Meta(description="Slices that an earlier run of this job had already stored.", ge=0)]
     retries: Annotated[int, Meta(description="Slices that had to be sent again.", ge=0)]
     fallback_slices: Annotated[
         int, Meta(description="Slices that took a slower write path than the planned one.", ge=0)
@@ -103,12 +95,8 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: Annotated[int, Meta(description="Highest resident memory of the process.", ge=0)]
     phases: Annotated[list[PhaseTime], Meta(description="Wall time by phase, in order.")]
     sources: Annotated[list[SourceReport], Meta(description="The source files.")]
-    verify: Annotated[
-        VerifyReport | None, Meta(description="The verification; null where none was asked for.")
-    ]
-    settings: Annotated[
-        dict[str, str], Meta(description="Settings that the job ran with, by option name, as text.")
-    ]
+    verify: Annotated[VerifyReport | None, Meta(description="The verification; null where none was asked for.")]
+    settings: Annotated[dict[str, str], Meta(description="Settings that the job ran with, by option name, as text.")]
     notes: Annotated[list[str], Meta(description="Remarks for the user, one sentence each.")]
     started_at: Annotated[
         str, Meta(description="When the job began: ISO 8601, UTC.", extra_json_schema={"format": "date-time"})

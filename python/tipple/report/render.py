@@ -159,9 +159,7 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
             parts.append(f"peak memory {format_bytes(report.peak_memory_bytes)}")
         _line(console, "job", ", ".join(parts))
     if report.rejects:
-        _line(
-            console, "rejects", f"{prefix}{format_count(report.rejects)} records not stored", style="bold red"
-        )
+        _line(console, "rejects", f"{prefix}{format_count(report.rejects)} records not stored", style="bold red")
     if report.verify is not None:
         _line(
             console,
@@ -206,9 +204,7 @@ def render_plan(report: LoadReport, console: Console) -> None:
         f"{_counted(report.slices, 'slice')}, {_counted(report.streams, 'stream')}",
     )
     if report.slices_resumed:
-        _line(
-            console, "resumed", f"{_counted(report.slices_resumed, 'slice')} already stored by an earlier run"
-        )
+        _line(console, "resumed", f"{_counted(report.slices_resumed, 'slice')} already stored by an earlier run")
     if report.sources:
         console.print(_sources_table(report))
     if report.settings:

@@ -111,9 +111,7 @@ def generate(
         "fsync": fsync,
     }
     if part is not None and parts is None:
-        raise UsageError(
-            "--part needs --parts", hint="--parts 48 --part 7 generates the seventh of 48 parts."
-        )
+        raise UsageError("--part needs --parts", hint="--parts 48 --part 7 generates the seventh of 48 parts.")
     try:
         plan_json = json.dumps(plan, allow_nan=False, ensure_ascii=False)
         plan_json.encode()
@@ -135,9 +133,7 @@ def _table_names(table: str | Sequence[str] | None) -> list[str]:
     wanted = TABLES if table is None else (table,) if isinstance(table, str) else table
     for name in wanted:
         if name not in TABLES:
-            raise UsageError(
-                f"there is no table {name!r} in TPC-H", hint=f"Its tables are {', '.join(TABLES)}."
-            )
+            raise UsageError(f"there is no table {name!r} in TPC-H", hint=f"Its tables are {', '.join(TABLES)}.")
     return [name for name in TABLES if name in wanted]
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tipple.engines import find_engine
 from tipple.engines.base import LoadResult, LoadTask, Mode, Session, Table, TableColumn, Verify
-from tipple.errors import TippleError, UsageError
+from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import Dialect, detect_formats, plan_dialect, plan_slices
@@ -139,9 +139,7 @@ def load(
         header=header,
         encoding=encoding,
     )
-    display = (
-        open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
-    )
+    display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
     runner = JobRunner(display)
     try:
         with runner.phase("prepare"):
@@ -201,11 +199,24 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
         finally:
             session.close()
+    except BadRecord as error:
+        raise error.with_remedy(
+            f"{error.remedy}; nothing was published"
+            if atomic
+            else f"{error.remedy}; slices that were done before are stored, and are not stored twice"
+        ) from None
     finally:
         display.close()
     result.notes[:0] = request.notes
     return _report(
-        target, task, paths, result, runner.elapsed_seconds, runner.phases, started_at, verify_seconds=_phase_seconds(runner, "verify")
+        target,
+        task,
+        paths,
+        result,
+        runner.elapsed_seconds,
+        runner.phases,
+        started_at,
+        verify_seconds=_phase_seconds(runner, "verify"),
     )
 
 
@@ -278,7 +289,8 @@ class _Request:
         if self.wanted_columns is not None:
             if self.dialect.header == "match":
                 raise UsageError(
-                    "--columns and --header match exclude each other", hint="the header names the columns already"
+                    "--columns and --header match exclude each other",
+                    hint="the header names the columns already",
                 )
             return self._named(self.wanted_columns, loadable, all_names, "--columns")
         if self.dialect.header == "match":
@@ -311,7 +323,10 @@ class _Request:
         for path in self.paths:
             if os.path.getsize(path) == 0:
                 continue
-            names = read_header(path, self.dialect)
+            try:
+                names = read_header(path, self.dialect)
+            except TippleError:
+                return None
             if not names or any(name.strip().lower() not in known for name in names):
                 return None
             if first is not None and names != first:
@@ -334,7 +349,7 @@ class _Request:
         for given in names:
             given = given.strip()
             name = given if given in loadable or exact else fold_identifier(given)
-            if name not in loadable:
+            if name not in loadable and not given.startswith('"'):
                 name = folded.get(name.lower(), name)
             if name not in loadable:
                 reason = "is a generated column" if name in all_names else "is not a column of the table"
@@ -449,7 +464,7 @@ def _report(
 
 
 def _utc_now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _stderr() -> Any:

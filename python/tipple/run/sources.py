@@ -50,7 +50,8 @@ def find_sources(names: Sequence[str]) -> list[str]:
     twice = {path for path in found if found.count(path) > 1} if len(found) < 1000 else set()
     if twice or len(set(found)) != len(found):
         raise UsageError(
-            f"the file {min(twice, default=found[0])} is named more than once", hint="its rows would be loaded twice"
+            f"the file {min(twice, default=found[0])} is named more than once",
+            hint="its rows would be loaded twice",
         )
     return found
 
@@ -65,16 +66,16 @@ def identify(path: str) -> Identity:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise TippleError(
-                    f"{path} is not a regular file", hint="write the data to a file first", exit_status=2
-                )
+                raise TippleError(f"{path} is not a regular file", hint="write the data to a file first", exit_status=2)
             digest = hashlib.sha256(file.read(SAMPLE_BYTES))
             if status.st_size > SAMPLE_BYTES:
                 file.seek(max(SAMPLE_BYTES, status.st_size - SAMPLE_BYTES))
                 digest.update(file.read(SAMPLE_BYTES))
     except OSError as error:
         raise TippleError(
-            f"{path}: cannot be read: {error.strerror}", hint="check the path and the rights to it", exit_status=2
+            f"{path}: cannot be read: {error.strerror}",
+            hint="check the path and the rights to it",
+            exit_status=2,
         ) from None
     return Identity(
         path=os.path.abspath(path),
@@ -141,4 +142,7 @@ def read_header(path: str, dialect: Dialect) -> list[str]:
         escapechar=escape,
         doublequote=escape is None,
     )
-    return next(reader, [])
+    try:
+        return next(reader, [])
+    except csv.Error as error:
+        raise TippleError(f"{path}: the header cannot be read: {error}", hint="check --quote and --escape") from None

@@ -34,11 +34,7 @@ pub fn data_type(kind: ColumnType) -> DataType {
         ColumnType::Float8 => DataType::Float64,
         ColumnType::Numeric { precision, scale } if is_arrow_decimal(precision, scale) => {
             let (precision, scale) = (precision as u8, scale as i8);
-            if precision <= 18 {
-                DataType::Decimal64(precision, scale)
-            } else {
-                DataType::Decimal128(precision, scale)
-            }
+            if precision <= 18 { DataType::Decimal64(precision, scale) } else { DataType::Decimal128(precision, scale) }
         }
         ColumnType::Date => DataType::Date32,
         ColumnType::Timestamp { .. } => DataType::Timestamp(TimeUnit::Microsecond, None),

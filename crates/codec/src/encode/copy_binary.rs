@@ -6,6 +6,7 @@
 
 use super::Encoded;
 use super::text_check::TextCheck;
+use super::unchecked::{self, SLACK_BYTES};
 use crate::column::{Column, ColumnType};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
@@ -20,10 +21,17 @@ pub const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// What a binary COPY ends with.
 pub const TRAILER: &[u8; 2] = b"\xff\xff";
 
+/// What the loop needs to know of a column, and no more.
+#[derive(Debug, Clone, Copy)]
+struct FieldPlan {
+    kind: ColumnType,
+    not_null: bool,
+}
+
 /// Encodes the records of one stream.
 #[derive(Debug)]
 pub struct CopyBinaryEncoder {
-    columns: Vec<Column>,
+    columns: Vec<FieldPlan>,
     decoder: Decoder,
     dialect: Dialect,
     server: ServerVersion,
@@ -36,13 +44,14 @@ impl CopyBinaryEncoder {
     /// An encoder for `columns`, as the server of version `server` reads them; with `digest`, the order-independent
     /// sum of the records' 128-bit hashes is kept.
     #[must_use]
-    pub fn new(columns: Vec<Column>, dialect: Dialect, server: ServerVersion, digest: bool) -> Self {
+    pub fn new(columns: &[Column], dialect: Dialect, server: ServerVersion, digest: bool) -> Self {
         let padding = |column: &Column| match column.kind {
             ColumnType::Char { limit } => limit as usize,
             _ => 0,
         };
-        let fixed_bytes = 2 + columns.iter().map(|column| 32 + padding(column)).sum::<usize>();
+        let fixed_bytes = 2 + columns.iter().map(|column| 32 + SLACK_BYTES + padding(column)).sum::<usize>();
         let decoder = Decoder::new(dialect.clone());
+        let columns = columns.iter().map(|column| FieldPlan { kind: column.kind, not_null: column.not_null }).collect();
         Self { columns, decoder, dialect, server, fixed_bytes, digest: digest.then_some(0) }
     }
 
@@ -58,11 +67,14 @@ impl CopyBinaryEncoder {
         let count = (self.columns.len() as u16).to_be_bytes();
         for row in 0..records.rows() {
             let begin = out.len();
-            out.reserve(self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row)));
+            let room = self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row));
+            out.reserve(room);
             out.extend_from_slice(&count);
-            for (index, column) in self.columns.iter().enumerate() {
+            for (index, &column) in self.columns.iter().enumerate() {
                 let field = records.field(row, index);
-                if let Err(refusal) = encode_field(column, field, &mut self.decoder, check, self.server, out) {
+                // SAFETY: room for the whole record was reserved, column by column.
+                let encoded = unsafe { encode_field(column, field, &mut self.decoder, check, self.server, room, out) };
+                if let Err(refusal) = encoded {
                     out.truncate(begin);
                     return Encoded { rows: row, problem: Some(Problem::value(records, row, index, refusal)) };
                 }
@@ -75,13 +87,19 @@ impl CopyBinaryEncoder {
     }
 }
 
+/// Appends one field.
+///
+/// # Safety
+/// `out` has room for what `fixed_bytes` counts for the column, and for twice the field's text; afterwards it has it
+/// for the columns that follow, `room` being that of the whole record.
 #[inline(always)]
-fn encode_field(
-    column: &Column,
+unsafe fn encode_field(
+    column: FieldPlan,
     field: RawField<'_>,
     decoder: &mut Decoder,
     check: TextCheck,
     server: ServerVersion,
+    room: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     let Some(text) = decoder.decode(field) else {
@@ -91,64 +109,90 @@ fn encode_field(
         out.extend_from_slice(&(-1_i32).to_be_bytes());
         return Ok(());
     };
-    match column.kind {
-        ColumnType::Bool => put(out, [u8::from(value::boolean::parse(text)?)]),
-        ColumnType::Int2 => put(out, value::integer::parse_int2(text, server)?.to_be_bytes()),
-        ColumnType::Int4 => put(out, value::integer::parse_int4(text, server)?.to_be_bytes()),
-        ColumnType::Int8 => put(out, value::integer::parse_int8(text, server)?.to_be_bytes()),
-        ColumnType::Float4 => put(out, value::float::parse_float4(text)?.to_be_bytes()),
-        ColumnType::Float8 => put(out, value::float::parse_float8(text)?.to_be_bytes()),
-        ColumnType::Date => put(out, value::date::parse(text)?.to_be_bytes()),
-        ColumnType::Timestamp { precision } => {
-            put(out, value::timestamp::parse_with_precision(text, precision)?.to_be_bytes());
+    // A decoded text lies in a buffer of its own, behind which nothing may be read.
+    let readable = if field.marked { text.len() } else { field.readable };
+    // SAFETY: fixed widths are 12 bytes at most, of the 96 counted per column; texts take their own length, of the
+    // twice counted, their padding, which is counted, and a slack of 64.
+    unsafe {
+        match column.kind {
+            ColumnType::Bool => put_value(out, [u8::from(value::boolean::parse(text)?)]),
+            ColumnType::Int2 => put_value(out, value::integer::parse_int2(text, server)?.to_be_bytes()),
+            ColumnType::Int4 => put_value(out, value::integer::parse_int4(text, server)?.to_be_bytes()),
+            ColumnType::Int8 => put_value(out, value::integer::parse_int8(text, server)?.to_be_bytes()),
+            ColumnType::Float4 => put_value(out, value::float::parse_float4(text)?.to_be_bytes()),
+            ColumnType::Float8 => put_value(out, value::float::parse_float8(text)?.to_be_bytes()),
+            ColumnType::Date => put_value(out, value::date::parse(text)?.to_be_bytes()),
+            ColumnType::Timestamp { precision } => {
+                put_value(out, value::timestamp::parse_with_precision(text, precision)?.to_be_bytes());
+            }
+            ColumnType::Numeric { precision, scale } => {
+                put_numeric(out, text, Some(value::numeric::Typmod { precision, scale }), server)?;
+                // `1e1000` has more digits than characters: what it took of the room is given back.
+                out.reserve(room);
+            }
+            ColumnType::Decimal => {
+                put_numeric(out, text, None, server)?;
+                out.reserve(room);
+            }
+            ColumnType::Text => {
+                check.check(field, text)?;
+                put_text(out, text, readable, 0);
+            }
+            ColumnType::Varchar { limit } => {
+                check.check(field, text)?;
+                put_text(out, value::text::fit_varchar(text, limit)?, readable, 0);
+            }
+            ColumnType::Char { limit } => {
+                check.check(field, text)?;
+                let (text, padding) = check.fit_char(field, text, limit)?;
+                put_text(out, text, readable, padding);
+            }
+            ColumnType::Opaque => return Err(Refusal::Unsure),
         }
-        ColumnType::Numeric { precision, scale } => {
-            let typmod = value::numeric::Typmod { precision, scale };
-            put_sized(out, |out| value::numeric::encode_binary(text, Some(typmod), server, out))?;
-        }
-        ColumnType::Decimal => put_sized(out, |out| value::numeric::encode_binary(text, None, server, out))?,
-        ColumnType::Text => {
-            check.check(field, text)?;
-            put_text(out, text, 0);
-        }
-        ColumnType::Varchar { limit } => {
-            check.check(field, text)?;
-            put_text(out, value::text::fit_varchar(text, limit)?, 0);
-        }
-        ColumnType::Char { limit } => {
-            check.check(field, text)?;
-            let (text, padding) = value::text::fit_char(text, limit)?;
-            put_text(out, text, padding);
-        }
-        ColumnType::Opaque => return Err(Refusal::Unsure),
     }
     Ok(())
 }
 
 /// A value of fixed width behind its length.
+///
+/// # Safety
+/// `out` has room for both.
 #[inline(always)]
-fn put<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDTH]) {
-    out.extend_from_slice(&(WIDTH as i32).to_be_bytes());
-    out.extend_from_slice(&value);
+unsafe fn put_value<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDTH]) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        unchecked::put(out, (WIDTH as i32).to_be_bytes());
+        unchecked::put(out, value);
+    }
 }
 
 /// Text and `padding` spaces behind their length.
+///
+/// # Safety
+/// `out` has room for all of it and the slack; `readable` bytes from the start of `text` are readable.
 #[inline(always)]
-fn put_text(out: &mut Vec<u8>, text: &[u8], padding: usize) {
-    out.extend_from_slice(&((text.len() + padding) as i32).to_be_bytes());
-    out.extend_from_slice(text);
-    out.resize(out.len() + padding, b' ');
+unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize, padding: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        unchecked::put(out, ((text.len() + padding) as i32).to_be_bytes());
+        unchecked::put_text(out, text, readable);
+        if padding > 0 {
+            unchecked::put_spaces(out, padding);
+        }
+    }
 }
 
-/// A value that says itself how long it is.
+/// A number that says itself how long it is.
 #[inline(always)]
-fn put_sized(
+fn put_numeric(
     out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal>,
+    text: &[u8],
+    typmod: Option<value::numeric::Typmod>,
+    server: ServerVersion,
 ) -> Result<(), Refusal> {
     let place = out.len();
     out.extend_from_slice(&[0; 4]);
-    write(out)?;
+    value::numeric::encode_binary(text, typmod, server, out)?;
     let length = (out.len() - place - 4) as i32;
     out[place..place + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())

@@ -7,6 +7,7 @@ pub mod arrow;
 pub mod copy_binary;
 pub mod copy_text;
 mod text_check;
+mod unchecked;
 
 use crate::problem::Problem;
 

@@ -5,13 +5,15 @@
 
 use crate::dialect::Family;
 use crate::scan::{RawField, Records};
-use crate::value::Refusal;
+use crate::value::{self, Refusal};
 
 /// The verdict on one window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextCheck {
     /// Every field has to be checked.
     all: bool,
+    /// Every byte is one character, so that lengths need no counting.
+    ascii: bool,
     /// Fields with escapes have to be checked: an escape can spell any byte.
     marked: bool,
 }
@@ -20,8 +22,24 @@ impl TextCheck {
     /// Checks the whole window.
     pub(super) fn of(records: &Records<'_>, family: Family) -> Self {
         let bytes = records.bytes();
-        let all = simdutf8::basic::from_utf8(bytes).is_err() || memchr::memchr(0, bytes).is_some();
-        Self { all, marked: family == Family::Text && records.any_marked }
+        let ascii = bytes.is_ascii();
+        let valid = ascii || simdutf8::basic::from_utf8(bytes).is_ok();
+        let all = !valid || memchr::memchr(0, bytes).is_some();
+        Self { all, ascii, marked: family == Family::Text && records.any_marked }
+    }
+
+    /// Fits a text to `char(limit)`: the text and the spaces to add.
+    #[inline(always)]
+    pub(super) fn fit_char<'t>(
+        self,
+        field: RawField<'_>,
+        text: &'t [u8],
+        limit: u32,
+    ) -> Result<(&'t [u8], usize), Refusal> {
+        if self.ascii && !field.marked && text.len() <= limit as usize {
+            return Ok((text, limit as usize - text.len()));
+        }
+        value::text::fit_char(text, limit)
     }
 
     /// Checks one decoded text where the window's verdict does not cover it.

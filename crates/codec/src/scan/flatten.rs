@@ -4,10 +4,10 @@
 //! block goes bit by bit through a small state machine that knows quotes, escapes and which record ends are
 //! misplaced.
 
-use super::MARKED;
 #[cfg(target_arch = "x86_64")]
 use super::block::Avx2;
 use super::block::{Block, Portable};
+use super::{Irregularity, MARKED};
 use crate::dialect::{Dialect, Family, LineEnd};
 
 /// What the pass found besides the positions.
@@ -17,8 +17,15 @@ pub(super) struct Found {
     pub(super) record_ends: usize,
     /// Whether any field holds a quote or an escape.
     pub(super) any_marked: bool,
-    /// The first record end, outside quotes, of another kind than the source's.
-    pub(super) misplaced_line_end: Option<usize>,
+    /// The first byte that makes its record irregular whatever the fields, and why.
+    pub(super) fault: Option<(usize, Irregularity)>,
+}
+
+impl Found {
+    #[inline(always)]
+    fn note_fault(&mut self, position: usize, what: Irregularity) {
+        self.fault.get_or_insert((position, what));
+    }
 }
 
 /// What one block hands to the next.
@@ -124,8 +131,11 @@ unsafe fn flatten_block<B: Block>(
             }
         };
         carry.carriage_return = returns >> (length - 1) & 1 == 1;
-        if misplaced != 0 && carry.found.misplaced_line_end.is_none() {
-            carry.found.misplaced_line_end = Some(base + misplaced.trailing_zeros() as usize);
+        if misplaced != 0 {
+            // With CR LF the byte behind a lone carriage return is what was found.
+            let position = base + misplaced.trailing_zeros() as usize;
+            let behind = dialect.line_end == LineEnd::Crlf && window[position] != b'\n';
+            carry.found.note_fault(position - usize::from(behind), Irregularity::MixedLineEnds);
         }
         carry.found.record_ends += ends.count_ones() as usize;
         write_bits(delimiters | ends, base as u32 + 1, next);
@@ -159,20 +169,17 @@ fn write_bits(mut bits: u64, first: u32, next: &mut Vec<u32>) {
 
 /// The careful way through one block: quotes, escapes, literal bytes, misplaced record ends.
 #[inline(never)]
-fn step_by_step(
-    window: &[u8],
-    base: usize,
-    mut bits: u64,
-    dialect: &Dialect,
-    carry: &mut Carry,
-    next: &mut Vec<u32>,
-) {
+fn step_by_step(window: &[u8], base: usize, mut bits: u64, dialect: &Dialect, carry: &mut Carry, next: &mut Vec<u32>) {
     let end_byte = dialect.line_end.last_byte();
     while bits != 0 {
         let position = base + bits.trailing_zeros() as usize;
         bits &= bits - 1;
         let byte = window[position];
         if carry.literal.take_if(|literal| *literal <= position).is_some_and(|literal| literal == position) {
+            // The escape took the carriage return out of this record end, which leaves a lone newline.
+            if dialect.line_end == LineEnd::Crlf && byte == b'\r' && window.get(position + 1) == Some(&b'\n') {
+                carry.found.note_fault(position + 1, Irregularity::MixedLineEnds);
+            }
             continue;
         }
         match dialect.family {
@@ -192,6 +199,9 @@ fn step_by_step(
                 }
             }
             Family::Text if byte == b'\\' => {
+                if window.get(position + 1) == Some(&b'.') {
+                    carry.found.note_fault(position, Irregularity::EndMarker);
+                }
                 carry.literal = Some(position + 1);
                 carry.marked = true;
                 carry.found.any_marked = true;
@@ -204,7 +214,7 @@ fn step_by_step(
             if !delimiter {
                 carry.found.record_ends += 1;
                 if dialect.line_end == LineEnd::Crlf && (position == 0 || window[position - 1] != b'\r') {
-                    carry.found.misplaced_line_end.get_or_insert(position);
+                    carry.found.note_fault(position, Irregularity::MixedLineEnds);
                 }
             }
             next.push((position as u32 + 1) | if carry.marked { MARKED } else { 0 });
@@ -214,7 +224,7 @@ fn step_by_step(
                 && byte == b'\r'
                 && window.get(position + 1).is_none_or(|&following| following == b'\n');
             if !first_half {
-                carry.found.misplaced_line_end.get_or_insert(position);
+                carry.found.note_fault(position, Irregularity::MixedLineEnds);
             }
         }
     }

@@ -33,6 +33,8 @@ pub enum Irregularity {
     },
     /// A record end of another kind than the source's own, outside quotes.
     MixedLineEnds,
+    /// `\.`, the text format's end of data, where data is expected.
+    EndMarker,
 }
 
 /// The first record of a window that has not the expected structure.
@@ -53,6 +55,16 @@ pub struct RawField<'w> {
     pub bytes: &'w [u8],
     /// Whether quotes or escapes have to be decoded.
     pub marked: bool,
+    /// Bytes from the field's start to the window's end: so many can be read, whatever the field's length.
+    pub(crate) readable: usize,
+}
+
+impl<'w> RawField<'w> {
+    /// A field that stands alone.
+    #[must_use]
+    pub fn new(bytes: &'w [u8], marked: bool) -> Self {
+        Self { bytes, marked, readable: bytes.len() }
+    }
 }
 
 /// The records found in one window.
@@ -93,7 +105,7 @@ impl<'w> Records<'w> {
         if column == self.last_field {
             end -= self.cut_carriage_return;
         }
-        RawField { bytes: &self.window[start..end], marked: entry & MARKED != 0 }
+        RawField { bytes: &self.window[start..end], marked: entry & MARKED != 0, readable: self.window.len() - start }
     }
 
     /// Where record `row` begins in the window, in bytes; `row == rows()` gives the end of the last one.
@@ -176,7 +188,7 @@ impl Scanner {
     fn count_regular(&self, window: &[u8], stride: usize, found: &flatten::Found) -> (usize, bool) {
         let entries = self.next.len() - 1;
         let end_byte = self.dialect.line_end.last_byte();
-        let limit = found.misplaced_line_end.unwrap_or(usize::MAX);
+        let limit = found.fault.map_or(usize::MAX, |(position, _)| position);
         // A trailing delimiter must stand right before the record end.
         let tail = self.dialect.line_end.bytes().len() as u32;
         let mut rows = 0;
@@ -190,7 +202,7 @@ impl Scanner {
             rows += 1;
         }
         // Every stride-th entry is a record end; if there are no others among them, all records are regular.
-        if found.misplaced_line_end.is_none() && found.record_ends == rows {
+        if found.fault.is_none() && found.record_ends == rows {
             return (rows, true);
         }
         self.first_irregular(window, stride, rows, limit)
@@ -211,13 +223,7 @@ impl Scanner {
     }
 
     /// Describes the record at `start`, whose entries begin after entry `first`; `None` while it is incomplete.
-    fn describe(
-        &self,
-        window: &[u8],
-        start: usize,
-        first: usize,
-        found: &flatten::Found,
-    ) -> Option<IrregularRecord> {
+    fn describe(&self, window: &[u8], start: usize, first: usize, found: &flatten::Found) -> Option<IrregularRecord> {
         let end_byte = self.dialect.line_end.last_byte();
         let mut delimiters = 0;
         let mut last_delimiter_end = None;
@@ -231,9 +237,9 @@ impl Scanner {
             delimiters += 1;
             last_delimiter_end = Some(position + 1);
         }
-        if let Some(position) = found.misplaced_line_end.filter(|&position| end.is_none_or(|end| position < end)) {
+        if let Some((position, what)) = found.fault.filter(|&(position, _)| end.is_none_or(|end| position < end)) {
             let end = end.unwrap_or(position + 1);
-            return Some(IrregularRecord { start, end, what: Irregularity::MixedLineEnds });
+            return Some(IrregularRecord { start, end, what });
         }
         let end = end?;
         let trails = last_delimiter_end == Some(end - self.dialect.line_end.bytes().len());
@@ -250,5 +256,7 @@ impl Scanner {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod reference;
 #[cfg(test)]
 mod tests;

@@ -22,8 +22,7 @@ pub fn parse(text: &[u8]) -> Result<bool, Refusal> {
 /// The whole grammar.
 fn parse_word(text: &[u8]) -> Result<bool, Refusal> {
     let word = trim(text);
-    let begins =
-        |whole: &[u8]| word.len() <= whole.len() && word.eq_ignore_ascii_case(&whole[..word.len()]);
+    let begins = |whole: &[u8]| word.len() <= whole.len() && word.eq_ignore_ascii_case(&whole[..word.len()]);
     match word {
         [] | [b'o' | b'O'] => Err(malformed(text)),
         _ if begins(b"true") || begins(b"yes") || begins(b"on") || begins(b"1") => Ok(true),
@@ -39,19 +38,13 @@ mod tests {
 
     /// Every accepted word, spelled out.
     const TRUE: [&str; 9] = ["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"];
-    const FALSE: [&str; 10] = [
-        "f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0",
-    ];
+    const FALSE: [&str; 10] = ["f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"];
 
     #[test]
     fn accepted_words() {
         for (words, value) in [(&TRUE[..], true), (&FALSE[..], false)] {
             for word in words {
-                for text in [
-                    word.to_string(),
-                    word.to_uppercase(),
-                    format!(" \t{word}\r\n\x0b\x0c"),
-                ] {
+                for text in [word.to_string(), word.to_uppercase(), format!(" \t{word}\r\n\x0b\x0c")] {
                     assert_eq!(parse(text.as_bytes()), Ok(value), "{text:?}");
                 }
             }
@@ -60,15 +53,8 @@ mod tests {
 
     #[test]
     fn refused_words() {
-        for text in [
-            "", " ", "o", "O ", "2", "01", "10", "truee", "t rue", "offf", "onn", "yess", "+1",
-            "é", "-",
-        ] {
-            assert_eq!(
-                parse(text.as_bytes()),
-                Err(Refusal::InvalidSyntax),
-                "{text:?}"
-            );
+        for text in ["", " ", "o", "O ", "2", "01", "10", "truee", "t rue", "offf", "onn", "yess", "+1", "é", "-"] {
+            assert_eq!(parse(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
         }
         assert_eq!(parse(b"t\0"), Err(Refusal::InvalidEncoding));
     }

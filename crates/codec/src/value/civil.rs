@@ -42,17 +42,12 @@ const fn is_leap(year: i64) -> bool {
 #[inline]
 pub(super) const fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     let known = DAYS_IN_MONTH[(month & 15) as usize] as u32;
-    let exists =
-        (month <= 12 && day.wrapping_sub(1) < known) || (month == 2 && day == 29 && is_leap(year));
+    let exists = (month <= 12 && day.wrapping_sub(1) < known) || (month == 2 && day == 29 && is_leap(year));
     if !exists {
         return None;
     }
     // The year is made to begin in March, so that the leap day is its last; 400 years are 146,097 days.
-    let (year, month) = if month <= 2 {
-        (year - 1, month + 12)
-    } else {
-        (year, month)
-    };
+    let (year, month) = if month <= 2 { (year - 1, month + 12) } else { (year, month) };
     let day_of_year = (153 * (month - 3) + 2) / 5 + day - 1;
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(365 * year + leap_days + day_of_year as i64 - 730_425)
@@ -62,12 +57,9 @@ pub(super) const fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i
 #[inline]
 pub(super) const fn days_from_recent(year: u32, month: u32, day: u32) -> Option<i32> {
     // Days before each month, in a year that begins in March.
-    const DAYS_BEFORE: [u16; 16] = [
-        0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0,
-    ];
+    const DAYS_BEFORE: [u16; 16] = [0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0];
     let known = DAYS_IN_MONTH[(month & 15) as usize] as u32;
-    let exists = (month <= 12 && day.wrapping_sub(1) < known)
-        || (month == 2 && day == 29 && is_leap(year as i64));
+    let exists = (month <= 12 && day.wrapping_sub(1) < known) || (month == 2 && day == 29 && is_leap(year as i64));
     if !exists || year == 0 {
         return None;
     }
@@ -107,11 +99,7 @@ impl Cursor<'_> {
 
     /// All digits that come next.
     fn take_digits(&mut self) -> &[u8] {
-        let length = self
-            .rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let length = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.rest.split_at(length);
         self.rest = rest;
         digits
@@ -120,19 +108,13 @@ impl Cursor<'_> {
     /// A number of one or two digits: the server counts digits to tell what they are.
     fn take_short(&mut self) -> Result<u32, Refusal> {
         let digits = self.take_digits();
-        if (1..=2).contains(&digits.len()) {
-            Ok(number(digits) as u32)
-        } else {
-            Err(Refusal::Unsure)
-        }
+        if (1..=2).contains(&digits.len()) { Ok(number(digits) as u32) } else { Err(Refusal::Unsure) }
     }
 }
 
 /// The value of at most 18 digits.
 fn number(digits: &[u8]) -> i64 {
-    digits
-        .iter()
-        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'))
+    digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'))
 }
 
 /// Reads a date with an optional time of day, or one of the special words.
@@ -149,10 +131,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
         _ if trimmed.eq_ignore_ascii_case(b"infinity") => return Ok(Moment::Infinity),
         _ if trimmed.eq_ignore_ascii_case(b"-infinity") => return Ok(Moment::NegativeInfinity),
         _ if trimmed.eq_ignore_ascii_case(b"epoch") => {
-            return Ok(Moment::Finite {
-                days: -i64::from(UNIX_EPOCH_DAYS),
-                micros: 0,
-            });
+            return Ok(Moment::Finite { days: -i64::from(UNIX_EPOCH_DAYS), micros: 0 });
         }
         _ => return Err(Refusal::Unsure),
     }
@@ -168,11 +147,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
         Some(b'0'..=b'9') => spaced,
         _ => false,
     };
-    let micros = if is_time {
-        take_time(&mut cursor)?
-    } else {
-        Ok(0)
-    };
+    let micros = if is_time { take_time(&mut cursor)? } else { Ok(0) };
     let named_zone = is_time && take_zone(&mut cursor)?;
 
     let spaced = cursor.take_space();
@@ -190,10 +165,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
     }
     let year = if before_christ { 1 - year } else { year };
     let days = days_from_civil(year, month, day).ok_or(Refusal::OutOfRange)?;
-    Ok(Moment::Finite {
-        days,
-        micros: micros?,
-    })
+    Ok(Moment::Finite { days, micros: micros? })
 }
 
 /// `YYYY-MM-DD` with more year digits or fewer month and day digits, or `YYYYMMDD`. Not yet checked for being a day.
@@ -211,11 +183,7 @@ fn take_date(cursor: &mut Cursor<'_>) -> Result<(i64, u32, u32), Refusal> {
         }
         Ok((leading, month, cursor.take_short()?))
     } else if length == 8 {
-        Ok((
-            leading / 10_000,
-            (leading / 100 % 100) as u32,
-            (leading % 100) as u32,
-        ))
+        Ok((leading / 10_000, (leading / 100 % 100) as u32, (leading % 100) as u32))
     } else {
         Err(Refusal::Unsure)
     }
@@ -243,11 +211,7 @@ fn take_time(cursor: &mut Cursor<'_>) -> Result<Result<i64, Refusal>, Refusal> {
     let micros = i64::from((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction;
     // A minute may have 60 seconds and a day may end with 24:00:00, but nothing may lie beyond that.
     let exists = minute <= 59 && second <= 60 && micros <= MICROS_PER_DAY;
-    Ok(if exists {
-        Ok(micros)
-    } else {
-        Err(Refusal::OutOfRange)
-    })
+    Ok(if exists { Ok(micros) } else { Err(Refusal::OutOfRange) })
 }
 
 /// Microseconds of a fraction of a second: 0 to 1,000,000, rounded as the server does, which reads the fraction
@@ -259,10 +223,8 @@ fn fraction_micros(digits: &[u8]) -> i64 {
     let mut spelled = [0; LONGEST_BYTES + 1];
     spelled[0] = b'.';
     spelled[1..=digits.len()].copy_from_slice(digits);
-    let fraction: f64 = std::str::from_utf8(&spelled[..=digits.len()])
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0.0);
+    let fraction: f64 =
+        std::str::from_utf8(&spelled[..=digits.len()]).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0);
     (fraction * 1e6).round_ties_even() as i64
 }
 
@@ -294,11 +256,7 @@ fn take_zone(cursor: &mut Cursor<'_>) -> Result<bool, Refusal> {
             }
             let ends = !matches!(cursor.peek(), Some(b':' | b'.' | b'-'));
             // The server accepts offsets below 16 hours; what lies above the inhabited ones is left to it.
-            if hours <= 14 && minutes <= 59 && ends {
-                Ok(false)
-            } else {
-                Err(Refusal::Unsure)
-            }
+            if hours <= 14 && minutes <= 59 && ends { Ok(false) } else { Err(Refusal::Unsure) }
         }
         _ => {
             cursor.rest = before;
@@ -316,11 +274,7 @@ mod tests {
     fn walk(mut visit: impl FnMut(i64, u32, u32, i64), years: i64) {
         let length = |year: i64, month: u32| match month {
             4 | 6 | 9 | 11 => 30,
-            2 if year.rem_euclid(4) == 0
-                && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) =>
-            {
-                29
-            }
+            2 if year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) => 29,
             2 => 28,
             _ => 31,
         };
@@ -353,11 +307,7 @@ mod tests {
     fn calendar_as_walking_day_by_day_finds_it() {
         walk(
             |year, month, day, days| {
-                assert_eq!(
-                    days_from_civil(year, month, day),
-                    Some(days),
-                    "{year}-{month}-{day}"
-                );
+                assert_eq!(days_from_civil(year, month, day), Some(days), "{year}-{month}-{day}");
                 if (1..=9999).contains(&year) {
                     assert_eq!(days_from_recent(year as u32, month, day), Some(days as i32));
                 }
@@ -368,14 +318,9 @@ mod tests {
 
     #[test]
     fn days_that_do_not_exist() {
-        for (year, month, day) in [
-            (1999, 2, 29),
-            (1900, 2, 29),
-            (2001, 4, 31),
-            (2001, 13, 1),
-            (2001, 0, 1),
-            (2001, 1, 0),
-        ] {
+        for (year, month, day) in
+            [(1999, 2, 29), (1900, 2, 29), (2001, 4, 31), (2001, 13, 1), (2001, 0, 1), (2001, 1, 0)]
+        {
             assert_eq!(days_from_civil(year, month, day), None);
             assert_eq!(days_from_recent(year as u32, month, day), None);
         }

@@ -53,11 +53,7 @@ pub(super) fn parse_iso(text: &[u8; 10]) -> Option<(u32, u32, u32)> {
     }
     let pairs = fields.wrapping_mul(10).wrapping_add(fields >> 8);
     let year = (pairs & 0xFF) * 100 + (pairs >> 16 & 0xFF);
-    Some((
-        year as u32,
-        (pairs >> 40 & 0xFF) as u32,
-        u32::from(d0 * 10 + d1),
-    ))
+    Some((year as u32, (pairs >> 40 & 0xFF) as u32, u32::from(d0 * 10 + d1)))
 }
 
 /// The whole certain grammar.

@@ -3,9 +3,7 @@
 //! Versions differ here. Up to 15 the exponent was read by C's `strtol`, which skips white space; 16 added radix
 //! prefixes and underscores. Of what is new in 16 the codec knows where it begins, and leaves it to the server.
 
-use super::{
-    Refusal, ServerVersion, is_space, malformed, only_space, starts_with_word, trim_start,
-};
+use super::{Refusal, ServerVersion, is_space, malformed, only_space, starts_with_word, trim_start};
 
 /// What a text spells.
 #[derive(Debug, Clone, Copy)]
@@ -61,18 +59,9 @@ pub(super) fn scan(text: &[u8], server: Option<ServerVersion>) -> Result<Scanned
         } else {
             return Err(malformed(text));
         };
-        return if only_space(&unsigned[length..]) {
-            Ok(special)
-        } else {
-            Err(malformed(text))
-        };
+        return if only_space(&unsigned[length..]) { Ok(special) } else { Err(malformed(text)) };
     }
-    if may_be_extended
-        && matches!(
-            unsigned,
-            [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', ..]
-        )
-    {
+    if may_be_extended && matches!(unsigned, [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', ..]) {
         return Err(Refusal::Unsure);
     }
 
@@ -90,22 +79,13 @@ pub(super) fn scan(text: &[u8], server: Option<ServerVersion>) -> Result<Scanned
     };
     match rest {
         [b'_', ..] if may_be_extended => Err(Refusal::Unsure),
-        _ if only_space(rest) => Ok(Scanned::Finite(Decimal {
-            negative,
-            whole,
-            fraction,
-            exponent,
-        })),
+        _ if only_space(rest) => Ok(Scanned::Finite(Decimal { negative, whole, fraction, exponent })),
         _ => Err(malformed(text)),
     }
 }
 
 /// The exponent behind its letter, and what follows.
-fn scan_exponent<'a>(
-    text: &[u8],
-    rest: &'a [u8],
-    server: Option<ServerVersion>,
-) -> Result<(i64, &'a [u8]), Refusal> {
+fn scan_exponent<'a>(text: &[u8], rest: &'a [u8], server: Option<ServerVersion>) -> Result<(i64, &'a [u8]), Refusal> {
     let is_new = server.map(ServerVersion::reads_extended_integers);
     if rest.first().is_some_and(|&byte| is_space(byte)) && is_new != Some(true) {
         return Err(Refusal::Unsure);
@@ -119,14 +99,12 @@ fn scan_exponent<'a>(
     if digits.is_empty() {
         return Err(malformed(text));
     }
-    let magnitude = digits.iter().fold(0_i64, |magnitude, digit| {
-        (magnitude * 10 + i64::from(digit - b'0')).min(LARGEST_EXPONENT + 1)
-    });
+    let magnitude = digits
+        .iter()
+        .fold(0_i64, |magnitude, digit| (magnitude * 10 + i64::from(digit - b'0')).min(LARGEST_EXPONENT + 1));
     // Out of range comes before whatever may follow the exponent.
     match (magnitude.cmp(&LARGEST_EXPONENT), is_new) {
-        (std::cmp::Ordering::Greater, _) | (std::cmp::Ordering::Equal, Some(false)) => {
-            Err(Refusal::OutOfRange)
-        }
+        (std::cmp::Ordering::Greater, _) | (std::cmp::Ordering::Equal, Some(false)) => Err(Refusal::OutOfRange),
         (std::cmp::Ordering::Equal, None) => Err(Refusal::Unsure),
         _ => Ok((if negative { -magnitude } else { magnitude }, rest)),
     }
@@ -173,12 +151,7 @@ impl<'a> Decimal<'a> {
             Err(_) => (0, false),
         };
         let first = (0..end).find(|&place| self.at(place) != 0).unwrap_or(end);
-        Rounded {
-            number: self,
-            first,
-            end,
-            carry,
-        }
+        Rounded { number: self, first, end, carry }
     }
 }
 

@@ -117,17 +117,12 @@ pub(super) fn parse_short_decimal(text: &[u8]) -> Option<ShortDecimal> {
         if count == 0 {
             return None;
         }
-        Some(ShortDecimal {
-            digits: parse_up_to_eight(digits, count)?,
-            fraction_digits,
-            negative,
-        })
+        Some(ShortDecimal { digits: parse_up_to_eight(digits, count)?, fraction_digits, negative })
     } else if length <= 16 {
         let (Some(low), Some(high)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
             return None;
         };
-        let word = u128::from(u64::from_le_bytes(*low))
-            | u128::from(u64::from_le_bytes(*high)) << (8 * (length - 8));
+        let word = u128::from(u64::from_le_bytes(*low)) | u128::from(u64::from_le_bytes(*high)) << (8 * (length - 8));
         let (word, count, fraction_digits) = take_out_point_128(word, length);
         let shift = 8 * (16 - count);
         let zeros = u128::from(repeat(b'0')) << 64 | u128::from(repeat(b'0'));
@@ -137,11 +132,7 @@ pub(super) fn parse_short_decimal(text: &[u8]) -> Option<ShortDecimal> {
             return None;
         }
         let digits = combine_eight(first) * 100_000_000 + combine_eight(second);
-        Some(ShortDecimal {
-            digits,
-            fraction_digits,
-            negative,
-        })
+        Some(ShortDecimal { digits, fraction_digits, negative })
     } else {
         None
     }
@@ -158,11 +149,7 @@ const fn take_out_point_64(word: u64, length: usize) -> (u64, usize, u32) {
     }
     let position = marks.trailing_zeros() / 8;
     let before = (1_u64 << (8 * position)) - 1;
-    (
-        (word & before) | ((word >> 8) & !before),
-        length - 1,
-        length as u32 - 1 - position,
-    )
+    ((word & before) | ((word >> 8) & !before), length - 1, length as u32 - 1 - position)
 }
 
 /// [`take_out_point_64`] for 9 to 16 characters.
@@ -178,11 +165,7 @@ const fn take_out_point_128(word: u128, length: usize) -> (u128, usize, u32) {
     }
     let position = marks.trailing_zeros() / 8;
     let before = (1_u128 << (8 * position)) - 1;
-    (
-        (word & before) | ((word >> 8) & !before),
-        length - 1,
-        length as u32 - 1 - position,
-    )
+    ((word & before) | ((word >> 8) & !before), length - 1, length as u32 - 1 - position)
 }
 
 #[cfg(test)]
@@ -200,9 +183,7 @@ mod tests {
             && unsigned.len() <= 16;
         well_formed.then(|| ShortDecimal {
             digits: digits.parse().unwrap(),
-            fraction_digits: unsigned
-                .find('.')
-                .map_or(0, |point| unsigned.len() - 1 - point) as u32,
+            fraction_digits: unsigned.find('.').map_or(0, |point| unsigned.len() - 1 - point) as u32,
             negative: text.starts_with('-'),
         })
     }
@@ -222,18 +203,9 @@ mod tests {
                     let mut text = b"12345678901234567"[..length].to_vec();
                     text[place] = byte;
                     let expected = std::str::from_utf8(&text).ok();
-                    let digits =
-                        expected.filter(|t| length <= 16 && t.bytes().all(|b| b.is_ascii_digit()));
-                    assert_eq!(
-                        parse_digits(&text),
-                        digits.map(|t| t.parse().unwrap()),
-                        "{text:?}"
-                    );
-                    assert_eq!(
-                        parse_short_decimal(&text),
-                        expected.and_then(parse_short_decimal_slowly),
-                        "{text:?}"
-                    );
+                    let digits = expected.filter(|t| length <= 16 && t.bytes().all(|b| b.is_ascii_digit()));
+                    assert_eq!(parse_digits(&text), digits.map(|t| t.parse().unwrap()), "{text:?}");
+                    assert_eq!(parse_short_decimal(&text), expected.and_then(parse_short_decimal_slowly), "{text:?}");
                 }
             }
         }

@@ -12,9 +12,8 @@ use super::{Refusal, malformed, only_space, starts_with_word, trim_start};
 const LONGEST_BYTES: usize = 4096;
 
 /// Powers of ten that a double holds exactly.
-const EXACT_POWERS: [f64; 17] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-];
+const EXACT_POWERS: [f64; 17] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16];
 
 /// Reads a `real`.
 ///
@@ -54,11 +53,7 @@ fn parse_exactly(text: &[u8]) -> Option<f64> {
         return None;
     }
     let magnitude = short.digits as f64 / EXACT_POWERS[short.fraction_digits as usize];
-    Some(if short.negative {
-        -magnitude
-    } else {
-        magnitude
-    })
+    Some(if short.negative { -magnitude } else { magnitude })
 }
 
 /// What the two types differ in.
@@ -97,16 +92,10 @@ fn parse_slowly<F: Float>(text: &[u8]) -> Result<F, Refusal> {
     }
     // Most of what comes here is a plain number with many digits. Rust also reads words, but no word ends in a digit.
     if let [.., b'0'..=b'9'] = text
-        && let Some(value) = std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse::<F>().ok())
+        && let Some(value) = std::str::from_utf8(text).ok().and_then(|text| text.parse::<F>().ok())
     {
         let lost = value.is_infinite() || (value.is_zero() && !is_spelled_zero(text));
-        return if lost {
-            Err(Refusal::OutOfRange)
-        } else {
-            Ok(value)
-        };
+        return if lost { Err(Refusal::OutOfRange) } else { Ok(value) };
     }
     let number = trim_start(text);
     let unsigned = match number {
@@ -122,10 +111,7 @@ fn parse_slowly<F: Float>(text: &[u8]) -> Result<F, Refusal> {
     // about the range first.
     let length = number_length(unsigned) + (number.len() - unsigned.len());
     let (number, rest) = number.split_at(length);
-    let Some(value) = std::str::from_utf8(number)
-        .ok()
-        .and_then(|number| number.parse::<F>().ok())
-    else {
+    let Some(value) = std::str::from_utf8(number).ok().and_then(|number| number.parse::<F>().ok()) else {
         return Err(malformed(text));
     };
     if value.is_infinite() || (value.is_zero() && !is_spelled_zero(number)) {
@@ -139,12 +125,7 @@ fn parse_slowly<F: Float>(text: &[u8]) -> Result<F, Refusal> {
 
 /// How many bytes of `text` are digits, a point among them and an exponent.
 fn number_length(text: &[u8]) -> usize {
-    let digits = |from: usize| {
-        text[from..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count()
-    };
+    let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut end = digits(0);
     if text.get(end) == Some(&b'.') {
         end += 1 + digits(end + 1);
@@ -152,10 +133,7 @@ fn number_length(text: &[u8]) -> usize {
     if let Some(b'e' | b'E') = text.get(end) {
         let sign = usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
         // Without digits the letter is not an exponent but what follows the number.
-        if let exponent @ 1.. = text
-            .get(end + 1 + sign..)
-            .map_or(0, |_| digits(end + 1 + sign))
-        {
+        if let exponent @ 1.. = text.get(end + 1 + sign..).map_or(0, |_| digits(end + 1 + sign)) {
             end += 1 + sign + exponent;
         }
     }
@@ -164,10 +142,7 @@ fn number_length(text: &[u8]) -> usize {
 
 /// Whether the number's digits before the exponent are all zero.
 fn is_spelled_zero(number: &[u8]) -> bool {
-    number
-        .iter()
-        .take_while(|byte| !matches!(byte, b'e' | b'E'))
-        .all(|byte| !matches!(byte, b'1'..=b'9'))
+    number.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).all(|byte| !matches!(byte, b'1'..=b'9'))
 }
 
 /// `NaN` and the infinities.
@@ -211,10 +186,7 @@ mod tests {
             ("1.7976931348623157e308", f64::MAX),
             ("5e-324", 5e-324),
             ("2.4703282292062328e-324", 5e-324),
-            (
-                "2.2250738585072011e-308",
-                f64::from_bits(0x000F_FFFF_FFFF_FFFF),
-            ),
+            ("2.2250738585072011e-308", f64::from_bits(0x000F_FFFF_FFFF_FFFF)),
             ("Infinity", f64::INFINITY),
             ("-inf", f64::NEG_INFINITY),
             (" +INFINITY ", f64::INFINITY),
@@ -222,64 +194,32 @@ mod tests {
         ] {
             assert_eq!(parse_float8(text.as_bytes()), Ok(value), "{text:?}");
         }
-        assert_eq!(
-            parse_float8(b"-0").map(f64::to_bits),
-            Ok((-0.0_f64).to_bits())
-        );
-        assert_eq!(
-            parse_float8(b"nan").map(f64::to_bits),
-            Ok(0x7FF8_0000_0000_0000)
-        );
+        assert_eq!(parse_float8(b"-0").map(f64::to_bits), Ok((-0.0_f64).to_bits()));
+        assert_eq!(parse_float8(b"nan").map(f64::to_bits), Ok(0x7FF8_0000_0000_0000));
         assert_eq!(parse_float4(b" NaN").map(f32::to_bits), Ok(0x7FC0_0000));
         // Rounding through a double would give the other neighbour.
-        assert_eq!(
-            parse_float4(b"1.00000017881393432617187499").map(f32::to_bits),
-            Ok(0x3F80_0001)
-        );
+        assert_eq!(parse_float4(b"1.00000017881393432617187499").map(f32::to_bits), Ok(0x3F80_0001));
         assert_eq!(parse_float4(b"2.5703"), Ok(2.5703_f32));
         assert_eq!(parse_float4(b"1e-45"), Ok(1e-45));
     }
 
     #[test]
     fn refusals() {
-        for text in [
-            "1e400",
-            "-1e400",
-            "1e-400",
-            "2.4703282292062327e-324",
-            "1e400x",
-            "-.000001e-320",
-            "1e99999999999",
-        ] {
-            assert_eq!(
-                parse_float8(text.as_bytes()),
-                Err(Refusal::OutOfRange),
-                "{text:?}"
-            );
+        for text in ["1e400", "-1e400", "1e-400", "2.4703282292062327e-324", "1e400x", "-.000001e-320", "1e99999999999"]
+        {
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::OutOfRange), "{text:?}");
         }
-        for text in [
-            "", " ", ".", "-", "+-1", "1e", "1e+", "1.2.3", ".e5", "1 2", "1,5", "infinit", "nanx",
-            "e5", "- 1",
-        ] {
-            assert_eq!(
-                parse_float8(text.as_bytes()),
-                Err(Refusal::InvalidSyntax),
-                "{text:?}"
-            );
+        for text in
+            ["", " ", ".", "-", "+-1", "1e", "1e+", "1.2.3", ".e5", "1 2", "1,5", "infinit", "nanx", "e5", "- 1"]
+        {
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
         }
         for text in ["0x1p3", "-0X1", "-nan", "+NaN", "nan(1)"] {
-            assert_eq!(
-                parse_float8(text.as_bytes()),
-                Err(Refusal::Unsure),
-                "{text:?}"
-            );
+            assert_eq!(parse_float8(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
         }
         assert_eq!(parse_float4(b"3.5e38"), Err(Refusal::OutOfRange));
         assert_eq!(parse_float4(b"1e-46"), Err(Refusal::OutOfRange));
-        assert_eq!(
-            parse_float8(&[b'1'; LONGEST_BYTES + 1]),
-            Err(Refusal::Unsure)
-        );
+        assert_eq!(parse_float8(&[b'1'; LONGEST_BYTES + 1]), Err(Refusal::Unsure));
     }
 
     proptest! {

@@ -65,11 +65,7 @@ fn parse_slowly(text: &[u8], server: ServerVersion, bits: u32) -> Result<i64, Re
             [b'0', b'b' | b'B', rest @ ..] => (2, rest, true),
             _ => (10, rest, false),
         };
-        let digits = Digits {
-            text,
-            radix,
-            underscore_may_lead,
-        };
+        let digits = Digits { text, radix, underscore_may_lead };
         digits.accumulate_unsigned(rest, limit)?
     } else {
         accumulate_negatively(text, rest, limit)?
@@ -96,11 +92,7 @@ struct Digits<'a> {
 impl Digits<'_> {
     /// The magnitude and what follows it. Refused only when one more digit would go far beyond `limit`, so that
     /// the accumulator never overflows; a magnitude just above the limit is returned.
-    fn accumulate_unsigned<'r>(
-        &self,
-        mut rest: &'r [u8],
-        limit: u64,
-    ) -> Result<(u64, &'r [u8]), Refusal> {
+    fn accumulate_unsigned<'r>(&self, mut rest: &'r [u8], limit: u64) -> Result<(u64, &'r [u8]), Refusal> {
         let digit_of = |byte: u8| char::from(byte).to_digit(self.radix).map(u64::from);
         let mut magnitude = 0_u64;
         let mut any = false;
@@ -120,20 +112,12 @@ impl Digits<'_> {
             }
             rest = after;
         }
-        if any {
-            Ok((magnitude, rest))
-        } else {
-            Err(malformed(self.text))
-        }
+        if any { Ok((magnitude, rest)) } else { Err(malformed(self.text)) }
     }
 }
 
 /// Up to version 15 the server sums up negative numbers, and refuses at the first digit that passes the smallest.
-fn accumulate_negatively<'r>(
-    text: &[u8],
-    mut rest: &'r [u8],
-    limit: u64,
-) -> Result<(u64, &'r [u8]), Refusal> {
+fn accumulate_negatively<'r>(text: &[u8], mut rest: &'r [u8], limit: u64) -> Result<(u64, &'r [u8]), Refusal> {
     let mut magnitude = 0_u64;
     if !rest.first().is_some_and(u8::is_ascii_digit) {
         return Err(malformed(text));
@@ -146,10 +130,7 @@ fn accumulate_negatively<'r>(
         magnitude = magnitude * 10 + digit;
         rest = after;
     }
-    debug_assert!(
-        rest.first()
-            .is_none_or(|&byte| is_space(byte) || !byte.is_ascii_digit())
-    );
+    debug_assert!(rest.first().is_none_or(|&byte| is_space(byte) || !byte.is_ascii_digit()));
     Ok((magnitude, rest))
 }
 
@@ -174,42 +155,20 @@ mod tests {
             assert_eq!(parse_int4(b"-2147483649", server), Err(Refusal::OutOfRange));
             assert_eq!(parse_int8(b"9223372036854775807", server), Ok(i64::MAX));
             assert_eq!(parse_int8(b"-9223372036854775808", server), Ok(i64::MIN));
-            assert_eq!(
-                parse_int8(b"9223372036854775808", server),
-                Err(Refusal::OutOfRange)
-            );
-            assert_eq!(
-                parse_int8(b"-9223372036854775809", server),
-                Err(Refusal::OutOfRange)
-            );
-            assert_eq!(
-                parse_int8(b"99999999999999999999999999", server),
-                Err(Refusal::OutOfRange)
-            );
+            assert_eq!(parse_int8(b"9223372036854775808", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int8(b"-9223372036854775809", server), Err(Refusal::OutOfRange));
+            assert_eq!(parse_int8(b"99999999999999999999999999", server), Err(Refusal::OutOfRange));
         }
     }
 
     #[test]
     fn spellings_that_every_version_reads_alike() {
         for server in [OLD, NEW] {
-            for (text, value) in [
-                ("0", 0),
-                ("-0", 0),
-                ("+7", 7),
-                (" \t7\r\n", 7),
-                ("0000000000000000000000007", 7),
-            ] {
+            for (text, value) in [("0", 0), ("-0", 0), ("+7", 7), (" \t7\r\n", 7), ("0000000000000000000000007", 7)] {
                 assert_eq!(parse_int4(text.as_bytes(), server), Ok(value), "{text:?}");
             }
-            for text in [
-                "", " ", "-", "+", "--1", "+-1", "- 1", "1 2", "1.0", "1e3", "x", "1x", "０", "_1",
-                "1_",
-            ] {
-                assert_eq!(
-                    parse_int4(text.as_bytes(), server),
-                    Err(Refusal::InvalidSyntax),
-                    "{text:?}"
-                );
+            for text in ["", " ", "-", "+", "--1", "+-1", "- 1", "1 2", "1.0", "1e3", "x", "1x", "０", "_1", "1_"] {
+                assert_eq!(parse_int4(text.as_bytes(), server), Err(Refusal::InvalidSyntax), "{text:?}");
             }
             assert_eq!(parse_int4(b"1\0", server), Err(Refusal::InvalidEncoding));
         }
@@ -227,18 +186,10 @@ mod tests {
             ("-0x80000000", i32::MIN),
         ] {
             assert_eq!(parse_int4(text.as_bytes(), NEW), Ok(value), "{text:?}");
-            assert_eq!(
-                parse_int4(text.as_bytes(), OLD),
-                Err(Refusal::InvalidSyntax),
-                "{text:?}"
-            );
+            assert_eq!(parse_int4(text.as_bytes(), OLD), Err(Refusal::InvalidSyntax), "{text:?}");
         }
         for text in ["0x", "0x_", "0xg", "0b2", "0o8", "1__0", "0x1__0", "00x1"] {
-            assert_eq!(
-                parse_int4(text.as_bytes(), NEW),
-                Err(Refusal::InvalidSyntax),
-                "{text:?}"
-            );
+            assert_eq!(parse_int4(text.as_bytes(), NEW), Err(Refusal::InvalidSyntax), "{text:?}");
         }
         assert_eq!(parse_int4(b"0x80000000", NEW), Err(Refusal::OutOfRange));
         assert_eq!(parse_int2(b"0x10000", NEW), Err(Refusal::OutOfRange));

@@ -9,9 +9,7 @@
 //! written digit by digit.
 
 use super::decimal::{Decimal, Scanned, scan};
-use super::digits::{
-    POWERS_OF_TEN, all_digits, combine_fours, load_short, parse_short_decimal, repeat,
-};
+use super::digits::{POWERS_OF_TEN, all_digits, combine_fours, load_short, parse_short_decimal, repeat};
 use super::{Refusal, ServerVersion};
 
 /// The most digits that [`parse_scaled_i64`] holds.
@@ -51,10 +49,7 @@ impl Typmod {
         let packed = atttypmod - 4;
         // Eleven bits of two's complement, below the precision.
         let scale = ((packed & 0x7FF) ^ 0x400) - 0x400;
-        Some(Self {
-            precision: (packed >> 16) as u16,
-            scale: scale as i16,
-        })
+        Some(Self { precision: (packed >> 16) as u16, scale: scale as i16 })
     }
 
     /// How many digits may stand before the point.
@@ -81,18 +76,10 @@ pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Re
         // The digits must stay below this for the result to stay below 10^precision.
         if short.digits >= POWERS_OF_TEN[u32::from(precision).saturating_sub(added) as usize] {
             // Zero is the one number that fits however many places are added to it.
-            return if short.digits == 0 {
-                Ok(0)
-            } else {
-                Err(Refusal::OutOfRange)
-            };
+            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
         }
         let magnitude = (short.digits * POWERS_OF_TEN[(added as usize).min(19)]) as i64;
-        return Ok(if short.negative {
-            -magnitude
-        } else {
-            magnitude
-        });
+        return Ok(if short.negative { -magnitude } else { magnitude });
     }
     parse_scaled_slowly(text, precision, scale).map(|value| value as i64)
 }
@@ -113,18 +100,10 @@ pub fn parse_scaled_i128(text: &[u8], precision: u8, scale: u8) -> Result<i128, 
         let added = u32::from(scale) - short.fraction_digits;
         let room = u32::from(precision).saturating_sub(added) as usize;
         if short.digits >= POWERS_OF_TEN[room.min(20)] {
-            return if short.digits == 0 {
-                Ok(0)
-            } else {
-                Err(Refusal::OutOfRange)
-            };
+            return if short.digits == 0 { Ok(0) } else { Err(Refusal::OutOfRange) };
         }
         let magnitude = (u128::from(short.digits) * 10_u128.pow(added.min(38))) as i128;
-        return Ok(if short.negative {
-            -magnitude
-        } else {
-            magnitude
-        });
+        return Ok(if short.negative { -magnitude } else { magnitude });
     }
     parse_scaled_slowly(text, precision, scale)
 }
@@ -169,10 +148,7 @@ pub fn encode_binary(
     server: ServerVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    if let Some(Typmod {
-        scale: scale @ 1..=4,
-        ..
-    }) = typmod
+    if let Some(Typmod { scale: scale @ 1..=4, .. }) = typmod
         && let Some(price) = parse_price(text, scale as usize)
         && typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits())
     {
@@ -184,12 +160,7 @@ pub fn encode_binary(
 
 /// [`encode_binary`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
 #[inline(never)]
-fn encode_short(
-    text: &[u8],
-    typmod: Option<Typmod>,
-    server: ServerVersion,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+fn encode_short(text: &[u8], typmod: Option<Typmod>, server: ServerVersion, out: &mut Vec<u8>) -> Result<(), Refusal> {
     if let Some(short) = parse_short_decimal(text) {
         let (scale, whole_digits) = match typmod {
             Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
@@ -198,8 +169,7 @@ fn encode_short(
         // Fewer places than the column has: no rounding. Some room before the point: the common overflow test.
         if i64::from(short.fraction_digits) <= scale && whole_digits >= 0 {
             let fraction_groups = short.fraction_digits.div_ceil(4);
-            let aligned = short.digits
-                * POWERS_OF_TEN[(fraction_groups * 4 - short.fraction_digits) as usize];
+            let aligned = short.digits * POWERS_OF_TEN[(fraction_groups * 4 - short.fraction_digits) as usize];
             let room = whole_digits as usize + 4 * fraction_groups as usize;
             if aligned < SIXTEEN_DIGITS {
                 if aligned >= POWERS_OF_TEN[room.min(20)] {
@@ -245,16 +215,8 @@ fn parse_price(text: &[u8], scale: usize) -> Option<Price> {
         return None;
     }
     let whole = combine_fours(whole);
-    let groups = [
-        whole as u16,
-        (whole >> 32) as u16,
-        combine_fours(fraction) as u16,
-    ];
-    Some(Price {
-        groups,
-        whole_digits: whole_digits as i64,
-        negative,
-    })
+    let groups = [whole as u16, (whole >> 32) as u16, combine_fours(fraction) as u16];
+    Some(Price { groups, whole_digits: whole_digits as i64, negative })
 }
 
 /// Headers of prices, without their scale: the index has a bit for the sign and one for every digit that is not
@@ -266,10 +228,7 @@ const PRICE_HEADERS: [u64; 16] = {
         let digits = index as u8 & 7;
         if digits != 0 {
             // Bit 2 has weight 1.
-            let (highest, lowest) = (
-                7 - digits.leading_zeros() as i16,
-                digits.trailing_zeros() as i16,
-            );
+            let (highest, lowest) = (7 - digits.leading_zeros() as i16, digits.trailing_zeros() as i16);
             let sign = if index >= 8 { NEGATIVE } else { 0 };
             headers[index] = header((highest - lowest + 1) as u64, highest - 1, sign, 0);
         }
@@ -279,9 +238,7 @@ const PRICE_HEADERS: [u64; 16] = {
 };
 
 /// How many bits the packed digits of a price move to lose the leading zeros, by the same index.
-const PRICE_SHIFTS: [u8; 16] = [
-    48, 48, 32, 32, 16, 16, 16, 16, 48, 48, 32, 32, 16, 16, 16, 16,
-];
+const PRICE_SHIFTS: [u8; 16] = [48, 48, 32, 32, 16, 16, 16, 16, 48, 48, 32, 32, 16, 16, 16, 16];
 
 /// Appends a price.
 #[inline]
@@ -307,18 +264,9 @@ const SIXTEEN_DIGITS: u64 = POWERS_OF_TEN[16];
 
 /// Appends the number `aligned / 10000^fraction_groups`, below 10^16.
 #[inline]
-fn append_groups(
-    aligned: u64,
-    fraction_groups: u32,
-    negative: bool,
-    display_scale: u16,
-    out: &mut Vec<u8>,
-) {
+fn append_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
     debug_assert!(aligned < SIXTEEN_DIGITS);
-    let (upper, lower) = (
-        (aligned / 100_000_000) as u32,
-        (aligned % 100_000_000) as u32,
-    );
+    let (upper, lower) = ((aligned / 100_000_000) as u32, (aligned % 100_000_000) as u32);
     let groups = u64::from(upper / 10_000) << 48
         | u64::from(upper % 10_000) << 32
         | u64::from(lower / 10_000) << 16
@@ -329,25 +277,14 @@ fn append_groups(
 /// Appends the number with these four base-10,000 digits, packed as they will stand: counting zero bits counts
 /// zero digits.
 #[inline]
-fn append_packed(
-    groups: u64,
-    fraction_groups: u32,
-    negative: bool,
-    display_scale: u16,
-    out: &mut Vec<u8>,
-) {
+fn append_packed(groups: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
     if groups == 0 {
         return append_form(header(0, 0, 0, display_scale), 0, out);
     }
     let leading = groups.leading_zeros() / 16;
     let trailing = groups.trailing_zeros() / 16;
     let weight = 3 - leading as i16 - fraction_groups as i16;
-    let header = header(
-        u64::from(4 - leading - trailing),
-        weight,
-        if negative { NEGATIVE } else { 0 },
-        display_scale,
-    );
+    let header = header(u64::from(4 - leading - trailing), weight, if negative { NEGATIVE } else { 0 }, display_scale);
     append_form(header, groups << (16 * leading), out);
 }
 
@@ -363,10 +300,7 @@ fn append_form(header: u64, digits: u64, out: &mut Vec<u8>) {
     // SAFETY: `reserve` made room for all sixteen bytes behind `start`, all are written here, and the new length
     // takes in at most that many, as there are at most four digits.
     unsafe {
-        out.as_mut_ptr()
-            .add(start)
-            .cast::<[u8; 16]>()
-            .write_unaligned(form);
+        out.as_mut_ptr().add(start).cast::<[u8; 16]>().write_unaligned(form);
         out.set_len(start + 8 + 2 * count);
     }
 }
@@ -381,26 +315,12 @@ pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
         let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
         append_groups(aligned, fraction_groups, value < 0, u16::from(scale), out);
     } else {
-        append_wide(
-            magnitude,
-            fraction_groups,
-            padding,
-            value < 0,
-            u16::from(scale),
-            out,
-        );
+        append_wide(magnitude, fraction_groups, padding, value < 0, u16::from(scale), out);
     }
 }
 
 /// [`encode_binary_from_scaled`] for what does not fit 16 digits.
-fn append_wide(
-    magnitude: u128,
-    fraction_groups: u32,
-    padding: u32,
-    negative: bool,
-    scale: u16,
-    out: &mut Vec<u8>,
-) {
+fn append_wide(magnitude: u128, fraction_groups: u32, padding: u32, negative: bool, scale: u16, out: &mut Vec<u8>) {
     // The last group takes fewer digits of the value where the scale is no multiple of four, so that the padding
     // cannot overflow.
     let last_unit = u128::from(POWERS_OF_TEN[4 - padding as usize]);
@@ -411,11 +331,7 @@ fn append_wide(
     while rest > 0 {
         let unit = if count == 0 { last_unit } else { 10_000 };
         let group = (rest % unit) as u16;
-        groups[count] = if count == 0 {
-            group * POWERS_OF_TEN[padding as usize] as u16
-        } else {
-            group
-        };
+        groups[count] = if count == 0 { group * POWERS_OF_TEN[padding as usize] as u16 } else { group };
         rest /= unit;
         count += 1;
     }
@@ -430,12 +346,7 @@ fn append_wide(
 
 /// The whole grammar of [`encode_binary`].
 #[inline(never)]
-fn encode_slowly(
-    text: &[u8],
-    typmod: Option<Typmod>,
-    server: ServerVersion,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+fn encode_slowly(text: &[u8], typmod: Option<Typmod>, server: ServerVersion, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let number = match (scan(text, Some(server))?, typmod) {
         (Scanned::Finite(number), _) => number,
         (Scanned::NaN, _) => {
@@ -443,11 +354,7 @@ fn encode_slowly(
             return Ok(());
         }
         (Scanned::Infinity { negative }, None) => {
-            out.extend_from_slice(if negative {
-                &NEGATIVE_INFINITY
-            } else {
-                &INFINITY
-            });
+            out.extend_from_slice(if negative { &NEGATIVE_INFINITY } else { &INFINITY });
             return Ok(());
         }
         (Scanned::Infinity { .. }, Some(_)) => return Err(Refusal::OutOfRange),
@@ -476,21 +383,14 @@ fn append_decimal(
     let highest = rounded.highest_power();
     // Nothing is written of a number that is too large anyway; rounding may still add a digit to others.
     let most_digits = typmod.map_or(i64::MAX, Typmod::whole_digits);
-    if highest
-        .is_some_and(|power| power >= most_digits || power.div_euclid(4) > i64::from(i16::MAX))
-    {
+    if highest.is_some_and(|power| power >= most_digits || power.div_euclid(4) > i64::from(i16::MAX)) {
         return Err(Refusal::OutOfRange);
     }
 
     // From the group of the highest digit down to that of the lowest; one group more where a carry may need it.
-    let lowest = if rounded.carry {
-        -scale
-    } else {
-        rounded.lowest_power().unwrap_or(0)
-    };
+    let lowest = if rounded.carry { -scale } else { rounded.lowest_power().unwrap_or(0) };
     let lowest_group = lowest.div_euclid(4);
-    let highest_group =
-        highest.map_or(lowest_group, |power| power.div_euclid(4)) + i64::from(rounded.carry);
+    let highest_group = highest.map_or(lowest_group, |power| power.div_euclid(4)) + i64::from(rounded.carry);
     if highest.is_some() || rounded.carry {
         for group in (lowest_group..=highest_group).rev() {
             let digit = |place: i64| u16::from(rounded.digit(4 * group + place));
@@ -554,10 +454,7 @@ fn finish(out: &mut [u8], start: usize, weight: i16, negative: bool, display_sca
     // The server's count wraps at 65,536 just as this one would, but no number has that many.
     let count = ((out.len() - start - 8) / 2) as u16;
     let sign = if negative && count > 0 { NEGATIVE } else { 0 };
-    for (place, word) in [count, weight as u16, sign, display_scale]
-        .into_iter()
-        .enumerate()
-    {
+    for (place, word) in [count, weight as u16, sign, display_scale].into_iter().enumerate() {
         out[start + 2 * place..][..2].copy_from_slice(&word.to_be_bytes());
     }
 }

@@ -12,24 +12,15 @@ fn size(precision: u16, scale: i16) -> Option<Typmod> {
 
 /// The binary form as hexadecimal words: count, weight, sign, scale, digits.
 fn words(form: &[u8]) -> String {
-    let words = form
-        .chunks(2)
-        .map(|word| format!("{:x}", u16::from_be_bytes([word[0], word[1]])));
+    let words = form.chunks(2).map(|word| format!("{:x}", u16::from_be_bytes([word[0], word[1]])));
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn encode_for(
-    server: ServerVersion,
-    text: &str,
-    typmod: Option<Typmod>,
-) -> Result<String, Refusal> {
+fn encode_for(server: ServerVersion, text: &str, typmod: Option<Typmod>) -> Result<String, Refusal> {
     let mut out = b"before".to_vec();
     let result = encode_binary(text.as_bytes(), typmod, server, &mut out);
     assert_eq!(&out[..6], b"before");
-    assert!(
-        result.is_ok() || out.len() == 6,
-        "a refusal leaves nothing behind: {text:?}"
-    );
+    assert!(result.is_ok() || out.len() == 6, "a refusal leaves nothing behind: {text:?}");
     result.map(|()| words(&out[6..]))
 }
 
@@ -57,11 +48,8 @@ fn words_slowly(value: i128, scale: usize) -> String {
     while !text.len().is_multiple_of(4) {
         text.push('0');
     }
-    let groups: Vec<u16> = text
-        .as_bytes()
-        .chunks(4)
-        .map(|g| std::str::from_utf8(g).unwrap().parse().unwrap())
-        .collect();
+    let groups: Vec<u16> =
+        text.as_bytes().chunks(4).map(|g| std::str::from_utf8(g).unwrap().parse().unwrap()).collect();
     let mut groups = &groups[..];
     while let [0, rest @ ..] = groups {
         groups = rest;
@@ -70,23 +58,10 @@ fn words_slowly(value: i128, scale: usize) -> String {
     while let [rest @ .., 0] = groups {
         groups = rest;
     }
-    let (weight, sign) = if groups.is_empty() {
-        (0, 0)
-    } else {
-        (weight, if value < 0 { 0x4000 } else { 0 })
-    };
-    let mut all = vec![
-        groups.len() as u16,
-        weight as i16 as u16,
-        sign,
-        scale as u16,
-    ];
+    let (weight, sign) = if groups.is_empty() { (0, 0) } else { (weight, if value < 0 { 0x4000 } else { 0 }) };
+    let mut all = vec![groups.len() as u16, weight as i16 as u16, sign, scale as u16];
     all.extend(groups);
-    words(
-        &all.into_iter()
-            .flat_map(u16::to_be_bytes)
-            .collect::<Vec<_>>(),
-    )
+    words(&all.into_iter().flat_map(u16::to_be_bytes).collect::<Vec<_>>())
 }
 
 /// `value / 10^from`, rounded half away from zero to `value / 10^to`; `to` may be negative.
@@ -128,11 +103,7 @@ fn golden_bytes() {
         ("-INF", None, "0 0 f000 20"),
         ("+inf", None, "0 0 d000 20"),
     ] {
-        assert_eq!(
-            encode(text, typmod).as_deref(),
-            Ok(expected),
-            "{text:?} {typmod:?}"
-        );
+        assert_eq!(encode(text, typmod).as_deref(), Ok(expected), "{text:?} {typmod:?}");
     }
 }
 
@@ -155,38 +126,19 @@ fn refusals() {
     ] {
         assert_eq!(encode(text, typmod), Err(Refusal::OutOfRange), "{text:?}");
     }
-    for text in [
-        "", " ", ".", "-", "--1", "+-1", "1e", "1e+", "1.2.3", "1 2", "x", "-nan", "infinit",
-        "nanx", "1,5",
-    ] {
+    for text in ["", " ", ".", "-", "--1", "+-1", "1e", "1e+", "1.2.3", "1 2", "x", "-nan", "infinit", "nanx", "1,5"] {
         assert_eq!(encode(text, None), Err(Refusal::InvalidSyntax), "{text:?}");
-        assert_eq!(
-            parse_scaled_i64(text.as_bytes(), 15, 2),
-            Err(Refusal::InvalidSyntax),
-            "{text:?}"
-        );
+        assert_eq!(parse_scaled_i64(text.as_bytes(), 15, 2), Err(Refusal::InvalidSyntax), "{text:?}");
     }
     for text in ["0x1f", "1_000", "1e1_0", "1.5_5"] {
         assert_eq!(encode(text, None), Err(Refusal::Unsure), "{text:?}");
-        assert_eq!(
-            encode_for(OLD, text, None),
-            Err(Refusal::InvalidSyntax),
-            "{text:?}"
-        );
-        assert_eq!(
-            parse_scaled_i128(text.as_bytes(), 38, 2),
-            Err(Refusal::Unsure),
-            "{text:?}"
-        );
+        assert_eq!(encode_for(OLD, text, None), Err(Refusal::InvalidSyntax), "{text:?}");
+        assert_eq!(parse_scaled_i128(text.as_bytes(), 38, 2), Err(Refusal::Unsure), "{text:?}");
     }
     assert_eq!(encode("1e 5", None), Err(Refusal::InvalidSyntax));
     assert_eq!(encode_for(OLD, "1e 5", None), Err(Refusal::Unsure));
     for text in ["NaN", "inf", "-Infinity"] {
-        assert_eq!(
-            parse_scaled_i64(text.as_bytes(), 15, 2),
-            Err(Refusal::OutOfRange),
-            "{text:?}"
-        );
+        assert_eq!(parse_scaled_i64(text.as_bytes(), 15, 2), Err(Refusal::OutOfRange), "{text:?}");
     }
 }
 
@@ -194,10 +146,7 @@ fn refusals() {
 fn limits_of_the_type() {
     let largest = "9".repeat(131_072);
     assert!(encode(&largest, None).is_ok_and(|words| words.starts_with("8000 7fff 0 0 270f")));
-    assert_eq!(
-        encode(&format!("1{largest}"), None),
-        Err(Refusal::OutOfRange)
-    );
+    assert_eq!(encode(&format!("1{largest}"), None), Err(Refusal::OutOfRange));
     assert!(encode(&format!("000{largest}"), None).is_ok());
     assert_eq!(encode("1e-16383", None).as_deref(), Ok("1 f000 0 3fff a"));
     assert_eq!(encode("0e-16384", None), Err(Refusal::OutOfRange));
@@ -214,29 +163,14 @@ fn scaled_boundaries() {
     assert_eq!(parse_scaled_i64(b"0.005", 15, 2), Ok(1));
     assert_eq!(parse_scaled_i64(b"-0.005", 15, 2), Ok(-1));
     assert_eq!(parse_scaled_i64(b"0.00499999999999999999999", 15, 2), Ok(0));
-    assert_eq!(
-        parse_scaled_i64(b"999999999999999999", 18, 0),
-        Ok(999_999_999_999_999_999)
-    );
-    assert_eq!(
-        parse_scaled_i64(b"1000000000000000000", 18, 0),
-        Err(Refusal::OutOfRange)
-    );
-    assert_eq!(
-        parse_scaled_i64(b"999999999999999999.5", 18, 0),
-        Err(Refusal::OutOfRange)
-    );
+    assert_eq!(parse_scaled_i64(b"999999999999999999", 18, 0), Ok(999_999_999_999_999_999));
+    assert_eq!(parse_scaled_i64(b"1000000000000000000", 18, 0), Err(Refusal::OutOfRange));
+    assert_eq!(parse_scaled_i64(b"999999999999999999.5", 18, 0), Err(Refusal::OutOfRange));
     assert_eq!(parse_scaled_i64(b"1", 18, 18), Err(Refusal::OutOfRange));
     assert_eq!(parse_scaled_i64(b"0", 1, 18), Ok(0));
     assert_eq!(parse_scaled_i64(b"1e3", 5, 1), Ok(10_000));
-    assert_eq!(
-        parse_scaled_i128("9".repeat(38).as_bytes(), 38, 0),
-        Ok(10_i128.pow(38) - 1)
-    );
-    assert_eq!(
-        parse_scaled_i128("9".repeat(39).as_bytes(), 38, 0),
-        Err(Refusal::OutOfRange)
-    );
+    assert_eq!(parse_scaled_i128("9".repeat(38).as_bytes(), 38, 0), Ok(10_i128.pow(38) - 1));
+    assert_eq!(parse_scaled_i128("9".repeat(39).as_bytes(), 38, 0), Err(Refusal::OutOfRange));
     assert_eq!(parse_scaled_i128(b"1", 38, 38), Err(Refusal::OutOfRange));
     assert_eq!(parse_scaled_i128(b"-.5", 38, 38), Ok(-5 * 10_i128.pow(37)));
 }
@@ -245,18 +179,9 @@ fn scaled_boundaries() {
 fn typmods_of_the_catalogue() {
     assert_eq!(Typmod::from_atttypmod(-1), None);
     assert_eq!(Typmod::from_atttypmod((15 << 16 | 2) + 4), size(15, 2));
-    assert_eq!(
-        Typmod::from_atttypmod((3 << 16 | (-2 & 0x7FF)) + 4),
-        size(3, -2)
-    );
-    assert_eq!(
-        Typmod::from_atttypmod((1000 << 16 | (-1000 & 0x7FF)) + 4),
-        size(1000, -1000)
-    );
-    assert_eq!(
-        Typmod::from_atttypmod((1000 << 16 | 1000) + 4),
-        size(1000, 1000)
-    );
+    assert_eq!(Typmod::from_atttypmod((3 << 16 | (-2 & 0x7FF)) + 4), size(3, -2));
+    assert_eq!(Typmod::from_atttypmod((1000 << 16 | (-1000 & 0x7FF)) + 4), size(1000, -1000));
+    assert_eq!(Typmod::from_atttypmod((1000 << 16 | 1000) + 4), size(1000, 1000));
 }
 
 proptest! {

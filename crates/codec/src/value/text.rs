@@ -21,11 +21,7 @@ pub fn contains_nul(text: &[u8]) -> bool {
 #[inline]
 pub fn fit_varchar(text: &[u8], limit: u32) -> Result<&[u8], Refusal> {
     // A character has at least one byte, so a text with few enough bytes needs no counting.
-    if text.len() <= limit as usize {
-        Ok(text)
-    } else {
-        cut_to(text, limit)
-    }
+    if text.len() <= limit as usize { Ok(text) } else { cut_to(text, limit) }
 }
 
 /// Fits `text` to `char(limit)`: the text to store, cut like [`fit_varchar`], and how many spaces to add to it.
@@ -67,10 +63,7 @@ pub fn count_characters(text: &[u8]) -> usize {
     let (words, rest) = text.as_chunks::<8>();
     // The missing bytes of the last word are zero, which is not a following byte.
     let last = if rest.is_empty() { 0 } else { load_short(rest) };
-    let following = words
-        .iter()
-        .map(|word| following_bytes(u64::from_le_bytes(*word)))
-        .sum::<usize>();
+    let following = words.iter().map(|word| following_bytes(u64::from_le_bytes(*word))).sum::<usize>();
     text.len() - following - following_bytes(last)
 }
 

@@ -55,11 +55,7 @@ pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> 
     }
     let magnitude = (micros.abs() + step / 2) / step * step;
     let rounded = if micros < 0 { -magnitude } else { magnitude };
-    if rounded > LAST {
-        Err(Refusal::Unsure)
-    } else {
-        Ok(rounded)
-    }
+    if rounded > LAST { Err(Refusal::Unsure) } else { Ok(rounded) }
 }
 
 /// `YYYY-MM-DD HH:MM:SS` with 1 to 6 digits of fraction or none, and a space or `T` between.
@@ -109,10 +105,7 @@ fn parse_slowly(text: &[u8]) -> Result<i64, Refusal> {
         Moment::Infinity => Ok(INFINITY),
         Moment::NegativeInfinity => Ok(NEGATIVE_INFINITY),
         Moment::Finite { days, micros } => {
-            match days
-                .checked_mul(MICROS_PER_DAY)
-                .and_then(|start| start.checked_add(micros))
-            {
+            match days.checked_mul(MICROS_PER_DAY).and_then(|start| start.checked_add(micros)) {
                 Some(micros @ FIRST..=LAST) => Ok(micros),
                 _ => Err(Refusal::OutOfRange),
             }
@@ -206,16 +199,9 @@ mod tests {
             ("infinity", 0, INFINITY),
             ("-infinity", 0, NEGATIVE_INFINITY),
         ] {
-            assert_eq!(
-                parse_with_precision(text.as_bytes(), precision),
-                Ok(micros),
-                "{text:?}"
-            );
+            assert_eq!(parse_with_precision(text.as_bytes(), precision), Ok(micros), "{text:?}");
         }
-        assert_eq!(
-            parse_with_precision(b"294276-12-31 23:59:59.5", 0),
-            Err(Refusal::Unsure)
-        );
+        assert_eq!(parse_with_precision(b"294276-12-31 23:59:59.5", 0), Err(Refusal::Unsure));
     }
 
     proptest! {

@@ -33,21 +33,11 @@ pub struct GenerateError {
 
 impl GenerateError {
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Usage,
-            message: message.into(),
-            hint: Some(hint.into()),
-            file: None,
-        }
+        Self { kind: ErrorKind::Usage, message: message.into(), hint: Some(hint.into()), file: None }
     }
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Failed,
-            message: message.into(),
-            hint: None,
-            file: None,
-        }
+        Self { kind: ErrorKind::Failed, message: message.into(), hint: None, file: None }
     }
 
     pub(crate) fn interrupted() -> Self {
@@ -79,15 +69,11 @@ impl GenerateError {
             Some(libc::EACCES | libc::EPERM) => Some(format!(
                 "You may not write to {directory}. Choose another --out, or have its permissions changed."
             )),
-            Some(libc::EROFS) => {
-                Some(format!("The file system of {directory} is read-only. Choose another --out."))
-            }
+            Some(libc::EROFS) => Some(format!("The file system of {directory} is read-only. Choose another --out.")),
             Some(libc::ENOTDIR | libc::EEXIST) => {
                 Some("--out must name a directory; a file stands in its place.".to_string())
             }
-            Some(libc::EMFILE | libc::ENFILE) => {
-                Some("Too many files are open; raise `ulimit -n`.".to_string())
-            }
+            Some(libc::EMFILE | libc::ENFILE) => Some("Too many files are open; raise `ulimit -n`.".to_string()),
             _ => None,
         };
         Self {

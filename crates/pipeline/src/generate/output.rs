@@ -32,8 +32,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Makes the output directory if need be, sweeps what killed jobs left in it, and makes the staging directory.
     pub(super) fn create(out: &Path) -> Result<Self, GenerateError> {
-        fs::create_dir_all(out)
-            .map_err(|error| GenerateError::io("create the directory", out, &error))?;
+        fs::create_dir_all(out).map_err(|error| GenerateError::io("create the directory", out, &error))?;
         sweep(out);
         for attempt in 0..STAGING_ATTEMPTS {
             let directory = out.join(format!("{STAGING_PREFIX}{}-{attempt}", std::process::id()));
@@ -42,11 +41,7 @@ impl Staging {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => {
                     // Name a file in `out`, so that the hint speaks of `out`.
-                    return Err(GenerateError::io(
-                        "write to the directory",
-                        &out.join("."),
-                        &error,
-                    ));
+                    return Err(GenerateError::io("write to the directory", &out.join("."), &error));
                 }
             }
             // Between the two calls another job's sweep may take the directory for an abandoned one.
@@ -54,17 +49,10 @@ impl Staging {
                 && lock_exclusively(&lock) != Lock::HeldByAnother
                 && is_same_directory(&lock, &directory)
             {
-                return Ok(Self {
-                    out: out.to_path_buf(),
-                    directory,
-                    _lock: lock,
-                });
+                return Ok(Self { out: out.to_path_buf(), directory, _lock: lock });
             }
         }
-        Err(GenerateError::failed(format!(
-            "cannot make a staging directory in {}",
-            out.display()
-        )))
+        Err(GenerateError::failed(format!("cannot make a staging directory in {}", out.display())))
     }
 
     /// Final path of a file.
@@ -94,11 +82,7 @@ impl Staging {
         for file in files {
             let staged = self.directory.join(&file.name);
             let path = self.final_path(&file.name);
-            let moved = if force {
-                fs::rename(&staged, &path)
-            } else {
-                rename_without_replacing(&staged, &path)
-            };
+            let moved = if force { fs::rename(&staged, &path) } else { rename_without_replacing(&staged, &path) };
             match moved {
                 Ok(()) => {
                     published.push(path);
@@ -146,22 +130,14 @@ impl Drop for Staging {
 }
 
 /// Fails when one of the files exists, naming all that do.
-pub(super) fn refuse_existing(
-    out: &Path,
-    files: &[FilePlan],
-    part: Option<i64>,
-) -> Result<(), GenerateError> {
+pub(super) fn refuse_existing(out: &Path, files: &[FilePlan], part: Option<i64>) -> Result<(), GenerateError> {
     let existing: Vec<PathBuf> = files
         .iter()
         .filter(|file| !may_be_kept(file, part))
         .map(|file| out.join(&file.name))
         .filter(|path| path.symlink_metadata().is_ok())
         .collect();
-    if existing.is_empty() {
-        Ok(())
-    } else {
-        Err(exists(&existing))
-    }
+    if existing.is_empty() { Ok(()) } else { Err(exists(&existing)) }
 }
 
 /// Whether a file that exists is no obstacle if its content is the same: region and nation, which every part brings
@@ -172,12 +148,7 @@ fn may_be_kept(file: &FilePlan, part: Option<i64>) -> bool {
 
 fn exists(paths: &[PathBuf]) -> GenerateError {
     const NAMED: usize = 3;
-    let mut names = paths
-        .iter()
-        .take(NAMED)
-        .map(|path| path.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut names = paths.iter().take(NAMED).map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if paths.len() > NAMED {
         names.push_str(&format!(" and {} more", paths.len() - NAMED));
     }
@@ -192,10 +163,7 @@ fn exists(paths: &[PathBuf]) -> GenerateError {
 
 fn same_content(one: &Path, other: &Path) -> io::Result<bool> {
     // Only ever called for region and nation: a few kilobytes.
-    Ok(
-        fs::metadata(one)?.len() == fs::metadata(other)?.len()
-            && fs::read(one)? == fs::read(other)?,
-    )
+    Ok(fs::metadata(one)?.len() == fs::metadata(other)?.len() && fs::read(one)? == fs::read(other)?)
 }
 
 /// Removes the staging directories of jobs that are no longer alive. Best effort: what it may not remove stays.
@@ -204,10 +172,7 @@ fn sweep(out: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        let is_staging = entry
-            .file_name()
-            .as_bytes()
-            .starts_with(STAGING_PREFIX.as_bytes())
+        let is_staging = entry.file_name().as_bytes().starts_with(STAGING_PREFIX.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_staging
             && let Ok(directory) = File::open(entry.path())
@@ -248,9 +213,7 @@ fn is_same_directory(open: &File, path: &Path) -> bool {
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
-        let c_path = |path: &Path| {
-            std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
-        };
+        let c_path = |path: &Path| std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
         let (from, to) = (c_path(from)?, c_path(to)?);
         // SAFETY: both pointers are to NUL-terminated strings that outlive the call.
         let result = unsafe {

@@ -15,12 +15,11 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use tpchgen::generators::{
-    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
-    PartSuppGenerator, RegionGenerator, SupplierGenerator,
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
+    RegionGenerator, SupplierGenerator,
 };
 use tpchgen_arrow::{
-    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow,
-    SupplierArrow,
+    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
 
 use super::plan::{Chunk, Compression};
@@ -50,16 +49,9 @@ pub(super) struct Encoder {
 pub(super) struct Writer(SerializedFileWriter<BufWriter<File>>);
 
 /// Begins a parquet file.
-pub(super) fn begin(
-    table: Table,
-    scale: f64,
-    compression: Compression,
-    file: File,
-) -> io::Result<(Encoder, Writer)> {
+pub(super) fn begin(table: Table, scale: f64, compression: Compression, file: File) -> io::Result<(Encoder, Writer)> {
     let schema = schema(table);
-    let columns = ArrowSchemaConverter::new()
-        .convert(&schema)
-        .map_err(into_io)?;
+    let columns = ArrowSchemaConverter::new().convert(&schema).map_err(into_io)?;
     let mut properties = WriterProperties::builder()
         .set_compression(match compression {
             Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
@@ -76,15 +68,7 @@ pub(super) fn begin(
     )
     .map_err(into_io)?;
     let factory = ArrowRowGroupWriterFactory::new(&writer, Arc::clone(&schema));
-    Ok((
-        Encoder {
-            table,
-            scale,
-            schema,
-            factory,
-        },
-        Writer(writer),
-    ))
+    Ok((Encoder { table, scale, schema, factory }, Writer(writer)))
 }
 
 impl Encoder {
@@ -106,11 +90,8 @@ impl Encoder {
                 }
             }
         }
-        let columns = writers
-            .into_iter()
-            .map(|writer| writer.close())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(into_io)?;
+        let columns =
+            writers.into_iter().map(|writer| writer.close()).collect::<Result<Vec<_>, _>>().map_err(into_io)?;
         Ok(RowGroup { columns, rows })
     }
 
@@ -153,9 +134,7 @@ impl Writer {
     /// Writes the footer and hands back the file.
     pub(super) fn finish(self) -> io::Result<File> {
         let buffered = self.0.into_inner().map_err(into_io)?;
-        buffered
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
+        buffered.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
 
@@ -176,9 +155,7 @@ fn schema(table: Table) -> SchemaRef {
 fn rows_of_chunk(batch: &RecordBatch, chunk: &Chunk) -> RecordBatch {
     let keys = batch.column(0).as_primitive::<Int64Type>().values();
     let first = keys.partition_point(|key| *key < chunk.first_key);
-    let end = keys
-        .partition_point(|key| *key <= chunk.last_key)
-        .max(first);
+    let end = keys.partition_point(|key| *key <= chunk.last_key).max(first);
     batch.slice(first, end - first)
 }
 

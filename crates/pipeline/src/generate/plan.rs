@@ -137,10 +137,7 @@ impl Plan {
     /// Of kind `Usage` when it is not a plan.
     pub fn from_json(json: &str) -> Result<Self, GenerateError> {
         serde_json::from_str(json).map_err(|error| {
-            GenerateError::usage(
-                format!("not a plan for generate: {error}"),
-                "See `tipple generate tpch --help`.",
-            )
+            GenerateError::usage(format!("not a plan for generate: {error}"), "See `tipple generate tpch --help`.")
         })
     }
 
@@ -149,25 +146,14 @@ impl Plan {
         self.check()?;
         let scale = dbgen_scale(self.scale);
         let mut files = Vec::new();
-        for table in Table::ALL
-            .into_iter()
-            .filter(|table| self.tables.contains(table))
-        {
+        for table in Table::ALL.into_iter().filter(|table| self.tables.contains(table)) {
             let units = table.units(scale);
             let parts = if table.has_parts() { self.parts } else { 1 };
-            let wanted = if parts == 1 {
-                1..=1
-            } else {
-                self.part.map_or(1..=parts, |part| part..=part)
-            };
+            let wanted = if parts == 1 { 1..=1 } else { self.part.map_or(1..=parts, |part| part..=part) };
             for part in wanted {
                 let numbered = (parts > 1).then_some(part);
                 let first = units / parts * (part - 1);
-                let end = if part == parts {
-                    units
-                } else {
-                    first + units / parts
-                };
+                let end = if part == parts { units } else { first + units / parts };
                 files.push(FilePlan {
                     table,
                     part: numbered,
@@ -185,18 +171,12 @@ impl Plan {
         let usage = |message: String, hint: &str| Err(GenerateError::usage(message, hint));
         if !(0.001..=SCALE_LIMIT).contains(&self.scale) {
             return usage(
-                format!(
-                    "--scale {} is not between 0.001 and {SCALE_LIMIT}",
-                    self.scale
-                ),
+                format!("--scale {} is not between 0.001 and {SCALE_LIMIT}", self.scale),
                 "Scale 1 is about 1 GB of text; --scale 0.01 is enough for a try.",
             );
         }
         if self.tables.is_empty() {
-            return usage(
-                "no table is named".into(),
-                "Leave --table out to get all eight.",
-            );
+            return usage("no table is named".into(), "Leave --table out to get all eight.");
         }
         if !(1..=PARTS_LIMIT).contains(&self.parts) {
             return usage(
@@ -235,9 +215,7 @@ impl Plan {
     fn chunk_units(&self, table: Table, file_units: i64) -> i64 {
         let aim = match self.format {
             Format::Tbl | Format::Csv => CHUNK_TEXT_BYTES / table.unit_bytes(),
-            Format::Parquet => {
-                (ROW_GROUP_ROWS / table.rows_per_unit()).max(file_units / ROW_GROUPS_PER_FILE)
-            }
+            Format::Parquet => (ROW_GROUP_ROWS / table.rows_per_unit()).max(file_units / ROW_GROUPS_PER_FILE),
         };
         aim.min(file_units).max(1)
     }
@@ -249,22 +227,12 @@ impl Grid {
     fn new(units: i64, aim: i64) -> Self {
         let most = (units / aim.max(1)).clamp(1, i64::from(i32::MAX));
         let least = (most - most / 8).max(most - 1_000);
-        let count = (least..=most)
-            .rev()
-            .min_by_key(|count| units % count)
-            .unwrap_or(1);
-        Self {
-            count,
-            units: units / count,
-        }
+        let count = (least..=most).rev().min_by_key(|count| units % count).unwrap_or(1);
+        Self { count, units: units / count }
     }
 
     fn block_of(&self, unit: i64) -> i64 {
-        if self.units == 0 {
-            0
-        } else {
-            (unit / self.units).min(self.count - 1)
-        }
+        if self.units == 0 { 0 } else { (unit / self.units).min(self.count - 1) }
     }
 }
 
@@ -276,35 +244,22 @@ impl FilePlan {
 
     /// Chunks in the file: at least one, which may be empty, so that every file is opened and finished.
     pub(crate) fn chunk_count(&self) -> i64 {
-        if self.units() == 0 {
-            1
-        } else {
-            self.grid.block_of(self.end - 1) - self.grid.block_of(self.first) + 1
-        }
+        if self.units() == 0 { 1 } else { self.grid.block_of(self.end - 1) - self.grid.block_of(self.first) + 1 }
     }
 
     /// The chunk at `index`, which is less than [`FilePlan::chunk_count`].
     pub(crate) fn chunk(&self, index: i64) -> Chunk {
         let block = self.grid.block_of(self.first) + index;
         let block_first = block * self.grid.units;
-        let block_end = if block + 1 == self.grid.count {
-            self.end
-        } else {
-            block_first + self.grid.units
-        };
+        let block_end = if block + 1 == self.grid.count { self.end } else { block_first + self.grid.units };
         let first = self.first.max(block_first);
         let end = self.end.min(block_end).max(first);
         Chunk {
             index,
             block: i32::try_from(block + 1).expect("a grid has at most i32::MAX blocks"),
-            block_count: i32::try_from(self.grid.count)
-                .expect("a grid has at most i32::MAX blocks"),
+            block_count: i32::try_from(self.grid.count).expect("a grid has at most i32::MAX blocks"),
             first_key: self.key(first),
-            last_key: if end > first {
-                self.key(end - 1)
-            } else {
-                self.key(first) - 1
-            },
+            last_key: if end > first { self.key(end - 1) } else { self.key(first) - 1 },
             units: end - first,
         }
     }

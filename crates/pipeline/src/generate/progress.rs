@@ -92,11 +92,7 @@ impl Counters {
         let done = self.work_done.load(Ordering::Relaxed);
         Progress {
             state,
-            fraction: if self.work_total == 0 {
-                1.0
-            } else {
-                (done as f64 / self.work_total as f64).min(1.0)
-            },
+            fraction: if self.work_total == 0 { 1.0 } else { (done as f64 / self.work_total as f64).min(1.0) },
             rows: self.rows.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             files_done: self.files_done.load(Ordering::Relaxed),

@@ -11,9 +11,8 @@ use std::sync::LazyLock;
 use tpchgen::dates::{MIN_GENERATE_DATE, TOTAL_DATE_RANGE, TPCHDate};
 use tpchgen::decimal::TPCHDecimal;
 use tpchgen::generators::{
-    Customer, CustomerGenerator, LineItem, LineItemGenerator, Nation, NationGenerator, Order,
-    OrderGenerator, Part, PartGenerator, PartSupp, PartSuppGenerator, Region, RegionGenerator,
-    Supplier, SupplierGenerator,
+    Customer, CustomerGenerator, LineItem, LineItemGenerator, Nation, NationGenerator, Order, OrderGenerator, Part,
+    PartGenerator, PartSupp, PartSuppGenerator, Region, RegionGenerator, Supplier, SupplierGenerator,
 };
 
 use super::plan::Chunk;
@@ -24,9 +23,7 @@ static DATES: LazyLock<Vec<[u8; 10]>> = LazyLock::new(|| {
     (0..TOTAL_DATE_RANGE)
         .map(|day| {
             let text = TPCHDate::new(MIN_GENERATE_DATE + day).to_string();
-            text.as_bytes()
-                .try_into()
-                .expect("a date has ten characters")
+            text.as_bytes().try_into().expect("a date has ten characters")
         })
         .collect()
 });
@@ -78,12 +75,7 @@ impl Dialect for Csv {
 }
 
 /// Appends the rows of a chunk to `out` and returns their number.
-pub(super) fn append_chunk<D: Dialect>(
-    table: Table,
-    scale: f64,
-    chunk: &Chunk,
-    out: &mut Vec<u8>,
-) -> u64 {
+pub(super) fn append_chunk<D: Dialect>(table: Table, scale: f64, chunk: &Chunk, out: &mut Vec<u8>) -> u64 {
     macro_rules! rows {
         ($generator:ident, $key:ident, $append:ident) => {{
             let mut rows = 0;
@@ -249,11 +241,7 @@ fn displayed<D: Dialect>(value: &impl Display, out: &mut Vec<u8>) {
 
 #[inline]
 fn end_text<D: Dialect>(start: usize, out: &mut Vec<u8>) {
-    if D::QUOTES
-        && out[start..]
-            .iter()
-            .any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n'))
-    {
+    if D::QUOTES && out[start..].iter().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
         quote(start, out);
     }
     out.push(D::DELIMITER);
@@ -291,30 +279,21 @@ mod tests {
 
     #[test]
     fn a_decimal_is_written_as_dbgen_writes_it() {
-        for (hundredths, expected) in [
-            (0, "0.00|"),
-            (5, "0.05|"),
-            (-5, "-0.05|"),
-            (-99_999, "-999.99|"),
-            (10_494_950, "104949.50|"),
-        ] {
+        for (hundredths, expected) in
+            [(0, "0.00|"), (5, "0.05|"), (-5, "-0.05|"), (-99_999, "-999.99|"), (10_494_950, "104949.50|")]
+        {
             let mut out = Vec::new();
             decimal::<Tbl>(TPCHDecimal(hundredths), &mut out);
             assert_eq!(out, expected.as_bytes());
-            assert_eq!(
-                out[..out.len() - 1],
-                *TPCHDecimal(hundredths).to_string().as_bytes()
-            );
+            assert_eq!(out[..out.len() - 1], *TPCHDecimal(hundredths).to_string().as_bytes());
         }
     }
 
     #[test]
     fn a_number_in_a_name_has_nine_digits_or_more() {
-        for (key, expected) in [
-            (1, "Clerk#000000001|"),
-            (123_456_789, "Clerk#123456789|"),
-            (1_500_000_000, "Clerk#1500000000|"),
-        ] {
+        for (key, expected) in
+            [(1, "Clerk#000000001|"), (123_456_789, "Clerk#123456789|"), (1_500_000_000, "Clerk#1500000000|")]
+        {
             let mut out = Vec::new();
             numbered::<Tbl>("Clerk#", key, &mut out);
             assert_eq!(out, expected.as_bytes());

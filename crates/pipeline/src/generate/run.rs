@@ -55,10 +55,7 @@ impl Job {
             refuse_existing(&plan.out, &files, plan.part)?;
         }
         let staging = Staging::create(&plan.out)?;
-        let work_total = files
-            .iter()
-            .map(|file| file.units() * file.table.unit_bytes())
-            .sum::<i64>();
+        let work_total = files.iter().map(|file| file.units() * file.table.unit_bytes()).sum::<i64>();
         let shared = Arc::new(Shared {
             counters: Counters::new(work_total.unsigned_abs(), files.len() as u64, plan.jobs),
             cancelled: AtomicBool::new(false),
@@ -71,18 +68,14 @@ impl Job {
             thread::Builder::new()
                 .name("tipple-generate".into())
                 .spawn(move || {
-                    let outcome =
-                        catch_unwind(AssertUnwindSafe(|| run(&plan, &files, staging, &shared)))
-                            .unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run(&plan, &files, staging, &shared)))
+                        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
                     *lock(&shared.outcome) = Some(outcome);
                     shared.finished.notify_all();
                 })
                 .map_err(|error| GenerateError::failed(format!("cannot start a thread: {error}")))?
         };
-        Ok(Self {
-            shared,
-            supervisor: Some(supervisor),
-        })
+        Ok(Self { shared, supervisor: Some(supervisor) })
     }
 
     /// Where the job stands.
@@ -142,14 +135,8 @@ struct OpenFile<'plan> {
 }
 
 enum Sink {
-    Text {
-        file: File,
-        header: &'static str,
-    },
-    Parquet {
-        encoder: Box<parquet::Encoder>,
-        writer: Box<Mutex<Option<parquet::Writer>>>,
-    },
+    Text { file: File, header: &'static str },
+    Parquet { encoder: Box<parquet::Encoder>, writer: Box<Mutex<Option<parquet::Writer>>> },
 }
 
 /// A generated chunk.
@@ -196,12 +183,7 @@ struct Run<'run> {
     sizes: Mutex<Vec<(u64, u64)>>,
 }
 
-fn run(
-    plan: &Plan,
-    files: &[FilePlan],
-    staging: Staging,
-    shared: &Shared,
-) -> Result<Report, GenerateError> {
+fn run(plan: &Plan, files: &[FilePlan], staging: Staging, shared: &Shared) -> Result<Report, GenerateError> {
     // Text chunks are small, and a worker that runs ahead should not have to wait; row groups are not small.
     let permits = match plan.format {
         Format::Tbl | Format::Csv => 2 * plan.jobs + 1,
@@ -213,16 +195,8 @@ fn run(
         scale: dbgen_scale(plan.scale),
         staging: &staging,
         shared,
-        cursor: Mutex::new(Cursor {
-            sequence: 0,
-            position: 0,
-            chunk: 0,
-            open: None,
-        }),
-        order: Mutex::new(Order {
-            due: 0,
-            ready: BTreeMap::new(),
-        }),
+        cursor: Mutex::new(Cursor { sequence: 0, position: 0, chunk: 0, open: None }),
+        order: Mutex::new(Order { due: 0, ready: BTreeMap::new() }),
         permits: Mutex::new(vec![Vec::new(); permits]),
         permit_returned: Condvar::new(),
         stopped: AtomicBool::new(false),
@@ -237,14 +211,9 @@ fn run(
                     run.fail(error);
                 }
             };
-            let spawned = thread::Builder::new()
-                .name(format!("tipple-generate-{number}"))
-                .spawn_scoped(scope, worker);
+            let spawned = thread::Builder::new().name(format!("tipple-generate-{number}")).spawn_scoped(scope, worker);
             if let Err(error) = spawned {
-                run.fail(GenerateError::failed(format!(
-                    "cannot start {} threads: {error}",
-                    plan.jobs
-                )));
+                run.fail(GenerateError::failed(format!("cannot start {} threads: {error}", plan.jobs)));
                 break;
             }
         }
@@ -261,18 +230,14 @@ fn run(
         staging.sync_directory()?;
     }
     let sizes = lock(&run.sizes).clone();
-    let reports = files
-        .iter()
-        .zip(sizes)
-        .zip(kept)
-        .map(|((file, (rows, bytes)), kept)| FileReport {
-            table: file.table,
-            part: file.part,
-            path: staging.final_path(&file.name).display().to_string(),
-            rows,
-            bytes,
-            kept,
-        });
+    let reports = files.iter().zip(sizes).zip(kept).map(|((file, (rows, bytes)), kept)| FileReport {
+        table: file.table,
+        part: file.part,
+        path: staging.final_path(&file.name).display().to_string(),
+        rows,
+        bytes,
+        kept,
+    });
     let files: Vec<FileReport> = reports.collect();
     Ok(Report {
         rows: files.iter().map(|file| file.rows).sum(),
@@ -295,21 +260,13 @@ impl<'run> Run<'run> {
                     let rows = self.append_text(&file, header, &chunk, &mut buffer);
                     Content::Text { text: buffer, rows }
                 }
-                Sink::Parquet { encoder, .. } => match encoder.encode(&chunk, || self.is_stopped())
-                {
+                Sink::Parquet { encoder, .. } => match encoder.encode(&chunk, || self.is_stopped()) {
                     Ok(row_group) => Content::RowGroup(row_group),
                     Err(_) if self.is_stopped() => return Ok(()),
                     Err(error) => return Err(self.io_error("encode", &file, &error)),
                 },
             };
-            self.hand_in(
-                sequence,
-                Finished {
-                    file,
-                    units: chunk.units,
-                    content,
-                },
-            )?;
+            self.hand_in(sequence, Finished { file, units: chunk.units, content })?;
         }
         Ok(())
     }
@@ -326,11 +283,7 @@ impl<'run> Run<'run> {
             if let Some(buffer) = permits.pop() {
                 return Some(buffer);
             }
-            permits = self
-                .permit_returned
-                .wait_timeout(permits, LOOK)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            permits = self.permit_returned.wait_timeout(permits, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -367,21 +320,11 @@ impl<'run> Run<'run> {
         let file = self.staging.create_file(&plan.name)?;
         let sink = match self.plan.format {
             Format::Tbl => Sink::Text { file, header: "" },
-            Format::Csv => Sink::Text {
-                file,
-                header: plan.table.csv_header(),
-            },
+            Format::Csv => Sink::Text { file, header: plan.table.csv_header() },
             Format::Parquet => {
-                let (encoder, writer) =
-                    parquet::begin(plan.table, self.scale, self.plan.compression, file).map_err(
-                        |error| {
-                            GenerateError::io("write", &self.staging.final_path(&plan.name), &error)
-                        },
-                    )?;
-                Sink::Parquet {
-                    encoder: Box::new(encoder),
-                    writer: Box::new(Mutex::new(Some(writer))),
-                }
+                let (encoder, writer) = parquet::begin(plan.table, self.scale, self.plan.compression, file)
+                    .map_err(|error| GenerateError::io("write", &self.staging.final_path(&plan.name), &error))?;
+                Sink::Parquet { encoder: Box::new(encoder), writer: Box::new(Mutex::new(Some(writer))) }
             }
         };
         Ok(OpenFile {
@@ -394,13 +337,7 @@ impl<'run> Run<'run> {
         })
     }
 
-    fn append_text(
-        &self,
-        file: &OpenFile<'_>,
-        header: &str,
-        chunk: &Chunk,
-        out: &mut Vec<u8>,
-    ) -> u64 {
+    fn append_text(&self, file: &OpenFile<'_>, header: &str, chunk: &Chunk, out: &mut Vec<u8>) -> u64 {
         fn append<D: Dialect>(
             run: &Run<'_>,
             file: &OpenFile<'_>,
@@ -427,12 +364,7 @@ impl<'run> Run<'run> {
         loop {
             let mut order = lock(&self.order);
             let due = order.due;
-            let Some(Finished {
-                file,
-                units,
-                content,
-            }) = order.ready.remove(&due)
-            else {
+            let Some(Finished { file, units, content }) = order.ready.remove(&due) else {
                 return Ok(());
             };
             order.due += 1;
@@ -459,40 +391,26 @@ impl<'run> Run<'run> {
             let counters = &self.shared.counters;
             counters.rows.fetch_add(rows, Ordering::Relaxed);
             counters.bytes.fetch_add(bytes, Ordering::Relaxed);
-            counters.work_done.fetch_add(
-                (units * file.plan.table.unit_bytes()).unsigned_abs(),
-                Ordering::Relaxed,
-            );
+            counters.work_done.fetch_add((units * file.plan.table.unit_bytes()).unsigned_abs(), Ordering::Relaxed);
             if file.chunks_left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.finish(&file)?;
             }
         }
     }
 
-    fn write_text(
-        &self,
-        file: &OpenFile<'_>,
-        text: &[u8],
-        offset: u64,
-    ) -> Result<(), GenerateError> {
+    fn write_text(&self, file: &OpenFile<'_>, text: &[u8], offset: u64) -> Result<(), GenerateError> {
         match &file.sink {
-            Sink::Text { file: target, .. } => target
-                .write_all_at(text, offset)
-                .map_err(|error| self.io_error("write", file, &error)),
+            Sink::Text { file: target, .. } => {
+                target.write_all_at(text, offset).map_err(|error| self.io_error("write", file, &error))
+            }
             Sink::Parquet { .. } => unreachable!("a parquet file gets row groups"),
         }
     }
 
-    fn append_row_group(
-        &self,
-        file: &OpenFile<'_>,
-        row_group: RowGroup,
-    ) -> Result<u64, GenerateError> {
+    fn append_row_group(&self, file: &OpenFile<'_>, row_group: RowGroup) -> Result<u64, GenerateError> {
         match &file.sink {
             Sink::Parquet { writer, .. } => match lock(writer).as_mut() {
-                Some(writer) => writer
-                    .append(row_group)
-                    .map_err(|error| self.io_error("write", file, &error)),
+                Some(writer) => writer.append(row_group).map_err(|error| self.io_error("write", file, &error)),
                 None => unreachable!("a file is finished after its last row group"),
             },
             Sink::Text { .. } => unreachable!("a text file gets text"),
@@ -503,11 +421,7 @@ impl<'run> Run<'run> {
     fn finish(&self, file: &OpenFile<'_>) -> Result<(), GenerateError> {
         let failed = |error: io::Error| self.io_error("finish", file, &error);
         let sync = |file: &File| {
-            if self.plan.fsync {
-                file.sync_all()
-            } else {
-                Ok(())
-            }
+            if self.plan.fsync { file.sync_all() } else { Ok(()) }
         };
         let bytes = match &file.sink {
             Sink::Text { file: target, .. } => {
@@ -520,18 +434,12 @@ impl<'run> Run<'run> {
                 sync(&target).map_err(failed)?;
                 let bytes = target.metadata().map_err(failed)?.len();
                 let footer = bytes - file.bytes.load(Ordering::Relaxed);
-                self.shared
-                    .counters
-                    .bytes
-                    .fetch_add(footer, Ordering::Relaxed);
+                self.shared.counters.bytes.fetch_add(footer, Ordering::Relaxed);
                 bytes
             }
         };
         lock(&self.sizes)[file.position] = (file.rows.load(Ordering::Relaxed), bytes);
-        self.shared
-            .counters
-            .files_done
-            .fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.files_done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -558,9 +466,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> GenerateError {
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
     let mut error = GenerateError::failed(format!("internal error while generating: {text}"));
-    error.hint = Some(
-        "This is a defect of Tipple; please report it with the command that led to it.".into(),
-    );
+    error.hint = Some("This is a defect of Tipple; please report it with the command that led to it.".into());
     error
 }
 

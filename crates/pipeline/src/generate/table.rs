@@ -1,9 +1,7 @@
 //! The eight tables: names, cardinalities and average sizes (TPC-H specification 3.0.1, clause 4.2.5.1).
 
 use serde::{Deserialize, Serialize};
-use tpchgen::csv::{
-    CustomerCsv, LineItemCsv, NationCsv, OrderCsv, PartCsv, PartSuppCsv, RegionCsv, SupplierCsv,
-};
+use tpchgen::csv::{CustomerCsv, LineItemCsv, NationCsv, OrderCsv, PartCsv, PartSuppCsv, RegionCsv, SupplierCsv};
 
 /// A table of TPC-H, in the order in which foreign keys allow loading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,11 +95,7 @@ impl Table {
 
     /// Units of the whole table at `scale`, which is a [`dbgen_scale`].
     pub(crate) fn units(self, scale: f64) -> i64 {
-        if self.has_parts() {
-            (self.base_units() as f64 * scale) as i64
-        } else {
-            self.base_units()
-        }
+        if self.has_parts() { (self.base_units() as f64 * scale) as i64 } else { self.base_units() }
     }
 
     /// Column names separated by commas: the header line of the csv form.

@@ -12,8 +12,8 @@ use crate::plan::{LoadPlan, Target};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
-use std::sync::Arc;
+use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tipple_codec::column::ColumnType;
 use tipple_codec::digest;
@@ -22,25 +22,30 @@ use tipple_codec::encode::arrow::{self, ArrowEncoder};
 /// How often a stream that waits for the engine looks whether the job was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(200);
 
-type Message = std::result::Result<RecordBatch, Error>;
+/// How the job ended, set before the channel closes: the end of the channel alone is not the end of the rows.
+type Ending = OnceLock<Result<()>>;
 
 /// Where the engine pulls batches from.
 #[derive(Debug, Clone)]
 pub struct BatchSource {
     schema: SchemaRef,
-    receiver: Receiver<Message>,
+    receiver: Receiver<RecordBatch>,
+    ending: Arc<Ending>,
 }
 
 /// Where the streams put batches.
 #[derive(Debug)]
 pub(super) struct BatchSink {
-    sender: Sender<Message>,
+    sender: Sender<RecordBatch>,
+    ending: Arc<Ending>,
 }
 
 /// A channel that holds two batches per stream.
 pub(super) fn channel(plan: &LoadPlan) -> (BatchSource, BatchSink) {
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
-    (BatchSource { schema: arrow::schema(&plan.columns), receiver }, BatchSink { sender })
+    let ending = Arc::new(Ending::new());
+    let source = BatchSource { schema: arrow::schema(&plan.columns), receiver, ending: ending.clone() };
+    (source, BatchSink { sender, ending })
 }
 
 impl BatchSource {
@@ -48,44 +53,62 @@ impl BatchSource {
     /// batches among them; one that only asks for the schema takes none.
     #[must_use]
     pub fn stream(&self) -> FFI_ArrowArrayStream {
-        FFI_ArrowArrayStream::new(Box::new(Reader(self.clone())))
+        FFI_ArrowArrayStream::new(Box::new(Reader { source: self.clone(), ended: false }))
     }
 }
 
-struct Reader(BatchSource);
+struct Reader {
+    source: BatchSource,
+    /// The end, or the failure, was handed out.
+    ended: bool,
+}
 
 impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            return match self.0.receiver.recv_timeout(CANCEL_CHECK) {
-                Ok(Ok(batch)) => Some(Ok(batch)),
-                Ok(Err(error)) => Some(Err(ArrowError::ExternalError(Box::new(error)))),
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => None,
-            };
+        if self.ended {
+            return None;
         }
+        // After a failure the batches that are still in the channel are of no use to anybody.
+        if !matches!(self.source.ending.get(), Some(Err(_)))
+            && let Ok(batch) = self.source.receiver.recv()
+        {
+            return Some(Ok(batch));
+        }
+        self.ended = true;
+        let error = match self.source.ending.get() {
+            Some(Ok(())) => return None,
+            Some(Err(error)) => error.clone(),
+            None => Error::Internal { message: "the job ended without saying how".into() },
+        };
+        Some(Err(ArrowError::ExternalError(Box::new(error))))
     }
 }
 
 impl RecordBatchReader for Reader {
     fn schema(&self) -> SchemaRef {
-        self.0.schema.clone()
+        self.source.schema.clone()
     }
 }
 
 impl BatchSink {
     /// Waits for room, but not on after the job was cancelled.
-    fn send(&self, counters: &Counters, message: Message) -> Result<()> {
-        let mut message = message;
+    fn send(&self, counters: &Counters, batch: RecordBatch) -> Result<()> {
+        let mut batch = batch;
         loop {
-            match self.sender.send_timeout(message, CANCEL_CHECK) {
+            match self.sender.send_timeout(batch, CANCEL_CHECK) {
                 Ok(()) => return Ok(()),
-                Err(SendTimeoutError::Timeout(back)) if !counters.is_cancelled() => message = back,
+                Err(SendTimeoutError::Timeout(back)) if !counters.is_cancelled() => batch = back,
                 Err(_) => return Err(Error::Cancelled),
             }
         }
+    }
+
+    /// Says how the job ended, before the channel closes; never waits for the engine.
+    fn end(&self, outcome: &Result<()>) {
+        // Set once, here: `run` is called once per sink.
+        let _already_set = self.ending.set(outcome.clone());
     }
 }
 
@@ -106,16 +129,9 @@ pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
             });
         }
     });
-    if let Some(error) = context.failure() {
-        // The engine must not take the end of the channel for the end of the rows. Room is certain to come, or the
-        // engine to hang up: it pulls until it gets this.
-        let mut message = Err(error.clone());
-        while let Err(SendTimeoutError::Timeout(back)) = sink.sender.send_timeout(message, CANCEL_CHECK) {
-            message = back;
-        }
-        return Err(error);
-    }
-    Ok(())
+    let outcome = context.failure().map_or_else(|| context.check_cancelled(), Err);
+    sink.end(&outcome);
+    outcome
 }
 
 fn stream(
@@ -143,7 +159,7 @@ fn stream(
                 sum = sum.plus(of_batch);
             }
             counters.enter(StreamState::Send);
-            sink.send(&context.counters, Ok(batch))
+            sink.send(&context.counters, batch)
         })?;
         totals.digest.sum = sum.sum;
         context.add(&totals);

@@ -1,9 +1,9 @@
 //! Turns what a codec or a server found wrong into an error that names file, record, offset, column and text.
 
 use super::Context;
-use crate::error::Error;
+use crate::error::{Error, ServerError};
 use crate::postgres::copy::{CopyFailure, Place};
-use crate::source::locate;
+use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
@@ -31,11 +31,7 @@ impl Context<'_> {
             offset,
             &plan.dialect,
             plan.header,
-            column,
-            text,
-            reason,
-            Some(sqlstate.into()),
-            remedy,
+            Complaint { column, text, reason, sqlstate: sqlstate.into(), remedy },
         )
     }
 
@@ -46,20 +42,21 @@ impl Context<'_> {
             place.offset,
             &self.plan.dialect,
             self.plan.header,
-            None,
-            locate::shown(record),
-            "unterminated quoted field: the record that begins here never ends".into(),
-            Some("22P04".into()),
-            "close the quote in this record, or check --quote and --escape".into(),
+            Complaint {
+                column: None,
+                text: locate::shown(record),
+                reason: "unterminated quoted field: the record that begins here never ends".into(),
+                sqlstate: "22P04".into(),
+                remedy: "close the quote in this record, or check --quote and --escape".into(),
+            },
         )
     }
 
     /// What the server said while rows were stored.
     pub(super) fn explain_copy(&self, failure: CopyFailure) -> Error {
         let CopyFailure { error, record, column } = failure;
-        let (Some((place, index)), Error::Server { message, sqlstate, detail, .. }) = (record, &error) else {
-            return error;
-        };
+        let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
+        let ServerError { message, sqlstate, detail, .. } = server.as_ref();
         let plan = self.plan;
         let source = &plan.sources[place.source];
         let Ok((offset, bytes)) = locate::record_after(source, place.offset, index, &plan.dialect) else {
@@ -73,11 +70,7 @@ impl Context<'_> {
             offset,
             &plan.dialect,
             plan.header,
-            column,
-            text,
-            reason,
-            Some(sqlstate.clone()),
-            remedy(sqlstate),
+            Complaint { column, text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) },
         )
     }
 

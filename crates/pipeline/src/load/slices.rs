@@ -81,10 +81,7 @@ fn wait_before_retry(context: &Context<'_>, index: usize, pause: Duration) -> Re
 
 /// The bounds of every wait of a session.
 pub(super) fn waits(context: &Context<'_>, target: &PostgresTarget) -> Waits {
-    Waits {
-        stall: Duration::from_secs(target.stall_seconds),
-        counters: context.counters.clone(),
-    }
+    Waits { stall: Duration::from_secs(target.stall_seconds), counters: context.counters.clone() }
 }
 
 struct Worker<'c, 'p> {
@@ -215,7 +212,7 @@ impl Encoder {
         let plan = context.plan;
         let version = tipple_codec::value::ServerVersion(target.server_version);
         let binary = (target.write_path == WritePath::Binary)
-            .then(|| CopyBinaryEncoder::new(plan.columns.clone(), plan.dialect.clone(), version, plan.digest));
+            .then(|| CopyBinaryEncoder::new(&plan.columns, plan.dialect.clone(), version, plan.digest));
         let text = CopyTextEncoder::new(plan.columns.clone(), plan.dialect.clone());
         Self { binary, text, fallbacks_in_a_row: 0 }
     }

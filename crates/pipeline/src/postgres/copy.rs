@@ -152,7 +152,8 @@ impl<'s> CopyWriter<'s> {
 impl OpenCopy {
     /// Finds the record that the server's context (`COPY t, line 7, column c: …`) speaks of.
     fn explain(&self, error: Error) -> CopyFailure {
-        let Error::Server { context: Some(context), .. } = &error else { return error.into() };
+        let Error::Server(server) = &error else { return error.into() };
+        let Some(context) = &server.context else { return error.into() };
         let (line, column) = parse_context(context);
         let record = line.and_then(|line| {
             let index = line.checked_sub(1)?;

@@ -5,7 +5,7 @@
 
 use super::tls;
 use crate::counters::Counters;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ServerError};
 use crate::plan::Connection;
 use std::future::Future;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ impl Session {
         let limit = Duration::from_secs(connection.connect_timeout_seconds.max(1));
         let client = bounded(&runtime, &waits, limit, "connecting", async {
             if connection.sslmode == "disable" || connection.host.starts_with('/') {
-                let (client, driver) = config.connect(NoTls).await.map_err(|error| from_server(&error, "connecting"))?;
+                let (client, driver) =
+                    config.connect(NoTls).await.map_err(|error| from_server(&error, "connecting"))?;
                 tokio::spawn(driver);
                 Ok(client)
             } else {
@@ -79,7 +80,9 @@ impl Session {
     /// # Errors
     /// What the server or the connection says.
     pub fn run(&self, statements: &str, doing: &str) -> Result<()> {
-        self.wait(doing, async { self.client.batch_execute(statements).await.map_err(|error| from_server(&error, doing)) })
+        self.wait(doing, async {
+            self.client.batch_execute(statements).await.map_err(|error| from_server(&error, doing))
+        })
     }
 
     /// Runs a statement and gives its rows; parameters are text.
@@ -87,9 +90,7 @@ impl Session {
     /// # Errors
     /// What the server or the connection says.
     pub fn query(&self, statement: &str, doing: &str) -> Result<Vec<Row>> {
-        self.wait(doing, async {
-            self.client.query(statement, &[]).await.map_err(|error| from_server(&error, doing))
-        })
+        self.wait(doing, async { self.client.query(statement, &[]).await.map_err(|error| from_server(&error, doing)) })
     }
 
     /// Waits for `future`, but not for ever, and not on after the job was cancelled.
@@ -190,12 +191,12 @@ pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
     if lost.contains(server.code()) || server.code().code().starts_with("08") {
         return Error::Connection { message: server.message().into(), doing: doing.into() };
     }
-    Error::Server {
+    Error::Server(Box::new(ServerError {
         message: server.message().into(),
         sqlstate: server.code().code().into(),
         detail: server.detail().map(Into::into),
         hint: server.hint().map(Into::into),
         context: server.where_().map(Into::into),
         doing: doing.into(),
-    }
+    }))
 }

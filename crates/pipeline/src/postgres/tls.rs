@@ -26,7 +26,9 @@ pub(super) fn connector(connection: &Connection) -> Result<MakeRustlsConnect> {
     };
     let verifier: Arc<dyn ServerCertVerifier> = match check {
         Check::Nothing => Arc::new(Lenient { chain: None, provider: provider.clone() }),
-        Check::Chain => Arc::new(Lenient { chain: Some(chain_verifier(connection, &provider)?), provider: provider.clone() }),
+        Check::Chain => {
+            Arc::new(Lenient { chain: Some(chain_verifier(connection, &provider)?), provider: provider.clone() })
+        }
         Check::ChainAndName => chain_verifier(connection, &provider)?,
     };
     let builder = ClientConfig::builder_with_provider(provider)

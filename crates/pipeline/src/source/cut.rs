@@ -4,8 +4,10 @@
 //! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
 
 use super::SourceFile;
+use super::window::ends_with_escape;
 use crate::error::{Error, Result};
 use crate::plan::{CutPlan, Piece, Slice, Source};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tipple_codec::dialect::{Dialect, Family, LineEnd};
@@ -15,6 +17,10 @@ use tipple_codec::split::{self, State};
 const SCAN_BYTES: usize = 1 << 20;
 /// How much of a file decides which record end it uses.
 const SAMPLE_BYTES: usize = 1 << 20;
+/// How much of a file is looked at to tell whether its last line is an end-of-data marker.
+const TAIL_BYTES: u64 = 64 * 1024;
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
 /// The most sources that one slice groups, so that resuming stays cheap.
 const MAX_PIECES: usize = 1024;
 
@@ -42,11 +48,16 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
             continue;
         }
         let source = SourceFile::open(planned)?;
-        let begin = if plan.header { end_of_header(&source, &dialect, plan.max_record_bytes)? } else { 0 };
-        if begin >= planned.size {
+        let begin = if plan.header {
+            end_of_header(&source, &dialect, plan.max_record_bytes)?
+        } else {
+            begin_of_data(&source)?
+        };
+        let end = end_of_data(&source, begin, &dialect)?;
+        if begin >= end {
             continue;
         }
-        let rest = planned.size - begin;
+        let rest = end - begin;
         if rest <= plan.slice_bytes {
             if !group.is_empty() && (grouped_bytes + rest > plan.slice_bytes || group.len() == MAX_PIECES) {
                 push_slice(&mut slices, std::mem::take(&mut group));
@@ -56,10 +67,15 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
             grouped_bytes += rest;
             continue;
         }
+        // The small sources before this one come before it.
+        if !group.is_empty() {
+            push_slice(&mut slices, std::mem::take(&mut group));
+            grouped_bytes = 0;
+        }
         let cuts = if split::needs_scan(&dialect) {
-            cuts_by_scan(&source, begin, &dialect, plan)?
+            cuts_by_scan(&source, begin..end, &dialect, plan)?
         } else {
-            cuts_by_search(&source, begin, &dialect, plan)?
+            cuts_by_search(&source, begin..end, &dialect, plan)?
         };
         for pair in cuts.windows(2) {
             push_slice(&mut slices, vec![Piece { source: index, offset: pair[0], length: pair[1] - pair[0] }]);
@@ -88,6 +104,10 @@ fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
         let line_end = loop {
             sample.resize(planned.size.min(wanted) as usize, 0);
             source.read_exact_at(&mut sample, 0)?;
+            // What follows this carriage return decides which record end it belongs to.
+            if wanted < planned.size && sample.last() == Some(&b'\r') {
+                sample.pop();
+            }
             let detected = LineEnd::detect(&sample, &plan.dialect);
             if detected.is_some() || wanted >= planned.size || wanted >= plan.max_record_bytes as u64 {
                 break detected;
@@ -121,6 +141,34 @@ fn spell(line_end: LineEnd) -> &'static str {
     }
 }
 
+/// Where the first record begins: behind the byte order mark that some programs write before UTF-8.
+fn begin_of_data(source: &SourceFile<'_>) -> Result<u64> {
+    let mut first = [0; BYTE_ORDER_MARK.len()];
+    if source.planned().size < first.len() as u64 {
+        return Ok(0);
+    }
+    source.read_exact_at(&mut first, 0)?;
+    Ok(if first == *BYTE_ORDER_MARK { first.len() as u64 } else { 0 })
+}
+
+/// Where the last record ends: before `\.` alone on the last line, the text format's end of data.
+fn end_of_data(source: &SourceFile<'_>, begin: u64, dialect: &Dialect) -> Result<u64> {
+    let size = source.planned().size;
+    if dialect.family != Family::Text || begin >= size {
+        return Ok(size);
+    }
+    // The lines before matter as far as backslashes reach back from their record end.
+    let mut tail = vec![0; (size - begin).min(TAIL_BYTES) as usize];
+    let offset = size - tail.len() as u64;
+    source.read_exact_at(&mut tail, offset)?;
+    let line_end = dialect.line_end.bytes();
+    let Some(before) = tail.strip_suffix(line_end).and_then(|tail| tail.strip_suffix(b"\\.")) else {
+        return Ok(size);
+    };
+    let alone = before.is_empty() || before.strip_suffix(line_end).is_some_and(|line| !ends_with_escape(line));
+    Ok(if alone { size - (tail.len() - before.len()) as u64 } else { size })
+}
+
 /// Where the first record after the header begins.
 fn end_of_header(source: &SourceFile<'_>, dialect: &Dialect, max_record_bytes: usize) -> Result<u64> {
     let size = source.planned().size;
@@ -146,21 +194,16 @@ fn end_of_header(source: &SourceFile<'_>, dialect: &Dialect, max_record_bytes: u
     }
 }
 
-/// Wished-for cuts: every `slice_bytes` from `begin`, the first and the last byte included.
-fn wishes(begin: u64, size: u64, slice_bytes: u64) -> Vec<u64> {
-    let slices = (size - begin).div_ceil(slice_bytes);
-    (0..=slices).map(|n| begin + (u128::from(size - begin) * u128::from(n) / u128::from(slices)) as u64).collect()
+/// Wished-for cuts: every `slice_bytes`, the first and the last byte of `data` included.
+fn wishes(data: &Range<u64>, slice_bytes: u64) -> Vec<u64> {
+    let bytes = data.end - data.start;
+    let slices = bytes.div_ceil(slice_bytes);
+    (0..=slices).map(|n| data.start + (u128::from(bytes) * u128::from(n) / u128::from(slices)) as u64).collect()
 }
 
-fn cuts_by_search(
-    source: &SourceFile<'_>,
-    begin: u64,
-    dialect: &Dialect,
-    plan: &CutPlan,
-) -> Result<Vec<u64>> {
-    let size = source.planned().size;
-    let wishes = wishes(begin, size, plan.slice_bytes);
-    let mut cuts = vec![begin];
+fn cuts_by_search(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, plan: &CutPlan) -> Result<Vec<u64>> {
+    let wishes = wishes(&data, plan.slice_bytes);
+    let mut cuts = vec![data.start];
     let mut buffer = vec![0; 64 * 1024];
     for &wish in &wishes[1..wishes.len() - 1] {
         // One byte before the wish decides what the byte at the wish means.
@@ -168,22 +211,22 @@ fn cuts_by_search(
         let mut before = [0];
         source.read_exact_at(&mut before, position - 1)?;
         let cut = loop {
-            let length = (size - position).min(buffer.len() as u64) as usize;
+            let length = (data.end - position).min(buffer.len() as u64) as usize;
             source.read_exact_at(&mut buffer[..length], position)?;
             if let Some(start) = split::next_record(&buffer[..length], before[0], dialect) {
                 break position + start as u64;
             }
             position += length as u64;
-            if position >= size {
-                break size;
+            if position >= data.end {
+                break data.end;
             }
             before[0] = buffer[length - 1];
         };
-        if cut < size && cut > cuts[cuts.len() - 1] {
+        if cut < data.end && cut > cuts[cuts.len() - 1] {
             cuts.push(cut);
         }
     }
-    cuts.push(size);
+    cuts.push(data.end);
     Ok(cuts)
 }
 
@@ -193,10 +236,9 @@ struct ScannedPart {
     first_record: [Option<u64>; 3],
 }
 
-fn cuts_by_scan(source: &SourceFile<'_>, begin: u64, dialect: &Dialect, plan: &CutPlan) -> Result<Vec<u64>> {
+fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, plan: &CutPlan) -> Result<Vec<u64>> {
     debug_assert_eq!(dialect.family, Family::Csv);
-    let size = source.planned().size;
-    let wishes = wishes(begin, size, plan.slice_bytes);
+    let wishes = wishes(&data, plan.slice_bytes);
     let parts = wishes.len() - 1;
     let results: Vec<Mutex<Option<Result<ScannedPart>>>> = (0..parts).map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
@@ -215,7 +257,7 @@ fn cuts_by_scan(source: &SourceFile<'_>, begin: u64, dialect: &Dialect, plan: &C
             });
         }
     });
-    let mut cuts = vec![begin];
+    let mut cuts = vec![data.start];
     let mut state = State::Outside;
     for (part, result) in results.into_iter().enumerate() {
         let scanned = result
@@ -225,25 +267,18 @@ fn cuts_by_scan(source: &SourceFile<'_>, begin: u64, dialect: &Dialect, plan: &C
         // The first part begins with a record; the record that begins in a later one is its cut.
         if part > 0
             && let Some(cut) = scanned.first_record[state as usize]
-            && cut < size
+            && cut < data.end
         {
             cuts.push(cut);
         }
         state = scanned.after[state as usize];
     }
-    cuts.push(size);
+    cuts.push(data.end);
     Ok(cuts)
 }
 
-fn scan_part(
-    source: &SourceFile<'_>,
-    from: u64,
-    to: u64,
-    dialect: &Dialect,
-    buffer: &mut [u8],
-) -> Result<ScannedPart> {
-    let mut part =
-        ScannedPart { after: [State::Outside, State::Inside, State::Escaped], first_record: [None; 3] };
+fn scan_part(source: &SourceFile<'_>, from: u64, to: u64, dialect: &Dialect, buffer: &mut [u8]) -> Result<ScannedPart> {
+    let mut part = ScannedPart { after: [State::Outside, State::Inside, State::Escaped], first_record: [None; 3] };
     let mut position = from;
     while position < to {
         let length = (to - position).min(buffer.len() as u64) as usize;

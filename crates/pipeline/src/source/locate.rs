@@ -1,12 +1,12 @@
 //! Where in its file a bad record stands: its number is only counted when somebody has to be told.
 
 use super::SourceFile;
-use crate::error::{Error, Result};
+use crate::error::{BadRecord, Error, Result};
 use crate::plan::Source;
+use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::scan::Irregularity;
 use tipple_codec::split::{self, State};
-use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::value::Refusal;
 
 /// The longest piece of offending text that a message shows, in characters.
@@ -123,6 +123,11 @@ pub fn describe_structure(what: Irregularity, columns: &[Column]) -> (String, Op
             None,
             "convert the file to one kind of record end, or quote the value that holds it".into(),
         ),
+        Irregularity::EndMarker => (
+            "the end-of-data marker \\. stands elsewhere than alone on the file's last line".into(),
+            None,
+            "remove it and what follows it, or write a backslash that is data as \\\\".into(),
+        ),
     }
 }
 
@@ -136,6 +141,11 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
             format!("invalid input syntax for type {type_name}: \"{text}\""),
             if date { "22007" } else { "22P02" },
             "mend the value, or load the column as text".into(),
+        ),
+        Refusal::OutOfRange if matches!(column.kind, ColumnType::Numeric { .. } | ColumnType::Decimal) => (
+            format!("numeric field overflow: \"{text}\" does not fit {type_name}"),
+            "22003",
+            "mend the value, or give the column more digits".into(),
         ),
         Refusal::OutOfRange => (
             format!("value \"{text}\" is out of range for type {type_name}"),
@@ -165,34 +175,36 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
     }
 }
 
-/// A bad record as an error, with everything a person needs to find it.
-///
-/// # Errors
-/// Never: where the record cannot be counted any more, that failure is the error given back.
+/// What there is to say of a bad record, but for where it stands.
+#[derive(Debug)]
+pub struct Complaint {
+    /// The column, where one is to blame.
+    pub column: Option<String>,
+    /// The offending text, shortened.
+    pub text: String,
+    /// Why it cannot be stored.
+    pub reason: String,
+    /// The server's code for that reason.
+    pub sqlstate: String,
+    /// What to do next.
+    pub remedy: String,
+}
+
+/// The record at `offset` as an error. Where it cannot be counted any more, that failure is the error.
 #[must_use]
-#[expect(clippy::too_many_arguments, reason = "each is one line of the message")]
-pub fn bad_record(
-    planned: &Source,
-    offset: u64,
-    dialect: &Dialect,
-    header: bool,
-    column: Option<String>,
-    text: String,
-    reason: String,
-    sqlstate: Option<String>,
-    remedy: String,
-) -> Error {
+pub fn bad_record(planned: &Source, offset: u64, dialect: &Dialect, header: bool, complaint: Complaint) -> Error {
+    let Complaint { column, text, reason, sqlstate, remedy } = complaint;
     match record_number(planned, offset, dialect, header) {
-        Ok(record_number) => Error::BadRecord {
+        Ok(record_number) => Error::BadRecord(Box::new(BadRecord {
             file: planned.path.display().to_string(),
             record_number,
             byte_offset: offset,
             column,
             text,
             reason,
-            sqlstate,
+            sqlstate: Some(sqlstate),
             remedy,
-        },
+        })),
         Err(error) => error,
     }
 }

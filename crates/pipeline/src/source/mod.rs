@@ -34,8 +34,7 @@ impl<'p> SourceFile<'p> {
     /// # Errors
     /// Where they are not.
     pub fn check_unchanged(&self) -> Result<()> {
-        let metadata =
-            self.file.metadata().map_err(|error| Error::file(&self.planned.path, "examine it", &error))?;
+        let metadata = self.file.metadata().map_err(|error| Error::file(&self.planned.path, "examine it", &error))?;
         let mtime_ns = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
         if metadata.len() != self.planned.size {
             return Err(self.changed(format!(

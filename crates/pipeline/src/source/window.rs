@@ -6,7 +6,7 @@
 use super::SourceFile;
 use crate::error::{Error, Result};
 use crate::plan::Piece;
-use tipple_codec::dialect::Dialect;
+use tipple_codec::dialect::{Dialect, Family};
 
 /// The bytes now in the buffer.
 #[derive(Debug)]
@@ -34,6 +34,10 @@ pub struct WindowReader<'s, 'p> {
     window_bytes: usize,
     max_record_bytes: usize,
     line_end: &'static [u8],
+    /// A backslash makes the byte after it literal, a record end too.
+    escapes: bool,
+    /// The last record of the file has got its record end.
+    ended: bool,
 }
 
 impl<'s, 'p> WindowReader<'s, 'p> {
@@ -57,6 +61,8 @@ impl<'s, 'p> WindowReader<'s, 'p> {
             window_bytes,
             max_record_bytes,
             line_end: dialect.line_end.bytes(),
+            escapes: dialect.family == Family::Text,
+            ended: false,
         }
     }
 
@@ -76,17 +82,22 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         let target = if pending * 2 > self.window_bytes { pending * 2 } else { self.window_bytes };
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(target - pending);
         if pending >= self.max_record_bytes && left > 0 {
-            return Err(Error::Invalid { message: format!(
-                "{}: the record that begins at byte {} is longer than {} bytes; an unclosed quote? Otherwise raise --max-record-size",
-                self.source.planned().path.display(), self.offset, self.max_record_bytes
-            ) });
+            return Err(Error::Invalid {
+                message: format!(
+                    "{}: the record that begins at byte {} is longer than {} bytes; an unclosed quote? Otherwise raise --max-record-size",
+                    self.source.planned().path.display(),
+                    self.offset,
+                    self.max_record_bytes
+                ),
+            });
         }
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
         self.read += wanted as u64;
         let last = self.read == self.piece.length;
-        if last && self.piece.offset + self.piece.length == self.source.planned().size {
+        if last && !self.ended && self.piece.offset + self.piece.length == self.source.planned().size {
             self.end_last_record();
+            self.ended = true;
         }
         Ok(Some(Window { bytes: &self.buffer[..], offset: self.offset, last }))
     }
@@ -98,14 +109,24 @@ impl<'s, 'p> WindowReader<'s, 'p> {
     }
 
     /// The last record of a file need not have a record end; give it one.
+    ///
+    /// As COPY does, a backslash that is the last byte of the file is dropped, and a carriage return that is the last
+    /// byte of a file with CR LF stays data, which the scanner then refuses.
     fn end_last_record(&mut self) {
-        let end = self.line_end[self.line_end.len() - 1];
-        if self.buffer.last().is_some_and(|&byte| byte != end) {
-            if self.line_end.len() == 2 && self.buffer.last() == Some(&self.line_end[0]) {
-                self.buffer.push(end);
-            } else {
-                self.buffer.extend_from_slice(self.line_end);
-            }
+        if self.escapes && ends_with_escape(self.buffer) {
+            self.buffer.pop();
+            self.buffer.extend_from_slice(self.line_end);
+            return;
+        }
+        let Some((last, before)) = self.buffer.split_last() else { return };
+        let ended = Some(last) == self.line_end.last();
+        if !ended || (self.escapes && ends_with_escape(before)) {
+            self.buffer.extend_from_slice(self.line_end);
         }
     }
+}
+
+/// Whether the last byte is a backslash that is not itself made literal by one before it.
+pub(super) fn ends_with_escape(bytes: &[u8]) -> bool {
+    bytes.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }

@@ -32,7 +32,8 @@ def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConne
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise ConnectionFailed(
-            f"cannot open {target.display}: the directory {directory} does not exist", hint=f"mkdir -p {directory}"
+            f"cannot open {target.display}: the directory {directory} does not exist",
+            hint=f"mkdir -p {directory}",
         )
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise ConnectionFailed(

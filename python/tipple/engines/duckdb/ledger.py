@@ -71,12 +71,19 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     """The job with this key, or None."""
     row = first_row(
         connection,
-        "SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM tipple.job WHERE request_key = ?",
+        "SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM tipple.job "
+        "WHERE request_key = ?",
         [request_key],
     )
     if row is None:
         return None
-    return {"job_id": row[0], "state": row[1], "plan": json.loads(row[2]), "rows": row[3], "finished_at": row[4]}
+    return {
+        "job_id": row[0],
+        "state": row[1],
+        "plan": json.loads(row[2]),
+        "rows": row[3],
+        "finished_at": row[4],
+    }
 
 
 def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:
@@ -118,8 +125,8 @@ def insert_job(
     # One statement for all: a row at a time would take longer than loading a small file.
     connection.execute(
         "INSERT INTO tipple.slice SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL "
-        "FROM (SELECT unnest(from_json(?, '[{\"n\":\"INTEGER\",\"source\":\"INTEGER\",\"byte_offset\":\"BIGINT\","
-        "\"byte_length\":\"BIGINT\",\"pieces\":\"VARCHAR\"}]')) AS s)",
+        'FROM (SELECT unnest(from_json(?, \'[{"n":"INTEGER","source":"INTEGER","byte_offset":"BIGINT",'
+        '"byte_length":"BIGINT","pieces":"VARCHAR"}]\')) AS s)',
         [job_id, json.dumps(facts)],
     )
 
@@ -127,7 +134,8 @@ def insert_job(
 def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, numbers: Sequence[int]) -> None:
     """Marks slices as done; call it in the transaction of their rows."""
     connection.execute(
-        "UPDATE tipple.slice SET state = 'done' WHERE job_id = ? AND n IN (SELECT unnest(?))", [job_id, list(numbers)]
+        "UPDATE tipple.slice SET state = 'done' WHERE job_id = ? AND n IN (SELECT unnest(?))",
+        [job_id, list(numbers)],
     )
 
 
@@ -139,7 +147,8 @@ def add_rows(connection: duckdb.DuckDBPyConnection, job_id: str, rows: int) -> N
 def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[dict[str, Any]]:
     """The job's slices that are not done, as the core takes them."""
     rows = connection.execute(
-        "SELECT n, pieces::VARCHAR FROM tipple.slice WHERE job_id = ? AND state = 'planned' ORDER BY n", [job_id]
+        "SELECT n, pieces::VARCHAR FROM tipple.slice WHERE job_id = ? AND state = 'planned' ORDER BY n",
+        [job_id],
     ).fetchall()
     return [{"n": n, "pieces": json.loads(pieces)} for n, pieces in rows]
 

@@ -42,7 +42,8 @@ class DuckLoad:
         self.notes: list[str] = []
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
-                f"--write-path {task.write_path} is not available for DuckDB", hint="write paths here: auto, arrow"
+                f"--write-path {task.write_path} is not available for DuckDB",
+                hint="write paths here: auto, arrow",
             )
         if task.mode == "replace" and not task.atomic:
             raise UsageError(
@@ -85,9 +86,7 @@ class DuckLoad:
             self._run_incremental(runner, result, slices, line_end, begun=earlier is not None)
         return result
 
-    def _run_atomic(
-        self, runner: Runner, result: LoadResult, slices: Sequence[dict[str, Any]], line_end: str
-    ) -> None:
+    def _run_atomic(self, runner: Runner, result: LoadResult, slices: Sequence[dict[str, Any]], line_end: str) -> None:
         task, connection = self.task, self.connection
         connection.execute("BEGIN")
         try:
@@ -255,9 +254,7 @@ class DuckLoad:
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
-    def _verify(
-        self, runner: Runner, result: LoadResult, outcome: dict[str, Any], before: dict[str, Any]
-    ) -> Verified:
+    def _verify(self, runner: Runner, result: LoadResult, outcome: dict[str, Any], before: dict[str, Any]) -> Verified:
         after = self._held(runner, result)
         rows = after["rows"] - before["rows"]
         if self.task.verify == "count":
@@ -402,4 +399,4 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None).isoformat(sep=" ")
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None).isoformat(sep=" ")

@@ -86,7 +86,8 @@ class DuckSession:
             raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
         if found[0].state != "loading":
             raise UsageError(
-                f"the job {found[0].job_id} is {found[0].state}", hint="only an unfinished job can be cancelled"
+                f"the job {found[0].job_id} is {found[0].state}",
+                hint="only an unfinished job can be cancelled",
             )
         ledger.give_up(self.connection, found[0].job_id, "cancelled")
 

@@ -130,12 +130,18 @@ def _one_line(error: psycopg.Error) -> str:
 def _remedy(message: str) -> str:
     for sign, remedy in (
         ("password authentication failed", "check user and password (PGUSER, PGPASSWORD, ~/.pgpass)"),
-        ("no password supplied", "give a password: in PGPASSWORD or ~/.pgpass, rather than on the command line"),
+        (
+            "no password supplied",
+            "give a password: in PGPASSWORD or ~/.pgpass, rather than on the command line",
+        ),
         ("does not exist", "check the names of database and role (createdb, createuser)"),
         ("resolve host", "check the host's name"),
         ("Name or service not known", "check the host's name"),
         ("Connection refused", "check host and port, and whether the server is running"),
-        ("No such file or directory", "check the directory of the Unix socket, and whether the server is running"),
+        (
+            "No such file or directory",
+            "check the directory of the Unix socket, and whether the server is running",
+        ),
         ("pg_hba.conf", "allow this user, database and address in the server's pg_hba.conf"),
         ("too many clients", "raise max_connections, or wait until other sessions end"),
         ("certificate", "check sslmode, sslrootcert and the host's name"),

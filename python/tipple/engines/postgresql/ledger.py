@@ -30,7 +30,7 @@ CREATE_STATEMENTS = (
         mode text NOT NULL,
         request jsonb NOT NULL,
         plan jsonb NOT NULL,
-        state text NOT NULL CHECK (state IN ('loading', 'published', 'cancelled', 'superseded')),
+        state text NOT NULL CHECK (state IN ('loading', 'published', 'failed', 'cancelled', 'superseded')),
         epoch bigint NOT NULL,
         owner_pid integer,
         owner text,
@@ -142,16 +142,15 @@ def _job(row: Sequence[Any]) -> LedgerJob:
 
 def find_by_key(connection: psycopg.Connection[Any], request_key: bytes) -> LedgerJob | None:
     """The job with this key."""
-    row = connection.execute(
-        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE request_key = %s", (request_key,)
-    ).fetchone()
+    row = connection.execute(f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE request_key = %s", (request_key,)).fetchone()
     return None if row is None else _job(row)
 
 
 def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | None:
     """The job whose id begins like this, if it is only one."""
     rows = connection.execute(
-        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE starts_with(job_id::text, %s) LIMIT 2", (job_id.lower(),)
+        f"SELECT {_JOB_COLUMNS} FROM tipple.job WHERE starts_with(job_id::text, %s) LIMIT 2",
+        (job_id.lower(),),
     ).fetchall()
     return _job(rows[0]) if len(rows) == 1 else None
 
@@ -186,9 +185,7 @@ def insert_job(
     )
     with (
         connection.cursor() as cursor,
-        cursor.copy(
-            "COPY tipple.slice (job_id, n, source, byte_offset, byte_length, pieces) FROM STDIN"
-        ) as copy,
+        cursor.copy("COPY tipple.slice (job_id, n, source, byte_offset, byte_length, pieces) FROM STDIN") as copy,
     ):
         for part in slices:
             pieces = part["pieces"]
@@ -241,8 +238,8 @@ UPDATE tipple.job SET state = 'superseded', request_key = NULL, staging = NULL, 
 WHERE job_id = %s
 """
 
-CANCEL = """
-UPDATE tipple.job SET state = 'cancelled', request_key = NULL, staging = NULL, owner_pid = NULL,
+GIVE_UP = """
+UPDATE tipple.job SET state = %s, request_key = NULL, staging = NULL, owner_pid = NULL,
        finished_at = clock_timestamp(), epoch = epoch + 1
 WHERE job_id = %s AND state = 'loading'
 """

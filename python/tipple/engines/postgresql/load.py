@@ -24,7 +24,7 @@ from tipple.engines import core
 from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, stage
-from tipple.errors import JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.errors import Interrupted, JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class PostgresLoad:
             named = ", ".join(f"{column.name} {column.type_text}" for column in opaque[:3])
             if self.task.write_path == "binary":
                 raise UsageError(
-                    f"--write-path binary is not possible: only the server can read {named}", hint="leave it out"
+                    f"--write-path binary is not possible: only the server can read {named}",
+                    hint="leave it out",
                 )
             return "text", f"only the server can read {named}"
         if self.task.write_path == "text":
@@ -94,7 +95,8 @@ class PostgresLoad:
         if not task.atomic:
             if task.mode == "replace":
                 raise UsageError(
-                    "--no-atomic cannot replace rows", hint="leave out --no-atomic, or empty the table and append"
+                    "--no-atomic cannot replace rows",
+                    hint="leave out --no-atomic, or empty the table and append",
                 )
             return _Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
         if not exists:
@@ -145,26 +147,30 @@ class PostgresLoad:
             if owned.strategy == "single":
                 return self._run_single(runner, owned, choice, slices)
             return self._run_slices(runner, owned, choice, slices)
-        except BaseException:
-            self._tidy_without_ledger(owned)
+        except BaseException as error:
+            self._tidy(owned, error)
             raise
 
-    def _tidy_without_ledger(self, owned: _Owned) -> None:
-        """Without a ledger nobody could find the staging table again."""
-        if self.task.ledger or owned.staging is None or self.connection.closed:
+    def _tidy(self, owned: _Owned, error: BaseException) -> None:
+        """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
+        transient = isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt))
+        out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
+        if self.task.ledger and (transient or out_of_room or not self.task.atomic):
             return
-        # The failure that brought us here is the one to report; what is left is named by its prefix.
+        # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
-            self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")  # type: ignore[arg-type]
+            self.session.terminate_streams(owned.job_id)
+            if self.task.ledger:
+                self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
+            if owned.staging is not None:
+                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
         except psycopg.Error:
-            self.notes.append(f"the staging table {owned.staging} could not be dropped")
+            self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
 
     # Ownership
 
     def _lock_table(self) -> None:
-        got = self.connection.execute(
-            "SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)
-        ).fetchone()
+        got = self.connection.execute("SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)).fetchone()
         if got is None or not got[0]:
             raise JobBusy(
                 f"another Tipple job is loading into {self.table} right now",
@@ -223,7 +229,7 @@ class PostgresLoad:
         with self.connection.transaction():
             self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
             if job.staging:
-                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")  # type: ignore[arg-type]
+                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")
@@ -288,13 +294,11 @@ class PostgresLoad:
             stage.create_like(self.connection, staging, self.table)
             return
         self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
-        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")  # type: ignore[arg-type]
+        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
 
     # Slices, each a transaction
 
-    def _run_slices(
-        self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]
-    ) -> LoadResult:
+    def _run_slices(self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]) -> LoadResult:
         into = owned.staging or self.table
         plan = core.load_plan(
             self.task,
@@ -348,7 +352,7 @@ class PostgresLoad:
                 digest_target=held["digest"],
             )
         else:
-            found = self.connection.execute(f"SELECT count(*) FROM {into.sql}").fetchone()  # type: ignore[arg-type]
+            found = self.connection.execute(f"SELECT count(*) FROM {into.sql}").fetchone()
             verified = Verified(kind="count", rows_source=rows, rows_target=found[0] if found else -1)
         _require(verified)
         return verified
@@ -407,7 +411,7 @@ class PostgresLoad:
                 self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             return
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
-        self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")  # type: ignore[arg-type]
+        self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
         obstacle = stage.obstacle(self.connection, self.table)
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
             stage.swap(self.connection, staging, self.table, exists=True)
@@ -416,15 +420,13 @@ class PostgresLoad:
         self.notes.append(f"{self.table} changed during the load ({obstacle or 'it got rows'}): the rows were copied")
         names = self._column_list()
         if self.task.mode == "replace":
-            self.connection.execute(f"DELETE FROM {self.table.sql}")  # type: ignore[arg-type]
+            self.connection.execute(f"DELETE FROM {self.table.sql}")
         self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
-        self.connection.execute(f"DROP TABLE {staging.sql}")  # type: ignore[arg-type]
+        self.connection.execute(f"DROP TABLE {staging.sql}")
 
     # One transaction
 
-    def _run_single(
-        self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]
-    ) -> LoadResult:
+    def _run_single(self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]) -> LoadResult:
         target = self._target(owned, self.table, self._single_strategy(owned))
         digest = self.task.verify == "checksum" and self.write_path == "binary"
         plan = core.load_plan(self.task, slices, owned.line_end, target, digest=digest)
@@ -490,10 +492,7 @@ class PostgresLoad:
         verify = None
         if self.task.verify == "checksum" and self.write_path == "binary":
             # In this transaction every new row has its xmin; no subtransaction stores rows.
-            verify = (
-                f"SELECT {self._column_list()} FROM ONLY {self.table.sql} "
-                "WHERE xmin = pg_current_xact_id()::xid"
-            )
+            verify = f"SELECT {self._column_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
         return {"name": "single", "before": before, "verify_query": verify, "after": after}
 
     # What both have in common

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 import psycopg
 from psycopg import errors
@@ -30,7 +29,8 @@ class PostgresSession:
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
             raise UsageError(
-                f"{target.display} is PostgreSQL {self.version}", hint=f"Tipple needs {OLDEST_VERSION} or later"
+                f"{target.display} is PostgreSQL {self.version}",
+                hint=f"Tipple needs {OLDEST_VERSION} or later",
             )
 
     def describe(self, table: TableName) -> Table | None:
@@ -47,7 +47,8 @@ class PostgresSession:
             kind = None
         if kind is not None and kind not in "rpf":
             raise UsageError(
-                f"{table} is not a table", hint="name a table; to load into a view, load into the table under it"
+                f"{table} is not a table",
+                hint="name a table; to load into a view, load into the table under it",
             )
         return columns.describe(self.connection, table)
 
@@ -122,11 +123,11 @@ class PostgresSession:
         if job is None:
             raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
         with self.connection.transaction():
-            if self.connection.execute(ledger.CANCEL, (job.job_id,)).rowcount == 0:
+            if self.connection.execute(ledger.GIVE_UP, ("cancelled", job.job_id)).rowcount == 0:
                 raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
         self.terminate_streams(job.job_id)
         if job.staging:
-            self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")  # type: ignore[arg-type]
+            self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
 
     def clean_jobs(self) -> list[str]:
         """Drops the staging tables of jobs that nobody runs; gives up those jobs. Says what was done."""
@@ -139,13 +140,14 @@ class PostgresSession:
             self.cancel_job(record.job_id)
             done.append(f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done")
         rows = self.connection.execute(
-            "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = 'tipple' AND c.relkind = 'r' AND c.relname ~ '^stage_[0-9a-f]+$' AND NOT EXISTS ("
             "SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
             "'\"tipple\".\"' || c.relname || '\"')"
         ).fetchall()
         for (name,) in rows:
-            self.connection.execute(f"DROP TABLE IF EXISTS {name}")  # type: ignore[arg-type]
+            self.connection.execute(f"DROP TABLE IF EXISTS {name}")
             done.append(f"dropped the staging table {name}")
         return done
 

@@ -6,6 +6,7 @@ PostgreSQL keeps by the table's OID and that `CREATE TABLE (LIKE ...)` does not 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -68,13 +69,13 @@ def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
 
 def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether the table has no row that this session sees."""
-    return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None  # type: ignore[arg-type]
+    return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None
 
 
 def create_like(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
     """A table with the columns, defaults and checks of `table`, and no index yet."""
     connection.execute(
-        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES) "  # type: ignore[arg-type]
+        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES) "
         "WITH (autovacuum_enabled = false)"
     )
 
@@ -109,14 +110,12 @@ def build_keys(
 def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, exists: bool) -> None:
     """Puts the staging table in the place of `table`; call it in a transaction."""
     if exists:
-        connection.execute(f"DROP TABLE {table.sql}")  # type: ignore[arg-type]
-    connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")  # type: ignore[arg-type]
+        connection.execute(f"DROP TABLE {table.sql}")
+    connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
     if staging.schema != table.schema and table.schema is not None:
-        connection.execute(
-            f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}"  # type: ignore[arg-type]
-        )
+        connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     moved = TableName(table.schema, staging.name)
-    connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")  # type: ignore[arg-type]
+    connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
 
 
 def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: int) -> list[str]:
@@ -130,7 +129,7 @@ def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: in
     cuts = [pages * part // parts for part in range(1, parts)]
     bounds = [None, *cuts, None]
     conditions = []
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in itertools.pairwise(bounds):
         limits = []
         if low is not None:
             limits.append(f"ctid >= '({low},0)'::tid")

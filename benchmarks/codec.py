@@ -1,0 +1,46 @@
+"""Text to COPY binary and to Arrow on one core: runs the Criterion benchmark and reads what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from data import ROOT
+from measure import BenchmarkError
+from report import Goal, table
+
+GOAL_MB_PER_SECOND = 600.0
+_COMMAND = ["cargo", "bench", "--locked", "-p", "tipple-codec", "--bench", "lineitem"]
+
+
+def run_codec() -> dict[str, float]:
+    """MB of text per second of each function, from Criterion's median.
+
+    Raises:
+        BenchmarkError: the benchmark could not be built or run.
+    """
+    done = subprocess.run(_COMMAND, cwd=ROOT)
+    if done.returncode:
+        raise BenchmarkError(f"{' '.join(_COMMAND)} ended with status {done.returncode}")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    speeds = {}
+    for directory in sorted((target / "criterion" / "lineitem").glob("*/new")):
+        nanoseconds = json.loads((directory / "estimates.json").read_text())["median"]["point_estimate"]
+        size = json.loads((directory / "benchmark.json").read_text())["throughput"]["Bytes"]
+        speeds[directory.parent.name] = round(size * 1e3 / nanoseconds, 1)
+    return speeds
+
+
+def codec_table(speeds: dict[str, float]) -> str:
+    """One line per function."""
+    lines = [[name, f"{speed:.0f}"] for name, speed in speeds.items()]
+    return "Codec, one core\n" + table(["", "MB/s of text"], lines)
+
+
+def codec_goal(speeds: dict[str, float]) -> list[Goal]:
+    """Text to COPY binary."""
+    speed = speeds.get("copy_binary")
+    text = f"codec: text to COPY binary at least {GOAL_MB_PER_SECOND:.0f} MB/s per core"
+    return [Goal(text, f"{speed:.0f} MB/s", speed >= GOAL_MB_PER_SECOND)] if speed else []

@@ -1,0 +1,93 @@
+"""Makes the benchmark's input once: lineitem as dbgen writes it, and the same records as COPY text needs them.
+
+COPY takes the '|' that dbgen writes at the end of each record for one more field, and cannot begin in the
+middle of a file. So the peers get pieces without it, cut on record boundaries; Tipple and DuckDB read the file
+itself. Cutting is not part of any time, which favours the peers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from measure import BenchmarkError, tipple_command
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "bench"
+BLOCK_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Data:
+    """Lineitem at one scale."""
+
+    scale: float
+    file: Path
+    """As dbgen writes it."""
+    pieces: tuple[Path, ...]
+    """The same records for COPY: in pieces of about equal size, without the '|' at the end."""
+
+    @property
+    def bytes(self) -> int:
+        return self.file.stat().st_size
+
+    @property
+    def megabytes(self) -> float:
+        return self.bytes / 1e6
+
+    def shares(self, sessions: int) -> list[list[Path]]:
+        """The pieces, dealt out to so many sessions."""
+        return [list(self.pieces[i::sessions]) for i in range(sessions)]
+
+
+def lineitem(scale: float, pieces: int, directory: Path = CACHE) -> Data:
+    """The data, generated and cut where that has not been done yet; with 0 pieces only the file itself."""
+    place = directory / f"lineitem-{scale:g}"
+    file = place / "lineitem.tbl"
+    if not file.exists():
+        print(f"generating lineitem at scale {scale:g} in {place}", file=sys.stderr)
+        command = [*tipple_command("generate", "tpch"), "--scale", f"{scale:g}", "--table", "lineitem"]
+        done = subprocess.run([*command, "--out", str(place), "--progress", "none"], stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise BenchmarkError(f"tipple generate ended with status {done.returncode}")
+        file.chmod(0o644)
+    return Data(scale, file, _cut(file, place / f"pieces-{pieces}", pieces) if pieces else ())
+
+
+def _cut(file: Path, directory: Path, count: int) -> tuple[Path, ...]:
+    if not directory.exists():
+        unfinished = directory.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o755, parents=True)
+        size = file.stat().st_size
+        with file.open("rb") as source:
+            bounds = [0]
+            for number in range(1, count):
+                source.seek(size * number // count)
+                source.readline()
+                bounds.append(source.tell())
+            bounds.append(size)
+            for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
+                source.seek(begin)
+                target = unfinished / f"{number}.text"
+                with target.open("wb") as out:
+                    while source.tell() < end:
+                        block = source.read(min(BLOCK_BYTES, end - source.tell()))
+                        if source.tell() < end:
+                            block += source.readline()
+                        out.write(block.replace(b"|\n", b"\n"))
+                target.chmod(0o644)
+        unfinished.rename(directory)
+    return tuple(directory / f"{number}.text" for number in range(count))
+
+
+def read_through(paths: list[Path]) -> None:
+    """Read the files once, so that all find them in the page cache (as far as it is large enough)."""
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.read(BLOCK_BYTES):
+                pass

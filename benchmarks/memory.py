@@ -1,0 +1,145 @@
+"""Peak memory of `tipple load`, against what Tipple promises: 200 MB and 48 MB for each stream, however large the file.
+
+    .venv/bin/python benchmarks/memory.py                       a file of 1 GB
+    .venv/bin/python benchmarks/memory.py --gigabytes 1 10      and one of 10 GB; needs about 45 GB of disk
+
+What counts is VmHWM of the process: the most memory that it ever had resident, libraries included. DuckDB runs
+inside of the process; its buffer pool comes on top of the promise, and is capped here by --memory-limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from data import CACHE, lineitem
+from machine import headline, machine
+from measure import BenchmarkError, Command, cores, environment, tipple_command
+from postgresql_server import LOADER, bench_server
+from report import table, write_result
+
+BASE_MB = 200
+STREAM_MB = 48
+SCALE_OF_A_GIGABYTE = 1.33  # lineitem at scale 1 has 760 MB of text
+SAMPLE_SECONDS = 0.01
+
+
+def main() -> int:
+    given = _arguments()
+    found = machine(given.data)
+    print(headline(found), flush=True)
+    records: list[dict[str, Any]] = []
+    for gigabytes in given.gigabytes:
+        data = lineitem(SCALE_OF_A_GIGABYTE * gigabytes, 0, given.data)
+        for target, streams, pool, command in _loads(given, data.file):
+            peak = peak_memory(command) / 1e6
+            promised = BASE_MB + STREAM_MB * streams + pool
+            records.append(
+                {
+                    "target": target, "text_mb": round(data.megabytes), "streams": streams, "pool_mb": pool,
+                    "peak_mb": round(peak, 1), "promised_mb": promised, "kept": peak <= promised,
+                }
+            )  # fmt: skip
+            print(f"{target}, {data.megabytes:.0f} MB, {streams} streams: {peak:.0f} MB", file=sys.stderr, flush=True)
+    print("\nPeak memory in MB\n" + _table(records))
+    content = {
+        "command": shlex.join(["benchmarks/memory.py", *sys.argv[1:]]),
+        "machine": found,
+        "memory": records,
+    }
+    name = given.name or "memory-" + "-".join(f"{size:g}gb" for size in given.gigabytes)
+    print(f"\nwritten to {write_result(name, content)}")
+    return 0
+
+
+def peak_memory(command: Command) -> int:
+    """Run a command and return its VmHWM in bytes, looked at until it ends.
+
+    Raises:
+        BenchmarkError: it failed.
+    """
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment())
+        peak = 0
+        while child.poll() is None:
+            peak = max(peak, _high_water(child.pid))
+            time.sleep(SAMPLE_SECONDS)
+        if child.returncode:
+            output.seek(0)
+            raise BenchmarkError(f"{command!r} failed:\n{output.read()[-3000:].decode(errors='replace')}")
+        return peak
+
+
+def _high_water(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _loads(given: argparse.Namespace, file: Path) -> Iterator[tuple[str, int, int, Command]]:
+    """Target, number of streams, MB of the engine's own pool, and the command, for each load."""
+    words = ["load", str(file), "--table", "lineitem", "--schema", "tpch", "--progress", "none"]
+    streams = sorted({1, cores(), *given.streams})
+    if "postgresql" in given.target:
+        with bench_server("minimal", given.data) as server:
+            for jobs in streams:
+                database = server.fresh_database()
+                url = server.server.url(LOADER, database)
+                yield "PostgreSQL", jobs, 0, tipple_command(*words, "--into", url, "--jobs", str(jobs))
+                server.server.drop_database(database)
+    if "duckdb" in given.target:
+        for jobs in streams:
+            with tempfile.TemporaryDirectory(prefix="duckdb-", dir=given.data) as place:
+                options = ["--into", f"duckdb:///{place}/memory.duckdb", "--jobs", str(jobs)]
+                options += ["--memory-limit", f"{given.pool_mb}MB"]
+                yield "DuckDB", jobs, given.pool_mb, tipple_command(*words, *options)
+
+
+def _table(records: list[dict[str, Any]]) -> str:
+    header = ["", "text", "streams", "peak", "promised", "DuckDB's pool", "with pool", ""]
+    lines = []
+    for record in records:
+        pool, promised = record["pool_mb"], record["promised_mb"]
+        lines.append(
+            [
+                record["target"], f"{record['text_mb']}", f"{record['streams']}", f"{record['peak_mb']:.0f}",
+                f"{pool or '-'}", f"{record['peak_mb'] - pool:.0f}" if pool else "-", f"{promised - pool}",
+                f"{promised}" if pool else "-", "kept" if record["kept"] else "BROKEN",
+            ]
+        )  # fmt: skip
+    return table(header, lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="benchmarks/memory.py"
+    )
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0], help="sizes of the file [1]")
+    parser.add_argument("--streams", type=int, nargs="*", default=[], help="besides 1 and one for each core")
+    parser.add_argument("--pool-mb", type=int, default=500, help="--memory-limit of DuckDB [500]")
+    parser.add_argument("--target", choices=("postgresql", "duckdb"), action="append", help="only this engine")
+    parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
+    parser.add_argument("--name", help="of the file in benchmarks/results [memory-SIZES]")
+    given = parser.parse_args()
+    given.target = given.target or ["postgresql", "duckdb"]
+    given.data.mkdir(parents=True, exist_ok=True)
+    given.data = given.data.resolve()
+    return given
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BenchmarkError as error:
+        sys.exit(f"benchmark failed: {error}")

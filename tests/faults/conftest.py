@@ -1,0 +1,50 @@
+"""Fixtures of the fault tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from big import BigFile
+from faults.oracle import duckdb_target, small_disk, undisturbed_seconds
+from servers.postgres import PostgresServer
+from targets import PostgresTarget, Target
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Makes small file systems; needs root."""
+    with ExitStack() as stack:
+
+        def make(megabytes: int) -> Path:
+            try:
+                return stack.enter_context(small_disk(tmp_path / f"disk{megabytes}", megabytes))
+            except (PermissionError, FileNotFoundError) as error:
+                pytest.skip(f"a small file system needs root and mount: {error}")
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def duckdb_seconds(tmp_path_factory: pytest.TempPathFactory, big_file: BigFile) -> float:
+    """How long the big file takes into DuckDB."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    return undisturbed_seconds(lambda: duckdb_target(directory, "t"), big_file)
+
+
+@pytest.fixture(scope="session")
+def postgres_seconds(server_of: Callable[[int], PostgresServer], big_file: BigFile) -> float:
+    """How long the big file takes into PostgreSQL."""
+    return undisturbed_seconds(lambda: PostgresTarget(server_of(18)), big_file)
+
+
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest, engine_target: Target) -> float:
+    """How long the big file takes into `engine_target`."""
+    duration: float = request.getfixturevalue(
+        f"{'duckdb' if engine_target.engine == 'duckdb' else 'postgres'}_seconds"
+    )
+    return duration

@@ -1,0 +1,368 @@
+"""What can happen between Tipple and a server: lost replies, cut and silent connections, killed sessions."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import psycopg
+import pytest
+
+from big import BigFile
+from command import run_tipple
+from faults.oracle import FIRST_SEED, LONG, Disturbed, copying, moments, sessions_of, wait_for
+from servers.postgres import LOADER, PostgresServer
+from servers.proxy import Proxy
+from targets import PostgresTarget
+
+VERSION = 18
+
+
+@pytest.fixture
+def server(server_of: Callable[[int], PostgresServer]) -> PostgresServer:
+    return server_of(VERSION)
+
+
+@pytest.fixture
+def target(server: PostgresServer) -> Iterator[PostgresTarget]:
+    target = PostgresTarget(server)
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+def through(proxy: Proxy, target: PostgresTarget, **parameters: str) -> str:
+    """The target's URL by way of the proxy."""
+    return target.server.url(LOADER, target.database, "127.0.0.1", port=proxy.port, **parameters)
+
+
+@pytest.mark.timeout(3600)
+def test_commit_reply_lost(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    """Every COMMIT of a load loses its reply once: first which there are, then each in a run of its own."""
+    proxy = proxy_to(target.server)
+    url = through(proxy, target)
+    job = Disturbed(target, big_file, table="t0", url=url)
+    first = job.start().wait()
+    assert first.exit_code == 0, str(first)
+    commits = proxy.commits
+    job.finish()
+    job.drop()
+    assert commits >= 1
+    ordinals = list(range(1, commits + 1))
+    if not LONG and commits > 8:
+        # The first, the last three (publishing is among them) and some in between.
+        between = random.Random(FIRST_SEED).sample(ordinals[1:-3], 3)
+        ordinals = [1, *sorted(between), *ordinals[-3:]]
+    for ordinal in ordinals:
+        print(f"COMMIT {ordinal} of {commits}")
+        job = Disturbed(target, big_file, table=f"t{ordinal}", url=url)
+        broken = proxy.broken
+        proxy.drop_commit_reply(ordinal)
+        run = job.start().wait()
+        proxy.drop_commit_reply()
+        assert run.exit_code in (0, 1), str(run)
+        assert "Traceback" not in run.stderr
+        if run.exit_code == 0:
+            assert job.visible() == big_file.rows
+        assert proxy.broken > broken or ordinal > 1
+        job.finish()
+        job.drop()
+
+
+@pytest.mark.timeout(3600)
+def test_connection_reset(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    """A reset after so many bytes: the slice is sent again, and the job ends well without help."""
+    proxy = proxy_to(target.server)
+    r = random.Random(FIRST_SEED)
+    for number in range(60 if LONG else 6):
+        bytes_sent = r.choice([r.randint(0, 5_000), r.randint(0, 40_000_000), r.randint(0, 40_000_000)])
+        print(f"TIPPLE_SEED={FIRST_SEED} round {number}: cut after {bytes_sent} bytes")
+        job = Disturbed(target, big_file, table=f"t{number}", url=through(proxy, target))
+        proxy.cut_after(bytes_sent)
+        run = job.start().wait()
+        proxy.cut_after(None)
+        if run.exit_code != 0:
+            # Before anything was started, a broken connection is status 2, later it is retried.
+            assert run.exit_code in ((1, 2) if bytes_sent < 20_000 else (1,)), str(run)
+        job.finish()
+        job.drop()
+
+
+def test_a_reset_in_mid_load_is_retried(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    proxy = proxy_to(target.server)
+    job = Disturbed(target, big_file, url=through(proxy, target))
+    proxy.cut_after(12_000_000)
+    run = job.start().wait()
+    assert run.exit_code == 0, str(run)
+    assert proxy.broken == 1
+    assert run.summary is not None
+    assert run.summary["retries"] >= 1
+    job.finish()
+
+
+def test_blackhole(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    """A peer that says nothing more is given up within the time that was asked for, and the sessions that
+    hang in the server do not hold up the next run."""
+    proxy = proxy_to(target.server)
+    job = Disturbed(target, big_file, url=through(proxy, target), stall_timeout=4, retry_for=2)
+    proxy.blackhole_after(15_000_000)
+    started = time.monotonic()
+    run = job.start().wait(90)
+    assert proxy.black.is_set()
+    assert run.exit_code == 1, str(run)
+    assert time.monotonic() - started < 60
+    assert "Traceback" not in run.stderr
+    job.options = {"jobs": 2}
+    started = time.monotonic()
+    job.finish()
+    assert time.monotonic() - started < 60
+
+
+def test_blackhole_that_ends(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    """Silence shorter than the time that was asked for is no fault."""
+    proxy = proxy_to(target.server)
+    job = Disturbed(target, big_file, url=through(proxy, target), stall_timeout=30)
+    proxy.blackhole_after(15_000_000)
+    command = job.start()
+    assert proxy.black.wait(30)
+    time.sleep(3)
+    proxy.blackhole_after(None)
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    job.finish()
+
+
+def test_blackhole_while_connecting(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    proxy = proxy_to(target.server)
+    proxy.blackhole_after(-1)
+    proxy.black.set()
+    job = Disturbed(target, big_file, url=through(proxy, target, connect_timeout="3"))
+    started = time.monotonic()
+    run = job.start().wait(60)
+    assert run.exit_code == 2, str(run)
+    assert time.monotonic() - started < 30
+    proxy.blackhole_after(None)
+    job.finish()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("how", ["terminate", "cancel"])
+def test_sessions_ended_by_an_administrator(
+    target: PostgresTarget, big_file: BigFile, postgres_seconds: float, how: str
+) -> None:
+    """pg_terminate_backend of one of Tipple's sessions at random moments: retried, and the job ends well."""
+    r = random.Random(FIRST_SEED)
+    ended = failed = 0
+    for number, moment in enumerate(moments(11, 40 if LONG else 5, postgres_seconds * 0.8)):
+        job = Disturbed(target, big_file, table=f"t{number}")
+        command = job.start()
+        time.sleep(moment)
+        sessions = sessions_of(target)
+        if sessions:
+            target.server.execute(f"SELECT pg_{how}_backend({r.choice(sessions)})")
+            ended += 1
+        run = command.wait()
+        assert run.exit_code in (0, 1, 2), str(run)
+        assert "Traceback" not in run.stderr
+        failed += run.exit_code != 0
+        job.finish()
+        job.drop()
+    print(f"{ended} sessions ended, {failed} runs failed")
+    assert ended > 0
+
+
+def test_a_copying_session_is_terminated(target: PostgresTarget, big_file: BigFile) -> None:
+    job = Disturbed(target, big_file)
+    command = job.start()
+    if wait_for(lambda: copying(target) or not command.running) and command.running:
+        for pid in copying(target)[:1]:
+            target.server.execute(f"SELECT pg_terminate_backend({pid})")
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    job.finish()
+
+
+def test_a_locked_table_is_waited_for(target: PostgresTarget, big_file: BigFile) -> None:
+    """Somebody holds the table for a while: the job waits and does not fail; Ctrl-C ends the waiting."""
+    job = Disturbed(target, big_file)
+    with psycopg.connect(target.server.url(LOADER, target.database)) as holder:
+        holder.execute(f"LOCK TABLE {job.table} IN ACCESS EXCLUSIVE MODE")
+        command = job.start()
+        time.sleep(4)
+        assert command.running, "did not wait for the lock"
+        command.signal(signal.SIGINT)
+        started = time.monotonic()
+        run = command.wait(30)
+        assert run.exit_code == 130, str(run)
+        assert time.monotonic() - started < 5
+        command = job.start()
+        time.sleep(3)
+        holder.rollback()
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    job.finish()
+
+
+@pytest.mark.parametrize(
+    "change", ["ADD COLUMN extra integer", "ALTER day TYPE text", "RENAME note TO remark", "DROP COLUMN day"]
+)
+def test_the_table_changes_in_mid_job(
+    target: PostgresTarget, big_file: BigFile, postgres_seconds: float, change: str
+) -> None:
+    """Either the rows are there, in the table as it is now, or nothing is, and an error says why."""
+    job = Disturbed(target, big_file)
+    command = job.start()
+    time.sleep(postgres_seconds * 0.4)
+    with psycopg.connect(target.server.url(LOADER, target.database)) as connection:
+        connection.execute("SET lock_timeout = '20s'")
+        connection.execute(f"ALTER TABLE t {change}")  # type: ignore[call-overload]
+    run = command.wait()
+    assert run.exit_code in (0, 1, 2), str(run)
+    assert job.visible() == (big_file.rows if run.exit_code == 0 else 0)
+    if run.exit_code != 0:
+        assert run.stderr.strip()
+        assert "Traceback" not in run.stderr
+    job.check_tidy()
+
+
+def test_the_table_is_dropped_in_mid_job(
+    target: PostgresTarget, big_file: BigFile, postgres_seconds: float
+) -> None:
+    job = Disturbed(target, big_file)
+    command = job.start()
+    time.sleep(postgres_seconds * 0.5)
+    done = not command.running
+    target.execute("DROP TABLE t")
+    run = command.wait()
+    if not done and run.exit_code != 0:
+        assert run.exit_code in (1, 2), str(run)
+        assert "Traceback" not in run.stderr
+    run_tipple("jobs", target.url, "clean")
+    assert target.leftovers() == set()
+
+
+# ---- servers that crash --------------------------------------------------------------------------------
+
+CAREFUL = {"fsync": "on", "full_page_writes": "on"}
+MINIMAL = {**CAREFUL, "wal_level": "minimal", "max_wal_senders": "0"}
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("settings", [CAREFUL, MINIMAL], ids=["wal_replica", "wal_minimal"])
+def test_server_crashes_and_comes_back(
+    fresh_server: Callable[..., PostgresServer],
+    big_file: BigFile,
+    postgres_seconds: float,
+    settings: dict[str, str],
+) -> None:
+    """Stopped at once at random moments, back after a second: nothing lost, nothing twice, nothing left."""
+    server = fresh_server(VERSION, settings)
+    target = PostgresTarget(server)
+    waited = 0
+    for number, moment in enumerate(moments(12, 50 if LONG else 4, postgres_seconds)):
+        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30)
+        command = job.start()
+        time.sleep(moment)
+        server.crash()
+        time.sleep(1)
+        server.start()
+        run = command.wait()
+        assert run.exit_code in (0, 1, 2), str(run)
+        assert "Traceback" not in run.stderr
+        waited += run.exit_code == 0
+        job.finish()
+        job.drop()
+    print(f"{waited} runs went on by themselves")
+    target.close()
+
+
+def test_server_goes_away_in_mid_load_and_comes_back(
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile
+) -> None:
+    """The job waits for the server and goes on by itself."""
+    server = fresh_server(VERSION)
+    target = PostgresTarget(server)
+    job = Disturbed(target, big_file, retry_for=60)
+    command = job.start()
+    assert wait_for(lambda: copying(target) or not command.running)
+    server.stop("fast")
+    time.sleep(2)
+    server.start()
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    job.finish()
+    target.close()
+
+
+def test_server_that_does_not_come_back(
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile
+) -> None:
+    """Given up after the time that was asked for, with an error that says how to go on."""
+    server = fresh_server(VERSION)
+    target = PostgresTarget(server)
+    job = Disturbed(target, big_file, retry_for=3)
+    command = job.start()
+    assert wait_for(lambda: copying(target) or not command.running)
+    server.crash()
+    started = time.monotonic()
+    run = command.wait(60)
+    assert time.monotonic() - started < 30
+    assert run.exit_code == 1, str(run)
+    assert "again" in run.stderr
+    server.start()
+    job.finish()
+    target.close()
+
+
+@pytest.mark.timeout(7200)
+def test_backend_killed(
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile, postgres_seconds: float
+) -> None:
+    """SIGKILL of a backend: the server restarts all its sessions and recovers."""
+    server = fresh_server(VERSION, MINIMAL)
+    target = PostgresTarget(server)
+    r = random.Random(FIRST_SEED)
+    killed = 0
+    for number, moment in enumerate(moments(13, 150 if LONG else 6, postgres_seconds * 0.8)):
+        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30)
+        command = job.start()
+        time.sleep(moment)
+        sessions = sessions_of(target)
+        if sessions:
+            try:
+                psutil.Process(r.choice(sessions)).kill()
+                killed += 1
+            except psutil.NoSuchProcess:
+                print("the backend had ended")
+        run = command.wait()
+        assert run.exit_code in (0, 1, 2), str(run)
+        assert "Traceback" not in run.stderr
+        assert wait_for(lambda: _answers(server), 60)
+        job.finish()
+        job.drop()
+    print(f"{killed} backends killed")
+    assert killed > 0
+    target.close()
+
+
+def _answers(server: PostgresServer) -> bool:
+    try:
+        return server.rows("SELECT 1") == [(1,)]
+    except psycopg.OperationalError:
+        return False

@@ -1,0 +1,127 @@
+"""Disks that are full: an error that says so, nothing published, and the next run works with more space."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from big import BigFile
+from command import Run
+from faults.oracle import Disturbed, resize_disk, wait_for
+from servers.installations import server_user
+from servers.postgres import PostgresServer
+from targets import DuckdbTarget, PostgresTarget
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+
+
+def assert_says_disk_full(run: Run) -> None:
+    assert run.exit_code == 1, str(run)
+    said = run.stderr.lower()
+    assert "space" in said or "disk full" in said, run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_duckdb_file(disk: Callable[[int], Path], big_file: BigFile) -> None:
+    place = disk(12)
+    target = DuckdbTarget(place / "t.duckdb")
+    job = Disturbed(target, big_file)
+    run = job.run()
+    assert_says_disk_full(run)
+    assert job.visible() == 0
+    resize_disk(place, 500)
+    job.finish()
+
+
+def test_duckdb_file_again_and_again(disk: Callable[[int], Path], big_file: BigFile) -> None:
+    """Sizes at which the disk is full at different moments, the checkpoint among them."""
+    place = disk(8)
+    target = DuckdbTarget(place / "t.duckdb")
+    job = Disturbed(target, big_file)
+    done = False
+    for megabytes in (9, 14, 20, 26, 32, 40, 50, 70, 90):
+        resize_disk(place, megabytes)
+        run = job.run()
+        if run.exit_code == 0:
+            done = True
+            break
+        assert_says_disk_full(run)
+        assert job.visible() == 0
+    resize_disk(place, 500)
+    if not done:
+        job.finish()
+    job.check_rows()
+
+
+def test_postgresql_data(
+    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile
+) -> None:
+    """A tablespace on a full disk; the server itself lives on."""
+    server = server_of(18)
+    place = disk(30)
+    user = server_user()
+    os.chown(place, user.uid, user.gid)
+    for parent in place.parents:
+        if parent != Path("/"):
+            os.chmod(parent, os.stat(parent).st_mode | 0o011)
+    with server.connect() as connection:
+        connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'")  # type: ignore[call-overload]
+        connection.execute("GRANT CREATE ON TABLESPACE small TO PUBLIC")
+    target = PostgresTarget(server)
+    try:
+        target.close()
+        target.server.execute(f'CREATE DATABASE "{target.database}" OWNER loader TABLESPACE small')
+        job = Disturbed(target, big_file)
+        run = job.run()
+        assert_says_disk_full(run)
+        assert "53100" in run.stderr
+        assert job.visible() == 0
+        assert server.running
+        resize_disk(place, 500)
+        job.finish()
+    finally:
+        target.close()
+        server.execute("DROP TABLESPACE small")
+
+
+def test_postgresql_wal(
+    fresh_server: Callable[..., PostgresServer], disk: Callable[[int], Path], big_file: BigFile
+) -> None:
+    """pg_wal on a full disk takes the whole server down; when there is space again, the job ends well."""
+    settings = {
+        "wal_level": "replica",
+        "max_wal_size": "32MB",
+        "min_wal_size": "32MB",
+        "checkpoint_timeout": "1h",
+    }
+    place = disk(40)
+    server = fresh_server(18, settings)
+    server.stop("fast")
+    server.move_wal(place)
+    server.start()
+    target = PostgresTarget(server)
+    job = Disturbed(target, big_file, retry_for=5)
+    # Something else holds the log: without it, checkpoints would make room in time.
+    server.execute("SELECT pg_create_physical_replication_slot('holds', true)")
+    run = job.run()
+    if run.exit_code != 0:
+        assert run.exit_code in (1, 2), str(run)
+        assert "Traceback" not in run.stderr
+    resize_disk(place, 500)
+    if not wait_for(lambda: _answers(server), 15):
+        server.stop("immediate")
+        server.start()
+    server.execute("SELECT pg_drop_replication_slot('holds')")
+    job.finish()
+    target.close()
+    server.destroy()
+
+
+def _answers(server: PostgresServer) -> bool:
+    try:
+        return server.rows("SELECT 1") == [(1,)]
+    except Exception:
+        return False

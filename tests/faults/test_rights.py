@@ -1,0 +1,228 @@
+"""Targets where the user may not do everything: say what to grant, and what can be done without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from command import Run
+from loading import load
+from servers.postgres import LOADER, PostgresServer
+from targets import PostgresTarget, write
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(tmp_path / "in.csv", "1,x\n2,y\n")
+
+
+@pytest.fixture
+def foreign(postgres_target: PostgresTarget) -> PostgresTarget:
+    """A database of somebody else's, in which the loader owns one table and may create nothing."""
+    server, name = postgres_target.server, postgres_target.database
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    server.execute(f'ALTER DATABASE "{name}" OWNER TO postgres')
+    server.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC", name)
+    return postgres_target
+
+
+def super_rows(target: PostgresTarget, sql: str) -> list[tuple[object, ...]]:
+    return target.server.rows(sql, target.database)
+
+
+def test_ledger_schema_cannot_be_created(foreign: PostgresTarget, path: Path) -> None:
+    run = load(foreign, path, check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "GRANT CREATE ON DATABASE" in run.stderr
+    assert foreign.database in run.stderr
+    assert LOADER in run.stderr
+    assert "--no-ledger" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert foreign.count("t") == 0
+
+
+def test_what_was_said_helps(foreign: PostgresTarget, path: Path) -> None:
+    """The statement from the error message, given by a superuser, is enough."""
+    run = load(foreign, path, check=False)
+    statements = _grants(run)
+    assert statements
+    for statement in statements:
+        foreign.server.execute(statement, foreign.database)
+    load(foreign, path)
+    assert foreign.count("t") == 2
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_no_ledger_without_the_right(foreign: PostgresTarget, path: Path, mode: str) -> None:
+    run = load(foreign, path, no_ledger=True, mode=mode, jobs=2)
+    assert foreign.count("t") == 2
+    assert not [name for name in foreign.tables() if name.startswith("tipple.")]
+    # It says what that gives up.
+    assert "resum" in run.output
+    assert "twice" in run.output or "exactly once" in run.output
+
+
+def test_no_ledger_that_fails_publishes_nothing(foreign: PostgresTarget, tmp_path: Path) -> None:
+    load(foreign, write(tmp_path / "bad.csv", "1,x\ny,z\n"), no_ledger=True, check=1)
+    assert foreign.count("t") == 0
+    assert foreign.leftovers("t") == set()
+
+
+def test_only_insert(foreign: PostgresTarget, path: Path) -> None:
+    """A table of somebody else's with the right to insert is enough for COPY; so it is for an append."""
+    foreign.server.execute(
+        f"CREATE TABLE u (a integer, b text); GRANT INSERT ON u TO {LOADER}; GRANT CREATE ON DATABASE "
+        f'"{foreign.database}" TO {LOADER}',
+        foreign.database,
+    )
+    run = load(foreign, path, table="u", verify="none", check=False)
+    count = super_rows(foreign, "SELECT count(*) FROM u")[0][0]
+    if run.exit_code == 0:
+        assert count == 2
+    else:
+        assert count == 0
+        assert "GRANT" in run.stderr
+
+
+def test_no_right_on_the_table(foreign: PostgresTarget, path: Path) -> None:
+    foreign.server.execute("CREATE TABLE u (a integer, b text)", foreign.database)
+    for options in ({}, {"no_ledger": True}):
+        run = load(foreign, path, table="u", check=False, **options)
+        assert run.exit_code in (1, 2), str(run)
+        assert "u" in run.stderr
+        assert "Traceback" not in run.stderr
+    assert super_rows(foreign, "SELECT count(*) FROM u") == [(0,)]
+
+
+def test_ledger_of_somebody_else(postgres_target: PostgresTarget, path: Path) -> None:
+    """A ledger that another role made: usable with what has to be granted, else the error says what."""
+    postgres_target.server.execute(
+        "CREATE SCHEMA tipple; CREATE TABLE public.t (a integer, b text); "
+        f"ALTER TABLE public.t OWNER TO {LOADER}",
+        postgres_target.database,
+    )
+    run = load(postgres_target, path, check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "GRANT" in run.stderr
+    assert "tipple" in run.stderr
+    assert postgres_target.count("t") == 0
+
+
+def test_foreign_schema_named_tipple(postgres_target: PostgresTarget, path: Path) -> None:
+    """A schema `tipple` with somebody's own tables in it, by the ledger's names but not of its shape."""
+    postgres_target.execute(
+        "CREATE SCHEMA tipple; CREATE TABLE tipple.job (mine text); INSERT INTO tipple.job VALUES ('keep'); "
+        "CREATE TABLE t (a integer, b text)"
+    )
+    run = load(postgres_target, path, check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "tipple" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert postgres_target.rows("SELECT * FROM tipple.job") == [("keep",)]
+    assert postgres_target.count("t") == 0
+
+
+def test_database_that_is_read_only(postgres_target: PostgresTarget, path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    url = postgres_target.server.url(
+        LOADER, postgres_target.database, options="-c default_transaction_read_only=on"
+    )
+    run = load(url, path, check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "read-only" in run.stderr
+    assert postgres_target.count("t") == 0
+
+
+def test_statement_timeout_of_the_role(postgres_target: PostgresTarget, path: Path) -> None:
+    """Settings of a role that are made for interactive users do not break a load, or the error names them."""
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    url = postgres_target.server.url(
+        LOADER,
+        postgres_target.database,
+        options="-c statement_timeout=1ms -c idle_in_transaction_session_timeout=50ms -c lock_timeout=1ms",
+    )
+    run = load(url, path, check=False)
+    if run.exit_code == 0:
+        assert postgres_target.count("t") == 2
+    else:
+        assert "timeout" in run.stderr
+        assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-c datestyle=SQL,DMY",
+        "-c intervalstyle=sql_standard",
+        "-c client_encoding=LATIN1",
+        "-c standard_conforming_strings=off",
+        "-c search_path=pg_catalog",
+        "-c bytea_output=escape",
+        "-c extra_float_digits=-10",
+        "-c timezone=America/St_Johns",
+        "-c role=loader",
+        "-c default_transaction_isolation=serializable",
+        "-c session_replication_role=origin",
+        "-c row_security=off",
+        "-c synchronous_commit=off",
+        "-c default_tablespace=pg_default",
+        "-c quote_all_identifiers=on",
+        "-c transform_null_equals=on",
+        "-c array_nulls=off",
+    ],
+)
+def test_settings_of_the_session_change_no_value(
+    postgres_target: PostgresTarget, tmp_path: Path, options: str
+) -> None:
+    """What a file means does not depend on settings that are made for people."""
+    postgres_target.execute(
+        "CREATE TABLE public.t (a integer, b text, d date, s timestamp, f float8, n numeric(9,3))"
+    )
+    path = write(tmp_path / "in.csv", "1,äß🚂\\x,2020-02-01,2020-02-01 00:00:01.5,0.1,1.5\n")
+    url = postgres_target.server.url(LOADER, postgres_target.database, options=options)
+    load(url, path, table="public.t", verify="checksum")
+    query = "SELECT a, b, d::text, s::text, f, n::text FROM t"
+    assert postgres_target.rows(query) == [
+        (1, "äß🚂\\x", "2020-02-01", "2020-02-01 00:00:01.5", 0.1, "1.500")
+    ]
+
+
+@pytest.fixture
+def latin1(server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
+    target = PostgresTarget(server_of(18))
+    name = target.database + "_latin1"
+    target.server.execute(
+        f"CREATE DATABASE {name} OWNER {LOADER} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
+    )
+    other = PostgresTarget.__new__(PostgresTarget)
+    other.__dict__.update(target.__dict__)
+    other.database = name
+    other.url = target.server.url(LOADER, name)
+    other._connection = None
+    try:
+        yield other
+    finally:
+        other.close()
+        target.close()
+
+
+def test_database_in_another_encoding(latin1: PostgresTarget, tmp_path: Path) -> None:
+    """UTF-8 files go into a LATIN1 database where its characters suffice, else the record is refused."""
+    latin1.execute("CREATE TABLE t (a integer, b text, c varchar(3))")
+    load(latin1, write(tmp_path / "in.csv", "1,äöü,äöü\n"))
+    assert latin1.rows("SELECT b, c, octet_length(b) FROM t") == [("äöü", "äöü", 3)]
+    run = load(latin1, write(tmp_path / "bad.csv", "1,x,\n2,漢,\n"), check=1)
+    assert "bad.csv" in run.stderr
+    assert latin1.count("t") == 1
+
+
+def _grants(run: Run) -> list[str]:
+    """The GRANT statements in what a run said."""
+    found = []
+    for line in run.stderr.splitlines():
+        position = line.find("GRANT ")
+        if position >= 0:
+            found.append(line[position:].strip(" .;`'"))
+    return found

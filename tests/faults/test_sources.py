@@ -1,0 +1,219 @@
+"""Sources that are missing, empty, of the wrong kind, or change while they are read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from big import TABLE, BigFile, write_big_file
+from command import start_tipple
+from faults.oracle import frozen
+from loading import load, load_words
+from targets import Target, write
+
+
+@pytest.fixture
+def target(engine_target: Target) -> Target:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    engine_target.execute("INSERT INTO t VALUES (0, 'old')")
+    return engine_target
+
+
+def assert_untouched(target: Target) -> None:
+    assert target.rows("SELECT * FROM t") == [(0, "old")]
+    assert target.leftovers("t") == set()
+
+
+def test_missing_file(target: Target, tmp_path: Path) -> None:
+    good = write(tmp_path / "good.csv", "1,x\n")
+    for sources in ([tmp_path / "missing.csv"], [good, tmp_path / "missing.csv"]):
+        run = load(target, *sources, check=2)
+        assert "missing.csv" in run.stderr
+        assert_untouched(target)
+
+
+def test_empty_file(target: Target, tmp_path: Path) -> None:
+    run = load(target, write(tmp_path / "empty.csv", ""))
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["bytes"]) == (0, 0)
+    assert_untouched(target)
+
+
+def test_empty_files_among_others(target: Target, tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{i}.csv", "" if i % 2 else f"{i},x\n") for i in range(6)]
+    load(target, *files, jobs=3)
+    assert target.count("t") == 4
+
+
+@pytest.mark.parametrize("kind", ["empty_directory", "directory_of_other_files", "pattern"])
+def test_nothing_matches(target: Target, tmp_path: Path, kind: str) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    source = directory
+    if kind == "directory_of_other_files":
+        write(directory / "readme.md", "no data\n")
+    if kind == "pattern":
+        write(directory / "x.csv", "1,x\n")
+        source = directory / "*.tbl"
+    run = load(target, source, check=2)
+    assert "data" in run.stderr
+    assert_untouched(target)
+
+
+@pytest.mark.parametrize("kind", ["zeros", "random", "gzip", "elf", "utf16", "parquet"])
+def test_binary_file(target: Target, tmp_path: Path, kind: str) -> None:
+    data = {
+        "zeros": bytes(100_000),
+        "random": os.urandom(300_000),
+        "gzip": b"\x1f\x8b\x08\x00" + os.urandom(50_000),
+        "elf": Path("/bin/sh").read_bytes(),
+        "utf16": "1,x\r\n2,y\r\n".encode("utf-16"),
+        "parquet": b"PAR1" + os.urandom(50_000) + b"PAR1",
+    }[kind]
+    run = load(target, write(tmp_path / "in.csv", data), check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "in.csv" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr) < 5000
+    assert_untouched(target)
+
+
+@pytest.mark.parametrize("kind", ["device", "dangling_link", "link_loop", "socket"])
+def test_what_is_no_file(target: Target, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "in.csv"
+    if kind == "device":
+        path = Path("/dev/zero")
+    elif kind == "dangling_link":
+        path.symlink_to(tmp_path / "nowhere.csv")
+    elif kind == "link_loop":
+        path.symlink_to(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    run = load(target, path, format="csv", check=False, timeout=60)
+    assert run.exit_code in (1, 2), str(run)
+    assert path.name in run.stderr
+    assert_untouched(target)
+
+
+def test_a_link_to_a_file_is_followed(target: Target, tmp_path: Path) -> None:
+    write(tmp_path / "data.csv", "1,x\n")
+    (tmp_path / "link.csv").symlink_to("data.csv")
+    load(target, tmp_path / "link.csv")
+    assert target.count("t") == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission(target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "1,x\n")
+    path.chmod(0)
+    run = load(target, path, check=2)
+    assert "in.csv" in run.stderr
+    assert "ermission" in run.stderr
+    assert_untouched(target)
+
+
+@pytest.mark.parametrize("kind", ["truncated_before", "truncated_in_a_quote"])
+def test_truncated_input(target: Target, tmp_path: Path, kind: str) -> None:
+    """A file that ends in the middle of a record is not stored up to there."""
+    data = '1,x\n2,"y' if kind == "truncated_in_a_quote" else "1,x\n2"
+    run = load(target, write(tmp_path / "in.csv", data), check=1)
+    assert "in.csv" in run.stderr
+    assert_untouched(target)
+
+
+# ---- files that change while they are read -------------------------------------------------------------
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 3)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def grow(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("999999999,1,,appended\n")
+
+
+def rewrite(path: Path) -> None:
+    """Other bytes at the same length, in place."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"9" * (size // 4))
+
+
+def replace(path: Path) -> None:
+    """Another file by the same name, as an atomic writer makes it."""
+    other = write_big_file(path.with_suffix(".new"), rows=200_000, first_id=10_000_000)
+    os.rename(other.path, path)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("change", [shrink, empty, grow, rewrite, replace, remove])
+@pytest.mark.parametrize("part", [0.25, 0.5, 0.75])
+def test_a_file_that_changes_during_the_load(
+    engine_target: Target,
+    tmp_path: Path,
+    big_file: BigFile,
+    seconds: float,
+    change: Callable[[Path], None],
+    part: float,
+) -> None:
+    """All of the old file, where it was read by then (or is still held open), else an error and nothing."""
+    path = tmp_path / "in.csv"
+    path.write_bytes(big_file.path.read_bytes())
+    engine_target.execute(TABLE)
+    command = start_tipple(*load_words(engine_target.url, (path,), "t", {"jobs": 2}))
+    try:
+        with frozen(command, seconds * part):
+            change(path)
+    finally:
+        run = command.wait()
+    assert run.exit_code in (0, 1, 2), str(run)
+    if run.exit_code == 0:
+        assert big_file.held_by(engine_target) == big_file.expected
+    else:
+        assert engine_target.count("t") == 0
+        assert "in.csv" in run.stderr
+        assert run.exit_code == 1 or part < 0.5, "status 2 says that nothing was started"
+    assert engine_target.leftovers("t") == set()
+
+
+def test_source_changed_before_resume(
+    engine_target: Target, tmp_path: Path, big_file: BigFile, seconds: float
+) -> None:
+    """Two states of a file are never mixed: --resume refuses, and a new run starts anew."""
+    path = tmp_path / "in.csv"
+    path.write_bytes(big_file.path.read_bytes())
+    engine_target.execute(TABLE)
+    command = start_tipple(*load_words(engine_target.url, (path,), "t", {"jobs": 2}))
+    with frozen(command, seconds * 0.6):
+        command.signal(signal.SIGKILL)
+    command.wait()
+    if engine_target.count("t"):
+        pytest.skip("the load was done before it could be killed")
+    grow(path)
+    jobs = (
+        engine_target.rows("SELECT CAST(job_id AS varchar) FROM tipple.job")
+        if "tipple.job" in engine_target.tables()
+        else []
+    )
+    for (job,) in jobs:
+        run = load(engine_target, path, resume=job, check=False)
+        assert run.exit_code in (1, 2), str(run)
+        assert engine_target.count("t") == 0
+    load(engine_target, path, jobs=2)
+    query = "SELECT count(*), count(DISTINCT id), max(id) FROM t"
+    assert engine_target.rows(query) == [(big_file.rows + 1, big_file.rows + 1, 999_999_999)]
