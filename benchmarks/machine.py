@@ -23,7 +23,7 @@ def machine(data: Path) -> dict[str, Any]:
         "processor": _field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": cores(),
         "memory_bytes": int((_field("/proc/meminfo", "MemTotal") or "0").split()[0]) * 1024,
-        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "kernel": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
         "file_system": file_system(data),
         "load_average_before": round(os.getloadavg()[0], 2),
         "versions": {

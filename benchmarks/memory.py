@@ -114,8 +114,8 @@ def _table(records: list[dict[str, Any]]) -> str:
         lines.append(
             [
                 record["target"], f"{record['text_mb']}", f"{record['streams']}", f"{record['peak_mb']:.0f}",
-                f"{pool or '-'}", f"{record['peak_mb'] - pool:.0f}" if pool else "-", f"{promised - pool}",
-                f"{promised}" if pool else "-", "kept" if record["kept"] else "BROKEN",
+                f"{promised - pool}", f"{pool or '-'}", f"{promised}" if pool else "-",
+                "kept" if record["kept"] else "BROKEN",
             ]
         )  # fmt: skip
     return table(header, lines)

@@ -81,14 +81,10 @@ class BenchServer:
             count, total = count + int(rows), total + int(checksum)
         return count, total
 
-    def require_readable(self, path: Path) -> None:
+    @staticmethod
+    def require_readable(path: Path) -> None:
         """Raise BenchmarkError unless the server itself can read a file."""
-        user = server_user()
-        done = subprocess.run(["test", "-r", str(path)], cwd="/", **user.popen_arguments)  # type: ignore[call-overload]
-        if done.returncode:
-            raise BenchmarkError(
-                f"the server runs as {user.name}, who cannot read {path}: choose another directory by --data DIR"
-            )
+        _require(path, "-r")
 
     def measured_with(self) -> dict[str, str]:
         """Version and settings, as the server reports them."""
@@ -98,6 +94,15 @@ class BenchServer:
         return shown
 
 
+def _require(path: Path, right: str) -> None:
+    user = server_user()
+    done = subprocess.run(["test", right, str(path)], cwd="/", **user.popen_arguments)  # type: ignore[call-overload]
+    if done.returncode:
+        raise BenchmarkError(
+            f"PostgreSQL runs as {user.name}, who cannot use {path}: choose another directory by --data DIR"
+        )
+
+
 @contextlib.contextmanager
 def bench_server(wal_level: str, directory: Path) -> Iterator[BenchServer]:
     """A server below `directory` (not in /tmp, which may be memory), gone at the end."""
@@ -105,6 +110,7 @@ def bench_server(wal_level: str, directory: Path) -> Iterator[BenchServer]:
     if wal_level == "minimal":
         settings["max_wal_senders"] = "0"
     directory.mkdir(parents=True, exist_ok=True)
+    _require(directory, "-x")
     with tempfile.TemporaryDirectory(prefix="server-", dir=directory) as place:
         Path(place).chmod(0o755)
         server = PostgresServer(VERSION, settings, parent=Path(place))

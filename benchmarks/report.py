@@ -38,7 +38,7 @@ class Result:
             "one_table": self.one_table,
             "median_seconds": round(self.seconds, 3),
             "text_mb_per_second": round(megabytes / self.seconds, 1),
-            "samples": [asdict(sample) for sample in self.samples],
+            "samples": [_rounded(asdict(sample)) for sample in self.samples],
         }
 
 
@@ -144,6 +144,10 @@ def spread(values: Sequence[float]) -> str:
     ordered = sorted(values)
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     return f"{middle:.2f} ({ordered[0]:.2f}-{ordered[-1]:.2f})"
+
+
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in record.items()}
 
 
 def _number(value: float | None) -> str:

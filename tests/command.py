@@ -105,9 +105,7 @@ class Command:
         if self.summary_file is not None and self.summary_file.exists():
             text = self.summary_file.read_text()
             summary = json.loads(text) if text else None
-        run = Run(
-            self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary
-        )
+        run = Run(self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary)
         self._out.close()
         self._err.close()
         assert not late, f"still running after {timeout} s:\n{run}"

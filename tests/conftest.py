@@ -45,9 +45,7 @@ def server_of() -> Iterator[Callable[[int], PostgresServer]]:
 
 
 @pytest.fixture(scope="session", params=[version_parameter(version) for version in VERSIONS])
-def postgres_server(
-    request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]
-) -> PostgresServer:
+def postgres_server(request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]) -> PostgresServer:
     """A running server of every version in turn. Shared: do not crash it, use `fresh_server` for that."""
     return server_of(request.param)
 

@@ -40,9 +40,7 @@ def load(
 ) -> Run:
     """`tipple load SOURCES --into TARGET --table TABLE` with `--option value` for each further argument."""
     url = target if isinstance(target, str) else target.url
-    return run_tipple(
-        *load_words(url, sources, table, options), check=check, env=env, cwd=cwd, timeout=timeout
-    )
+    return run_tipple(*load_words(url, sources, table, options), check=check, env=env, cwd=cwd, timeout=timeout)
 
 
 def load_text(target: Target, path: Path, data: str | bytes, **options: Any) -> Run:

@@ -423,9 +423,7 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
     assert set(report) == set(GenerateReport.__struct_fields__)
     assert [file["table"] for file in report["files"]] == ["region", "part"]
     assert report["rows"] == 205
-    assert [file["path"] for file in report["files"]] == [
-        str(tmp_path / f"{t}.tbl") for t in ("region", "part")
-    ]
+    assert [file["path"] for file in report["files"]] == [str(tmp_path / f"{t}.tbl") for t in ("region", "part")]
 
 
 def test_progress_goes_to_stderr(tmp_path: Path) -> None:

@@ -185,16 +185,12 @@ def test_find_table() -> None:
 # Random tables: what is written with arbitrary names, strings and comments must be read as it was meant.
 
 names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
-types = st.sampled_from(
-    ["int", "numeric(15,2)", "text[]", "double precision", "timestamp (3) with time zone"]
-)
+types = st.sampled_from(["int", "numeric(15,2)", "text[]", "double precision", "timestamp (3) with time zone"])
 strings = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8).map(
     lambda text: "'" + text.replace("'", "''") + "'"
 )
 dollars = st.text(st.sampled_from("a';\"(-/*"), max_size=8).map(lambda text: f"$q${text}$q$")
-defaults = (
-    st.none() | strings | dollars | st.sampled_from(["NULL", "-1", "f('x', (1))", "1::int + 2", "E'\\''"])
-)
+defaults = st.none() | strings | dollars | st.sampled_from(["NULL", "-1", "f('x', (1))", "1::int + 2", "E'\\''"])
 gaps = st.sampled_from([" ", "\n", "\t", " -- it's ;)\n", "/* ;' /* \" */ ( */", "  "])
 
 
@@ -209,9 +205,7 @@ gaps = st.sampled_from([" ", "\n", "\t", " -- it's ;)\n", "/* ;' /* \" */ ( */",
     gap=gaps,
     other=strings,
 )
-def test_random_tables(
-    table: str, columns: list[tuple[str, str, bool, str | None]], gap: str, other: str
-) -> None:
+def test_random_tables(table: str, columns: list[tuple[str, str, bool, str | None]], gap: str, other: str) -> None:
     elements = []
     for name, type_text, not_null, default in columns:
         words = [quote_identifier(name), type_text]
@@ -223,9 +217,7 @@ def test_random_tables(
     sql = f"SELECT {other};{gap}{create}{gap};{gap}"
     read = one_table(sql)
     assert read.name == TableName(None, table)
-    assert [
-        (column.name, column.type_text, column.not_null, column.default_text) for column in read.columns
-    ] == columns
+    assert [(column.name, column.type_text, column.not_null, column.default_text) for column in read.columns] == columns
     # What is written is read again as the same.
     again = one_table(read.create_sql(read.name.sql, with_constraints=True))
     assert [(c.name, c.type_text, c.not_null, c.default_text) for c in again.columns] == columns
@@ -243,8 +235,6 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         return
     for tokens in read:
         assert tokens
-        assert "".join(join_tokens(tokens).split()) == "".join(
-            "".join(token.text for token in tokens).split()
-        )
+        assert "".join(join_tokens(tokens).split()) == "".join("".join(token.text for token in tokens).split())
     with contextlib.suppress(UsageError):
         parse_schema(sql)

@@ -126,9 +126,7 @@ def test_table_name(text: str, schema: str | None, name: str) -> None:
     assert parse_table_name(text) == TableName(schema, name)
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".", "a.", ".a", "a.b.c", "a b", "a-b", "1a", '"a', '""', 'a."', 'a"b"', "a\0b"]
-)
+@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a.b.c", "a b", "a-b", "1a", '"a', '""', 'a."', 'a"b"', "a\0b"])
 def test_refused_table_name(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_table_name(text)

@@ -272,9 +272,7 @@ def test_names_are_neither_markup_nor_cut(width_columns: int) -> None:
 
 
 def test_plan() -> None:
-    sources = [
-        SourceReport(path=f"part-{number}.csv", bytes=10**6 * number, rows=None) for number in range(1, 31)
-    ]
+    sources = [SourceReport(path=f"part-{number}.csv", bytes=10**6 * number, rows=None) for number in range(1, 31)]
     text = plain_text([report(status="planned", sources=sources, bytes=465_000_000)])
     assert "append into lineitem; nothing has been done" in text
     assert "465 MB in 30 sources, 12 slices, 2 streams" in text
@@ -330,9 +328,7 @@ def shown(form: ProgressForm, snapshots: list[dict[str, Any]], *, close: bool = 
 
 def test_plain_line() -> None:
     lines = shown("plain", [snapshot(tenth / 10) for tenth in range(21)])
-    assert lines == [
-        "12:34:56 load  400 MB of 760 MB  52 %  3,200,000 rows  200 MB/s  2 s left  [1 send 2 read]"
-    ]
+    assert lines == ["12:34:56 load  400 MB of 760 MB  52 %  3,200,000 rows  200 MB/s  2 s left  [1 send 2 read]"]
 
 
 def test_plain_interval_phases_and_end() -> None:
@@ -367,9 +363,7 @@ def test_none_is_silent() -> None:
 
 
 def test_json_lines() -> None:
-    lines = [
-        json.loads(line) for line in shown("json", [snapshot(0.3), snapshot(0.4), snapshot(0.8), snapshot(1)])
-    ]
+    lines = [json.loads(line) for line in shown("json", [snapshot(0.3), snapshot(0.4), snapshot(0.8), snapshot(1)])]
     assert [line["elapsed_seconds"] for line in lines] == [0.3, 0.8, 1]
     assert lines[-1]["time"] == "2026-01-02T12:34:56.000+00:00"
     assert lines[-1]["mb_per_second"] == pytest.approx(200)

@@ -68,18 +68,14 @@ def decimal(rng: random.Random) -> str:
         text += "." + digits(rng, rng.choice((2, 2, 6, 30)))
     if rng.random() < 0.2:
         text += (
-            rng.choice("eE")
-            + rng.choice(("", "-", "+"))
-            + str(rng.choice((rng.randint(0, 12), rng.randint(0, 400))))
+            rng.choice("eE") + rng.choice(("", "-", "+")) + str(rng.choice((rng.randint(0, 12), rng.randint(0, 400))))
         )
     return text
 
 
 def price(rng: random.Random) -> str:
     """As TPC-H writes them: what a load consists of."""
-    return rng.choice(
-        (f"{rng.randint(0, 10 ** rng.randint(1, 11)) / 100:.2f}", f"-{rng.randint(0, 99999)}.00")
-    )
+    return rng.choice((f"{rng.randint(0, 10 ** rng.randint(1, 11)) / 100:.2f}", f"-{rng.randint(0, 99999)}.00"))
 
 
 def floating(rng: random.Random) -> str:
@@ -114,9 +110,7 @@ def clock(rng: random.Random) -> str:
         (f"{hour:02}:{minute:02}:{second:02}",) * 4 + (f"{hour}:{minute}:{second}", f"{hour:02}:{minute:02}")
     )
     if rng.random() < 0.5:
-        text += "." + rng.choice(
-            (digits(rng, 6), digits(rng, 12), "9" * rng.randint(0, 9), "0" * 6 + digits(rng, 3))
-        )
+        text += "." + rng.choice((digits(rng, 6), digits(rng, 12), "9" * rng.randint(0, 9), "0" * 6 + digits(rng, 3)))
     return text
 
 

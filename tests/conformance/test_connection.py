@@ -82,9 +82,7 @@ def test_all_by_variables(target: PostgresTarget, path: Path) -> None:
 
 def test_pgpass(target: PostgresTarget, path: Path, tmp_path: Path) -> None:
     escaped = LOADER_PASSWORD.replace("\\", "\\\\").replace(":", "\\:")
-    file = write(
-        tmp_path / "pgpass", f"# a comment\nother:*:*:*:wrong\n*:{target.server.port}:*:{LOADER}:{escaped}\n"
-    )
+    file = write(tmp_path / "pgpass", f"# a comment\nother:*:*:*:wrong\n*:{target.server.port}:*:{LOADER}:{escaped}\n")
     file.chmod(0o600)
     env = {**where(target, host="127.0.0.1"), "PGPASSFILE": str(file)}
     run = load("postgresql://", path, env=env)
@@ -124,12 +122,8 @@ def test_several_hosts(target: PostgresTarget, path: Path) -> None:
 
 
 def test_options_reach_every_session(target: PostgresTarget, path: Path) -> None:
-    target.execute(
-        "DROP TABLE t; CREATE TABLE t (a integer, b text, s text DEFAULT current_setting('my.setting'))"
-    )
-    load(
-        target.server.url(LOADER, target.database, options="-c my.setting=here"), path, columns="a,b", jobs=2
-    )
+    target.execute("DROP TABLE t; CREATE TABLE t (a integer, b text, s text DEFAULT current_setting('my.setting'))")
+    load(target.server.url(LOADER, target.database, options="-c my.setting=here"), path, columns="a,b", jobs=2)
     assert target.rows("SELECT DISTINCT s FROM t") == [("here",)]
 
 

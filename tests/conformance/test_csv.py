@@ -35,9 +35,7 @@ QUOTING: list[tuple[str, bytes, list[Row]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"), [case[1:] for case in QUOTING], ids=[case[0] for case in QUOTING]
-)
+@pytest.mark.parametrize(("data", "expected"), [case[1:] for case in QUOTING], ids=[case[0] for case in QUOTING])
 def test_quoting(engine_target: Target, tmp_path: Path, data: bytes, expected: list[Row]) -> None:
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")
     run = load_text(engine_target, tmp_path / "in.csv", data)

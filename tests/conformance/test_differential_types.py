@@ -31,9 +31,7 @@ def digits(r: random.Random, most: int) -> str:
 
 def integer(r: random.Random) -> str:
     edge = r.choice([0, 127, 32767, 32768, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10 ** r.randint(0, 25)])
-    text = r.choice(
-        [digits(r, 6), digits(r, 22), str(edge + r.randint(-2, 2)), "0" * r.randint(0, 9) + digits(r, 5)]
-    )
+    text = r.choice([digits(r, 6), digits(r, 22), str(edge + r.randint(-2, 2)), "0" * r.randint(0, 9) + digits(r, 5)])
     if r.random() < 0.1:
         text = r.choice(["0x", "0X", "0b", "0o", "0"]) + r.choice([digits(r, 4), "ff", "101", "7_7", "_1"])
     if r.random() < 0.1 and text:
@@ -43,11 +41,7 @@ def integer(r: random.Random) -> str:
 
 
 def decimal(r: random.Random) -> str:
-    text = (
-        digits(r, r.choice([2, 8, 30, 60]))
-        + r.choice(["", "", ".", "."])
-        + digits(r, r.choice([1, 3, 12, 40]))
-    )
+    text = digits(r, r.choice([2, 8, 30, 60])) + r.choice(["", "", ".", "."]) + digits(r, r.choice([1, 3, 12, 40]))
     if r.random() < 0.3:
         text += r.choice("eE") + r.choice(["", "-", "+"]) + digits(r, r.choice([1, 2, 2, 3, 5]))
     if r.random() < 0.1:
@@ -72,9 +66,7 @@ def decimal(r: random.Random) -> str:
 
 
 def boolean(r: random.Random) -> str:
-    word = r.choice(
-        ["true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n", "o", "10", "truer"]
-    )
+    word = r.choice(["true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n", "o", "10", "truer"])
     word = word[: r.randint(1, len(word))]
     return "".join(r.choice([c.lower(), c.upper()]) for c in word)
 

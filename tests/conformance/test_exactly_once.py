@@ -93,9 +93,7 @@ def test_resume_and_restart_exclude_each_other(engine_target: Target, tmp_path: 
 
 
 @pytest.mark.parametrize("table", ["missing", "there"])
-def test_dry_run_changes_nothing(
-    engine_target: Target, tmp_path: Path, big_file: BigFile, table: str
-) -> None:
+def test_dry_run_changes_nothing(engine_target: Target, tmp_path: Path, big_file: BigFile, table: str) -> None:
     schema = write(tmp_path / "schema.sql", TABLE + ";")
     if table == "there":
         engine_target.execute(TABLE)
@@ -126,7 +124,7 @@ def test_jobs_lists_what_was_done(engine_target: Target, tmp_path: Path) -> None
     assert "published" in listed.stdout
     shown = run_tipple("jobs", engine_target.url, "show", job)
     assert "1.csv" in shown.stdout
-    assert job in run_tipple("jobs", engine_target.url).stdout
+    assert job[:8] in run_tipple("jobs", engine_target.url).stdout
     text = run_tipple("jobs", engine_target.url, "list", "--json").stdout
     assert job in json.dumps(json.loads(text))
     run_tipple("jobs", engine_target.url, "clean")
@@ -149,9 +147,7 @@ def test_ledger_holds_the_job_and_its_slices(engine_target: Target, big_file: Bi
     assert run.summary is not None
     jobs = engine_target.rows("SELECT CAST(job_id AS varchar), state FROM tipple.job")
     assert jobs == [(run.summary["job_id"], "published")]
-    slices = engine_target.rows(
-        "SELECT n, byte_offset, byte_length, rows FROM tipple.slice ORDER BY byte_offset"
-    )
+    slices = engine_target.rows("SELECT n, byte_offset, byte_length, rows FROM tipple.slice ORDER BY byte_offset")
     assert len(slices) == run.summary["slices"]
     assert sum(row[3] for row in slices) == big_file.rows
     position = 0

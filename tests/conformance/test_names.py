@@ -75,17 +75,13 @@ def test_schema_is_used(engine_target: Target, tmp_path: Path) -> None:
 
 def test_search_path(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """A table without a schema is the one that the user's own search path finds."""
-    postgres_target.execute(
-        "CREATE SCHEMA first; CREATE TABLE first.t (a integer); CREATE TABLE public.t (a integer)"
-    )
+    postgres_target.execute("CREATE SCHEMA first; CREATE TABLE first.t (a integer); CREATE TABLE public.t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")
     load(postgres_target, path, env={"PGOPTIONS": "-c search_path=first,public"})
     assert (postgres_target.count("first.t"), postgres_target.count("public.t")) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    "file_name", ["with space.csv", "quote'\".csv", "ünï🚂.csv", "-dash.csv", "per%cent.csv"]
-)
+@pytest.mark.parametrize("file_name", ["with space.csv", "quote'\".csv", "ünï🚂.csv", "-dash.csv", "per%cent.csv"])
 def test_odd_file_names(engine_target: Target, tmp_path: Path, file_name: str) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
     load(engine_target, write(tmp_path / file_name, "1\n"))

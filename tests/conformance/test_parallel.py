@@ -91,9 +91,7 @@ def test_large_files_of_other_formats(engine_target: Target, tmp_path: Path, for
     rows = [(i, "y" * (i % 150) + ("\\" if form == "tbl" else "\t\n\\")) for i in range(250_000)]
     escape = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\\n"})
     with (tmp_path / f"in.{form}").open("w") as file:
-        file.writelines(
-            f"{i}|{text}|\n" if form == "tbl" else f"{i}\t{text.translate(escape)}\n" for i, text in rows
-        )
+        file.writelines(f"{i}|{text}|\n" if form == "tbl" else f"{i}\t{text.translate(escape)}\n" for i, text in rows)
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")
     load(engine_target, tmp_path / f"in.{form}", format=form, jobs=2, verify="checksum")
     assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == rows

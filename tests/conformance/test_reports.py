@@ -27,9 +27,7 @@ def schema() -> Any:
 
 
 def validate(summary: Any, schema: Any) -> None:
-    jsonschema.validate(
-        summary, schema, cls=jsonschema.Draft202012Validator, format_checker=jsonschema.FormatChecker()
-    )
+    jsonschema.validate(summary, schema, cls=jsonschema.Draft202012Validator, format_checker=jsonschema.FormatChecker())
 
 
 def test_schema_is_a_schema(schema: Any) -> None:
@@ -54,9 +52,7 @@ def test_summary(engine_target: Target, big_file: BigFile, schema: Any, verify: 
     assert summary["rows_per_second"] == pytest.approx(summary["rows"] / summary["seconds"], rel=0.05)
     assert summary["mb_per_second"] == pytest.approx(summary["bytes"] / summary["seconds"] / 1e6, rel=0.05)
     # The phases account for the time, and the time is not longer than what we waited.
-    assert sum(phase["seconds"] for phase in summary["phases"]) == pytest.approx(
-        summary["seconds"], rel=0.2, abs=0.3
-    )
+    assert sum(phase["seconds"] for phase in summary["phases"]) == pytest.approx(summary["seconds"], rel=0.2, abs=0.3)
     assert summary["seconds"] <= run.seconds
     started, finished = (datetime.fromisoformat(summary[name]) for name in ("started_at", "finished_at"))
     assert started.tzinfo is not None
@@ -85,9 +81,7 @@ def test_checksum_does_not_depend_on_engine_streams_or_order(
 ) -> None:
     engine_target.execute(TABLE)
     text = big_file.path.read_bytes()
-    middle = text.index(b'",', len(text) // 2)  # some record end near the middle
-    middle = text.index(b"plain text", middle)
-    middle = text.index(b"\n", middle) + 1
+    middle = text.index(b"\n123456,") + 1
     parts = [tmp_path / "2.csv", tmp_path / "1.csv"]
     parts[0].write_bytes(text[middle:])
     parts[1].write_bytes(text[:middle])
@@ -108,8 +102,8 @@ def test_report_has_the_figures(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
     run = load_text(engine_target, tmp_path / "in.csv", "".join(f"{i}\n" for i in range(12_345)))
     assert "12,345" in run.stdout
-    for word in ("rows", "MB/s", "rows/s"):
-        assert word in run.stdout, run.stdout
+    for word in ("rows", "mb/s", "rows/s"):
+        assert word in run.stdout.lower(), run.stdout
     assert run.summary is not None
     for phase in run.summary["phases"]:
         assert phase["name"] in run.stdout

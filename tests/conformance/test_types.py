@@ -101,7 +101,7 @@ ACCEPTED: dict[str, list[tuple[str, Any]]] = {
     ],
     "numeric(38,0)": [
         ("9" * 38, D("9" * 38)),
-        ("-" + "9" * 38, -D("9" * 38)),
+        ("-" + "9" * 38, D("-" + "9" * 38)),
         ("0.5", D(1)),
         ("-0.5", D(-1)),
     ],
@@ -196,6 +196,8 @@ def test_accepted(engine_target: Target, tmp_path: Path, type_text: str) -> None
                 wrong.append((text, expected.sql, shown))
         else:
             value = engine_target.value(f"SELECT v FROM t WHERE k = {k}")
+            if type_text == "real" and value is not None:
+                value = single(value)  # drivers differ in how they widen it
             if repr(value) != repr(expected):
                 wrong.append((text, expected, value))
     assert wrong == []
@@ -260,7 +262,9 @@ def test_text_that_is_no_utf8(engine_target: Target, tmp_path: Path, kind: str, 
     engine_target.execute("CREATE TABLE t (v varchar)")
     end = b"|\n" if form == "tbl" else b"\n"
     data = b"good" + end + b"x" + BAD_TEXT[kind] + b"y" + end
-    run = load_text(engine_target, tmp_path / "in.data", data, format=form, check=1)
+    run = load_text(engine_target, tmp_path / "in.data", data, format=form, check=False)
+    # A zero near the beginning is the mark of a binary file, which is not even begun.
+    assert run.exit_code in ((1, 2) if kind == "zero" else (1,)), str(run)
     assert engine_target.count("t") == 0
     assert "in.data" in run.stderr
     assert "UTF" in run.stderr.upper() or "byte" in run.stderr
@@ -290,9 +294,7 @@ OTHER_TYPES = {
 
 
 @pytest.mark.parametrize("type_text", OTHER_TYPES)
-def test_types_unknown_to_the_codec_go_by_text(
-    postgres_target: Target, tmp_path: Path, type_text: str
-) -> None:
+def test_types_unknown_to_the_codec_go_by_text(postgres_target: Target, tmp_path: Path, type_text: str) -> None:
     postgres_target.execute(
         "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN email AS text CHECK (VALUE LIKE '%@%')"
     )

@@ -84,9 +84,7 @@ def test_unknown_verb() -> None:
     assert "laod" in run.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["load", "--help"], ["jobs", "--help"], ["generate", "--help"]]
-)
+@pytest.mark.parametrize("words", [["--help"], ["load", "--help"], ["jobs", "--help"], ["generate", "--help"]])
 def test_help(words: list[str]) -> None:
     run = run_tipple(*words)
     assert "Usage" in run.stdout or "usage" in run.stdout

@@ -44,7 +44,5 @@ def postgres_seconds(server_of: Callable[[int], PostgresServer], big_file: BigFi
 @pytest.fixture
 def seconds(request: pytest.FixtureRequest, engine_target: Target) -> float:
     """How long the big file takes into `engine_target`."""
-    duration: float = request.getfixturevalue(
-        f"{'duckdb' if engine_target.engine == 'duckdb' else 'postgres'}_seconds"
-    )
+    duration: float = request.getfixturevalue(f"{'duckdb' if engine_target.engine == 'duckdb' else 'postgres'}_seconds")
     return duration

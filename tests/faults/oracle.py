@@ -49,9 +49,7 @@ class Disturbed:
         self.url = url or target.url
         self.options: dict[str, object] = {"jobs": 2, **options}
         target.execute(TABLE.replace("TABLE t", f"TABLE {table}"))
-        target.execute(
-            f"INSERT INTO {table} VALUES (-1, 1, NULL, 'old'), (-2, 2, NULL, 'old'), (-3, 3, NULL, 'old')"
-        )
+        target.execute(f"INSERT INTO {table} VALUES (-1, 1, NULL, 'old'), (-2, 2, NULL, 'old'), (-3, 3, NULL, 'old')")
 
     def start(self) -> Command:
         """Start the job."""
@@ -152,10 +150,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> bool:
 
 def sessions_of(target: PostgresTarget) -> list[int]:
     """Process ids of Tipple's sessions in the target's database."""
-    query = (
-        f"SELECT pid FROM pg_stat_activity WHERE datname = '{target.database}' "
-        "AND application_name LIKE 'tipple%'"
-    )
+    query = f"SELECT pid FROM pg_stat_activity WHERE datname = '{target.database}' AND application_name LIKE 'tipple%'"
     try:
         return [pid for (pid,) in target.server.rows(query)]
     except psycopg.OperationalError:
@@ -165,12 +160,7 @@ def sessions_of(target: PostgresTarget) -> list[int]:
 def copying(target: PostgresTarget) -> list[int]:
     """Process ids of those that are in the middle of a COPY."""
     try:
-        return [
-            pid
-            for (pid,) in target.server.rows(
-                "SELECT pid FROM pg_stat_progress_copy WHERE bytes_processed > 0"
-            )
-        ]
+        return [pid for (pid,) in target.server.rows("SELECT pid FROM pg_stat_progress_copy WHERE bytes_processed > 0")]
     except psycopg.OperationalError:
         return []
 

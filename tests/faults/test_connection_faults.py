@@ -110,9 +110,7 @@ def test_a_reset_in_mid_load_is_retried(
     job.finish()
 
 
-def test_blackhole(
-    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
-) -> None:
+def test_blackhole(target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]) -> None:
     """A peer that says nothing more is given up within the time that was asked for, and the sessions that
     hang in the server do not hold up the next run."""
     proxy = proxy_to(target.server)
@@ -241,9 +239,7 @@ def test_the_table_changes_in_mid_job(
     job.check_tidy()
 
 
-def test_the_table_is_dropped_in_mid_job(
-    target: PostgresTarget, big_file: BigFile, postgres_seconds: float
-) -> None:
+def test_the_table_is_dropped_in_mid_job(target: PostgresTarget, big_file: BigFile, postgres_seconds: float) -> None:
     job = Disturbed(target, big_file)
     command = job.start()
     time.sleep(postgres_seconds * 0.5)
@@ -310,9 +306,7 @@ def test_server_goes_away_in_mid_load_and_comes_back(
     target.close()
 
 
-def test_server_that_does_not_come_back(
-    fresh_server: Callable[..., PostgresServer], big_file: BigFile
-) -> None:
+def test_server_that_does_not_come_back(fresh_server: Callable[..., PostgresServer], big_file: BigFile) -> None:
     """Given up after the time that was asked for, with an error that says how to go on."""
     server = fresh_server(VERSION)
     target = PostgresTarget(server)

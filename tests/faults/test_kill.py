@@ -99,9 +99,7 @@ def test_client_killed_in_other_modes(
     schema = tmp_path / "schema.sql"
     for number, moment in enumerate(moments(4, 30 if LONG else 2, seconds)):
         table = f"t{number}"
-        schema.write_text(
-            f"CREATE TABLE {table} (id bigint NOT NULL, amount numeric(12,2), day date, note varchar);"
-        )
+        schema.write_text(f"CREATE TABLE {table} (id bigint NOT NULL, amount numeric(12,2), day date, note varchar);")
         job = Disturbed(engine_target, big_file, table=table, mode=mode, schema=schema)
         if mode == "create":
             job.drop()
@@ -219,8 +217,7 @@ def test_two_replacements_at_once(engine_target: Target, tmp_path: Path) -> None
         files.append(tmp_path / f"{name}.csv")
         files[-1].write_text("".join(f"{i},{name}\n" for i in range(300_000)))
     commands = [
-        start_tipple(*load_words(engine_target.url, (path,), "t", {"mode": "replace", "jobs": 2}))
-        for path in files
+        start_tipple(*load_words(engine_target.url, (path,), "t", {"mode": "replace", "jobs": 2})) for path in files
     ]
     runs = [command.wait() for command in commands]
     assert any(run.exit_code == 0 for run in runs), "\n".join(map(str, runs))

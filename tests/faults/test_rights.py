@@ -99,8 +99,7 @@ def test_no_right_on_the_table(foreign: PostgresTarget, path: Path) -> None:
 def test_ledger_of_somebody_else(postgres_target: PostgresTarget, path: Path) -> None:
     """A ledger that another role made: usable with what has to be granted, else the error says what."""
     postgres_target.server.execute(
-        "CREATE SCHEMA tipple; CREATE TABLE public.t (a integer, b text); "
-        f"ALTER TABLE public.t OWNER TO {LOADER}",
+        f"CREATE SCHEMA tipple; CREATE TABLE public.t (a integer, b text); ALTER TABLE public.t OWNER TO {LOADER}",
         postgres_target.database,
     )
     run = load(postgres_target, path, check=False)
@@ -126,9 +125,7 @@ def test_foreign_schema_named_tipple(postgres_target: PostgresTarget, path: Path
 
 def test_database_that_is_read_only(postgres_target: PostgresTarget, path: Path) -> None:
     postgres_target.execute("CREATE TABLE t (a integer, b text)")
-    url = postgres_target.server.url(
-        LOADER, postgres_target.database, options="-c default_transaction_read_only=on"
-    )
+    url = postgres_target.server.url(LOADER, postgres_target.database, options="-c default_transaction_read_only=on")
     run = load(url, path, check=False)
     assert run.exit_code in (1, 2), str(run)
     assert "read-only" in run.stderr
@@ -173,29 +170,21 @@ def test_statement_timeout_of_the_role(postgres_target: PostgresTarget, path: Pa
         "-c array_nulls=off",
     ],
 )
-def test_settings_of_the_session_change_no_value(
-    postgres_target: PostgresTarget, tmp_path: Path, options: str
-) -> None:
+def test_settings_of_the_session_change_no_value(postgres_target: PostgresTarget, tmp_path: Path, options: str) -> None:
     """What a file means does not depend on settings that are made for people."""
-    postgres_target.execute(
-        "CREATE TABLE public.t (a integer, b text, d date, s timestamp, f float8, n numeric(9,3))"
-    )
+    postgres_target.execute("CREATE TABLE public.t (a integer, b text, d date, s timestamp, f float8, n numeric(9,3))")
     path = write(tmp_path / "in.csv", "1,äß🚂\\x,2020-02-01,2020-02-01 00:00:01.5,0.1,1.5\n")
     url = postgres_target.server.url(LOADER, postgres_target.database, options=options)
     load(url, path, table="public.t", verify="checksum")
     query = "SELECT a, b, d::text, s::text, f, n::text FROM t"
-    assert postgres_target.rows(query) == [
-        (1, "äß🚂\\x", "2020-02-01", "2020-02-01 00:00:01.5", 0.1, "1.500")
-    ]
+    assert postgres_target.rows(query) == [(1, "äß🚂\\x", "2020-02-01", "2020-02-01 00:00:01.5", 0.1, "1.500")]
 
 
 @pytest.fixture
 def latin1(server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
     target = PostgresTarget(server_of(18))
     name = target.database + "_latin1"
-    target.server.execute(
-        f"CREATE DATABASE {name} OWNER {LOADER} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
-    )
+    target.server.execute(f"CREATE DATABASE {name} OWNER {LOADER} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     other = PostgresTarget.__new__(PostgresTarget)
     other.__dict__.update(target.__dict__)
     other.database = name

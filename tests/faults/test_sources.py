@@ -191,9 +191,7 @@ def test_a_file_that_changes_during_the_load(
     assert engine_target.leftovers("t") == set()
 
 
-def test_source_changed_before_resume(
-    engine_target: Target, tmp_path: Path, big_file: BigFile, seconds: float
-) -> None:
+def test_source_changed_before_resume(engine_target: Target, tmp_path: Path, big_file: BigFile, seconds: float) -> None:
     """Two states of a file are never mixed: --resume refuses, and a new run starts anew."""
     path = tmp_path / "in.csv"
     path.write_bytes(big_file.path.read_bytes())

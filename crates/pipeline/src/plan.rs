@@ -226,6 +226,8 @@ pub struct LoadOutcome {
     pub fallback_example: Option<String>,
     /// Rows and bytes by source.
     pub sources: Vec<SourceOutcome>,
+    /// Number and rows of every slice.
+    pub slices: Vec<(u32, u64)>,
 }
 
 /// What was read of one source.

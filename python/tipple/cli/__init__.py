@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from tipple import __version__
+from tipple.cli import secrets
 from tipple.cli.generate import generate
 from tipple.cli.jobs import jobs
 from tipple.cli.load import load
@@ -44,6 +45,9 @@ cli.add_command(jobs)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
     signal.signal(signal.SIGTERM, _terminate)
+    if arguments is None:
+        secrets.hide(sys.argv[1:])
+        arguments = secrets.reveal(sys.argv[1:])
     try:
         cli.main(args=arguments, prog_name="tipple", standalone_mode=False)
     except TippleError as error:

@@ -73,14 +73,15 @@ def _list(records: Sequence[JobRecord]) -> None:
         click.echo("no jobs")
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("job", "state", "table"):
-        table.add_column(heading)
+    table.add_column("job", no_wrap=True)
+    for heading in ("state", "table"):
+        table.add_column(heading, overflow="fold")
     for heading in ("slices done", "rows"):
         table.add_column(heading, justify="right")
-    table.add_column("started")
+    table.add_column("started", overflow="fold")
     for record in records:
         table.add_row(
-            record.job_id[:8],
+            record.job_id,
             _state(record),
             record.table,
             f"{record.slices_done}/{record.slices}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import click
 from rich.console import Console
 
-from tipple.errors import TippleError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.size import parse_size
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_report
@@ -180,6 +181,8 @@ def load(
     SOURCE is a file, a pattern or a directory. All rows become visible in one commit, or none does. Running the same
     command again after an interruption goes on where it stopped; after a success it changes nothing.
     """
+    if summary is not None:
+        _check_summary(summary)
     report = run_load(
         sources,
         into=into,
@@ -203,8 +206,8 @@ def load(
         resume=resume,
         restart=restart,
         dry_run=dry_run,
-        memory_limit=parse_size(memory_limit) if memory_limit is not None else None,
-        max_record_size=parse_size(max_record_size),
+        memory_limit=_size("--memory-limit", memory_limit) if memory_limit is not None else None,
+        max_record_size=_size("--max-record-size", max_record_size),
         retry_seconds=retry_for,
         stall_timeout=stall_timeout,
         progress=progress,
@@ -215,6 +218,20 @@ def load(
         click.echo(encode_summary(report))
     else:
         render_report(report, Console(file=sys.stdout))
+
+
+def _size(option: str, text: str) -> int:
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}", hint=error.hint) from None
+
+
+def _check_summary(path: str) -> None:
+    """Finds out before the load, rather than after it, that the summary cannot be written."""
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
+        raise UsageError(f"the summary {path} cannot be written", hint="check the path and the rights to it")
 
 
 def split_names(text: str) -> list[str]:

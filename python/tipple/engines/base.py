@@ -6,7 +6,7 @@ An engine is a folder with the same files: `capabilities.py` (what it can do, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -215,8 +215,8 @@ class Engine(Protocol):
 
     capabilities: Capabilities
 
-    def connect(self, target: Target, settings: Mapping[str, str]) -> Session:
-        """Connects for control.
+    def connect(self, target: Target, *, read_only: bool = False, must_exist: bool = False) -> Session:
+        """Connects for control; with `read_only` nothing will be written, with `must_exist` nothing is created.
 
         Raises:
             ConnectionFailed: no connection comes about.

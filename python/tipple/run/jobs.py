@@ -43,4 +43,4 @@ def clean_jobs(url: str | None = None) -> list[str]:
 
 def _connect(url: str | None) -> Session:
     target = parse_target(url or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
-    return find_engine(target.engine).connect(target, {})
+    return find_engine(target.engine).connect(target, read_only=False, must_exist=True)

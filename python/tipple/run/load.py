@@ -146,7 +146,7 @@ def load(
             identities = [identify(path) for path in paths]
             for identity in identities:
                 refuse_binary(identity.path)
-            session = find_engine(target.engine).connect(target, {})
+            session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
             with runner.phase("prepare"):
                 request = _Request(
@@ -207,6 +207,8 @@ def load(
         ) from None
     finally:
         display.close()
+    if not ledger:
+        request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")
     result.notes[:0] = request.notes
     return _report(
         target,
@@ -287,21 +289,28 @@ class _Request:
         loadable = {column.name: column for column in table.columns if not column.generated}
         all_names = {column.name for column in table.columns}
         if self.wanted_columns is not None:
+            chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
             if self.dialect.header == "match":
-                raise UsageError(
-                    "--columns and --header match exclude each other",
-                    hint="the header names the columns already",
-                )
-            return self._named(self.wanted_columns, loadable, all_names, "--columns")
+                named = self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
+                if named != chosen:
+                    raise UsageError(
+                        f"{self._header_place()} names {', '.join(column.name for column in named)}, "
+                        f"but --columns {', '.join(column.name for column in chosen)}",
+                        hint="leave out --columns: the header names the columns already",
+                    )
+            return chosen
         if self.dialect.header == "match":
-            return self._named(self._common_header(), loadable, all_names, "the header", exact=True)
+            return self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
         if not self.header_given and self.dialect.format == "csv":
             names = self._header_if_any(loadable)
             if names is not None:
                 self.header = True
                 self.notes.append("the first record of each file holds column names: taken as a header")
-                return self._named(names, loadable, all_names, "the header", exact=True)
+                return self._named(names, loadable, all_names, self._header_place())
         return list(loadable.values())
+
+    def _header_place(self) -> str:
+        return f"the header of {self.paths[0]}"
 
     def _common_header(self) -> list[str]:
         first: list[str] | None = None
@@ -349,7 +358,7 @@ class _Request:
         for given in names:
             given = given.strip()
             name = given if given in loadable or exact else fold_identifier(given)
-            if name not in loadable and not given.startswith('"'):
+            if name not in loadable and not exact and not given.startswith('"'):
                 name = folded.get(name.lower(), name)
             if name not in loadable:
                 reason = "is a generated column" if name in all_names else "is not a column of the table"

@@ -17,6 +17,7 @@ from tipple.plan.sources import Dialect
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 HEADER_BYTES = 1024 * 1024
+BINARY_NUL_BYTES = 4
 
 
 def find_sources(names: Sequence[str]) -> list[str]:
@@ -36,17 +37,17 @@ def find_sources(names: Sequence[str]) -> list[str]:
                 if not entry.startswith(".") and os.path.isfile(path := os.path.join(name, entry))
             )
             if not inside:
-                raise TippleError(f"the directory {name} has no files", hint="check the path", exit_status=2)
+                raise UsageError(f"the directory {name} has no files", hint="check the path")
             found.extend(inside)
         elif os.path.exists(name):
             found.append(name)
         elif glob.has_magic(name):
             matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
             if not matches:
-                raise TippleError(f"no file matches {name}", hint="check the pattern", exit_status=2)
+                raise UsageError(f"no file matches {name}", hint="check the pattern")
             found.extend(matches)
         else:
-            raise TippleError(f"{name}: no such file or directory", hint="check the path", exit_status=2)
+            raise UsageError(f"{name}: no such file or directory", hint="check the path")
     twice = {path for path in found if found.count(path) > 1} if len(found) < 1000 else set()
     if twice or len(set(found)) != len(found):
         raise UsageError(
@@ -66,7 +67,7 @@ def identify(path: str) -> Identity:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise TippleError(f"{path} is not a regular file", hint="write the data to a file first", exit_status=2)
+                raise UsageError(f"{path} is not a regular file", hint="write the data to a file first")
             digest = hashlib.sha256(file.read(SAMPLE_BYTES))
             if status.st_size > SAMPLE_BYTES:
                 file.seek(max(SAMPLE_BYTES, status.st_size - SAMPLE_BYTES))
@@ -106,7 +107,8 @@ def refuse_binary(path: str) -> None:
     ):
         if head.startswith(magic):
             raise UsageError(f"{path} is {name}, not delimited text", hint=remedy)
-    if b"\0" in head:
+    # One NUL may be a single bad record, which deserves to be named as one.
+    if head.count(b"\0") >= BINARY_NUL_BYTES:
         raise UsageError(
             f"{path} is a binary file: it has a NUL byte at offset {head.index(0)}",
             hint="check the path; delimited text has no NUL bytes",

@@ -151,9 +151,14 @@ pub struct Scanner {
 
 impl Scanner {
     /// A scanner for records of `fields` fields, at least one.
+    ///
+    /// # Panics
+    /// Where `fields` is 0, or the dialect's bytes are not ASCII: they could stand inside a character, and what is
+    /// left of a window known to be valid UTF-8 would not be.
     #[must_use]
     pub fn new(dialect: Dialect, fields: usize) -> Self {
         assert!(fields > 0, "a record has at least one field");
+        assert!([dialect.delimiter, dialect.quote, dialect.escape].is_ascii(), "delimiter, quote and escape are ASCII");
         Self { dialect, fields, next: Vec::new() }
     }
 

@@ -162,7 +162,7 @@ fn stream(
             sink.send(&context.counters, batch)
         })?;
         totals.digest.sum = sum.sum;
-        context.add(&totals);
+        context.add(slice, &totals);
     }
     Ok(())
 }

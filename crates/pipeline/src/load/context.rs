@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
-use crate::plan::{LoadOutcome, LoadPlan, SourceOutcome};
+use crate::plan::{LoadOutcome, LoadPlan, Slice, SourceOutcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tipple_codec::digest::RowDigest;
@@ -18,6 +18,7 @@ pub struct Context<'p> {
     failure: Mutex<Option<Error>>,
     sources: Vec<(AtomicU64, AtomicU64)>,
     digest: Mutex<RowDigest>,
+    slices: Mutex<Vec<(u32, u64)>>,
     target_digest: Mutex<Option<RowDigest>>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
@@ -46,6 +47,7 @@ impl<'p> Context<'p> {
             failure: Mutex::new(None),
             sources: plan.sources.iter().map(|_| Default::default()).collect(),
             digest: Mutex::default(),
+            slices: Mutex::default(),
             target_digest: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
@@ -75,7 +77,8 @@ impl<'p> Context<'p> {
     }
 
     /// Counts a slice that is safely done.
-    pub(super) fn add(&self, totals: &SliceTotals) {
+    pub(super) fn add(&self, slice: &Slice, totals: &SliceTotals) {
+        lock(&self.slices).push((slice.n, totals.rows()));
         for &(source, rows, bytes) in &totals.pieces {
             self.sources[source].0.fetch_add(rows, Ordering::Relaxed);
             self.sources[source].1.fetch_add(bytes, Ordering::Relaxed);
@@ -131,6 +134,7 @@ impl<'p> Context<'p> {
             fallback_windows: self.fallback_windows(),
             fallback_example: lock(&self.fallback_example).clone(),
             sources,
+            slices: std::mem::take(&mut *lock(&self.slices)),
         })
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct ParsedWindow<'w> {
     pub(super) window: &'w [u8],
     /// Where it begins.
     pub(super) place: Place,
+    /// Bytes of the source that the records take.
+    pub(super) source_bytes: u64,
 }
 
 impl Parser {
@@ -58,9 +60,10 @@ impl Parser {
                 let place = Place { source: piece.source, offset: window.offset };
                 let records = self.scanner.scan(window.bytes);
                 let (rows, consumed, last) = (records.rows() as u64, records.consumed, window.last);
+                let source_bytes = consumed.min(window.source_bytes) as u64;
                 if rows > 0 || records.irregular.is_some() {
                     let irregular = records.irregular.is_some();
-                    store(&ParsedWindow { records: &records, window: window.bytes, place })?;
+                    store(&ParsedWindow { records: &records, window: window.bytes, place, source_bytes })?;
                     if irregular {
                         return Err(Error::Internal { message: "an irregular record was not reported".into() });
                     }
@@ -68,7 +71,7 @@ impl Parser {
                     return Err(context.explain_unterminated(place, window.bytes));
                 }
                 piece_rows += rows;
-                stream.add(consumed as u64, rows);
+                stream.add(source_bytes, rows);
                 reader.consume(consumed);
             }
             source.check_unchanged()?;

@@ -99,7 +99,7 @@ fn stream(
             Ok(())
         })?;
         totals.digest.sum = encoder.digest();
-        context.add(&totals);
+        context.add(slice, &totals);
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &SliceQueue<'_>
         loop {
             match worker.load(&mut session, slice, lost_since.is_some()) {
                 Ok(totals) => {
-                    context.add(&totals);
+                    context.add(slice, &totals);
                     break;
                 }
                 Err(error @ Error::Connection { .. }) => {
@@ -136,7 +136,7 @@ impl<'c, 'p> Worker<'c, 'p> {
             for chunk in chunks {
                 writer.send(chunk).map_err(|failure| context.explain_copy(failure))?;
             }
-            sent = (sent.0 + parsed.records.consumed as u64, sent.1 + parsed.records.rows() as u64);
+            sent = (sent.0 + parsed.source_bytes, sent.1 + parsed.records.rows() as u64);
             Ok(())
         });
         let finished = result.and_then(|mut totals| {

@@ -13,6 +13,8 @@ use tipple_codec::dialect::{Dialect, Family};
 pub struct Window<'b> {
     /// They begin at the start of a record.
     pub bytes: &'b [u8],
+    /// How many of them are the source's own: the last record of a file may have been given its record end.
+    pub source_bytes: usize,
     /// Where they begin in the source.
     pub offset: u64,
     /// No more follow in this piece.
@@ -99,7 +101,8 @@ impl<'s, 'p> WindowReader<'s, 'p> {
             self.end_last_record();
             self.ended = true;
         }
-        Ok(Some(Window { bytes: &self.buffer[..], offset: self.offset, last }))
+        let source_bytes = (self.piece.offset + self.read - self.offset) as usize;
+        Ok(Some(Window { bytes: &self.buffer[..], source_bytes, offset: self.offset, last }))
     }
 
     /// Marks the first `bytes` of the window as done.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
 
 from tipple.errors import ConnectionFailed
-from tipple.plan.url import Target
+from tipple.plan.url import Target, quote_identifier
 
 MEMORY = ":memory:"
 
 _shared_memory: duckdb.DuckDBPyConnection | None = None
 
 
-def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+def connect(target: Target, *, read_only: bool = False, must_exist: bool = False) -> duckdb.DuckDBPyConnection:
     """A connection to the database in `target`.
 
     `:memory:` is one database for the whole process, as DuckDB's own `duckdb.connect(":default:")` is: what one call
@@ -27,7 +27,7 @@ def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConne
         ConnectionFailed: the file cannot be opened.
     """
     if target.location == MEMORY:
-        return _memory(settings)
+        return memory_connection()
     path = os.path.expanduser(target.location)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
@@ -35,7 +35,13 @@ def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConne
             f"cannot open {target.display}: the directory {directory} does not exist",
             hint=f"mkdir -p {directory}",
         )
-    if os.path.exists(path) and not os.access(path, os.W_OK):
+    if not os.path.exists(path):
+        if must_exist:
+            raise ConnectionFailed(f"there is no database {target.display}", hint="check the path")
+        if read_only:
+            # A plan for a database that does not exist yet is made against an empty one.
+            return duckdb.connect(MEMORY)
+    if os.path.exists(path) and not read_only and not os.access(path, os.W_OK):
         raise ConnectionFailed(
             f"cannot open {target.display}: the file is read-only for this user", hint=f"chmod u+w {path}"
         )
@@ -45,7 +51,7 @@ def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConne
             hint="choose another directory, or grant the right to write",
         )
     try:
-        return duckdb.connect(path, config=dict(settings))
+        return duckdb.connect(path, read_only=read_only)
     except duckdb.Error as error:
         message = " ".join(str(error).split())
         holder = re.search(r"Conflicting lock is held in (.*?)\(PID (\d+)\)", message)
@@ -61,13 +67,6 @@ def connect(target: Target, settings: Mapping[str, str]) -> duckdb.DuckDBPyConne
         ) from None
 
 
-def _memory(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    global _shared_memory
-    if _shared_memory is None:
-        _shared_memory = duckdb.connect(MEMORY, config=dict(settings))
-    return _shared_memory.cursor()
-
-
 def first_row(
     connection: duckdb.DuckDBPyConnection, statement: str, parameters: Sequence[object] = ()
 ) -> tuple[Any, ...] | None:
@@ -78,4 +77,13 @@ def first_row(
 
 def memory_connection() -> duckdb.DuckDBPyConnection:
     """A connection to this process's database in memory, to query what was loaded into `duckdb:///:memory:`."""
-    return _memory({})
+    global _shared_memory
+    if _shared_memory is None:
+        _shared_memory = duckdb.connect(MEMORY)
+    return _shared_memory.cursor()
+
+
+def catalog(connection: duckdb.DuckDBPyConnection) -> str:
+    """The database's own name, quoted: a file `tipple.duckdb` is a catalog of the same name as the ledger's schema."""
+    found = first_row(connection, "SELECT current_database()")
+    return quote_identifier(str(found[0]) if found else "memory")

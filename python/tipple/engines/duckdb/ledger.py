@@ -13,13 +13,13 @@ from typing import Any
 import duckdb
 
 from tipple.engines.base import JobRecord
-from tipple.engines.duckdb.connection import first_row
-from tipple.plan.url import TableName
+from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
-    "CREATE SCHEMA IF NOT EXISTS tipple",
+    "CREATE SCHEMA IF NOT EXISTS {catalog}.tipple",
     """
-    CREATE TABLE IF NOT EXISTS tipple.job (
+    CREATE TABLE IF NOT EXISTS {catalog}.tipple.job (
         job_id UUID PRIMARY KEY,
         request_key BLOB,
         target VARCHAR NOT NULL,
@@ -34,7 +34,7 @@ CREATE_STATEMENTS = (
     )
     """,
     """
-    CREATE TABLE IF NOT EXISTS tipple.slice (
+    CREATE TABLE IF NOT EXISTS {catalog}.tipple.slice (
         job_id UUID NOT NULL,
         n INTEGER NOT NULL,
         source INTEGER NOT NULL,
@@ -49,10 +49,18 @@ CREATE_STATEMENTS = (
 )
 
 
+def _job(connection: duckdb.DuckDBPyConnection) -> str:
+    return f"{catalog(connection)}.tipple.job"
+
+
+def _slice(connection: duckdb.DuckDBPyConnection) -> str:
+    return f"{catalog(connection)}.tipple.slice"
+
+
 def ensure(connection: duckdb.DuckDBPyConnection) -> None:
     """Creates the ledger where it is missing."""
     for statement in CREATE_STATEMENTS:
-        connection.execute(statement)
+        connection.execute(statement.format(catalog=catalog(connection)))
 
 
 def exists(connection: duckdb.DuckDBPyConnection) -> bool:
@@ -71,7 +79,7 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     """The job with this key, or None."""
     row = first_row(
         connection,
-        "SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM tipple.job "
+        f"SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM {_job(connection)} "
         "WHERE request_key = ?",
         [request_key],
     )
@@ -89,7 +97,7 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
 def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:
     """Jobs into `table` that are neither published nor given up."""
     rows = connection.execute(
-        "SELECT job_id::VARCHAR, request::VARCHAR FROM tipple.job WHERE target = ? AND state = 'loading'",
+        f"SELECT job_id::VARCHAR, request::VARCHAR FROM {_job(connection)} WHERE target = ? AND state = 'loading'",
         [table.sql],
     ).fetchall()
     return [{"job_id": row[0], "request": json.loads(row[1])} for row in rows]
@@ -109,7 +117,7 @@ def insert_job(
 ) -> None:
     """Writes a job and its slices."""
     connection.execute(
-        "INSERT INTO tipple.job VALUES (?, ?, ?, ?, ?, ?, 'loading', NULL, NULL, ?, NULL)",
+        f"INSERT INTO {_job(connection)} VALUES (?, ?, ?, ?, ?, ?, 'loading', NULL, NULL, ?, NULL)",
         [job_id, request_key, table.sql, mode, json.dumps(request), json.dumps(plan), started_at],
     )
     facts = [
@@ -124,30 +132,32 @@ def insert_job(
     ]
     # One statement for all: a row at a time would take longer than loading a small file.
     connection.execute(
-        "INSERT INTO tipple.slice SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL "
+        f"INSERT INTO {_slice(connection)} "
+        "SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL "
         'FROM (SELECT unnest(from_json(?, \'[{"n":"INTEGER","source":"INTEGER","byte_offset":"BIGINT",'
         '"byte_length":"BIGINT","pieces":"VARCHAR"}]\')) AS s)',
         [job_id, json.dumps(facts)],
     )
 
 
-def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, numbers: Sequence[int]) -> None:
-    """Marks slices as done; call it in the transaction of their rows."""
+def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, slice_rows: Sequence[tuple[int, int]]) -> None:
+    """Marks slices, given as number and rows, as done; call it in the transaction of their rows."""
     connection.execute(
-        "UPDATE tipple.slice SET state = 'done' WHERE job_id = ? AND n IN (SELECT unnest(?))",
-        [job_id, list(numbers)],
+        f"UPDATE {_slice(connection)} SET state = 'done', rows = d.rows "
+        "FROM (SELECT unnest(?) AS n, unnest(?) AS rows) d WHERE job_id = ? AND slice.n = d.n",
+        [[n for n, _ in slice_rows], [rows for _, rows in slice_rows], job_id],
     )
 
 
 def add_rows(connection: duckdb.DuckDBPyConnection, job_id: str, rows: int) -> None:
     """Adds to a job's rows; call it in the transaction of those rows."""
-    connection.execute("UPDATE tipple.job SET rows = coalesce(rows, 0) + ? WHERE job_id = ?", [rows, job_id])
+    connection.execute(f"UPDATE {_job(connection)} SET rows = coalesce(rows, 0) + ? WHERE job_id = ?", [rows, job_id])
 
 
 def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[dict[str, Any]]:
     """The job's slices that are not done, as the core takes them."""
     rows = connection.execute(
-        "SELECT n, pieces::VARCHAR FROM tipple.slice WHERE job_id = ? AND state = 'planned' ORDER BY n",
+        f"SELECT n, pieces::VARCHAR FROM {_slice(connection)} WHERE job_id = ? AND state = 'planned' ORDER BY n",
         [job_id],
     ).fetchall()
     return [{"n": n, "pieces": json.loads(pieces)} for n, pieces in rows]
@@ -156,18 +166,18 @@ def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[d
 def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> int:
     """Says that the job's rows are visible, and gives their number."""
     connection.execute(
-        "UPDATE tipple.job SET state = 'published', row_digest = ?, finished_at = ? WHERE job_id = ?",
+        f"UPDATE {_job(connection)} SET state = 'published', row_digest = ?, finished_at = ? WHERE job_id = ?",
         [digest, finished_at, job_id],
     )
-    row = first_row(connection, "SELECT rows FROM tipple.job WHERE job_id = ?", [job_id])
+    row = first_row(connection, f"SELECT rows FROM {_job(connection)} WHERE job_id = ?", [job_id])
     return int(row[0] or 0) if row is not None else 0
 
 
 def give_up(connection: duckdb.DuckDBPyConnection, job_id: str, state: str) -> None:
     """Takes a job out of the way of new ones: `superseded` or `cancelled`."""
     connection.execute(
-        "UPDATE tipple.job SET state = ?, request_key = NULL, finished_at = coalesce(finished_at, now()::TIMESTAMP) "
-        "WHERE job_id = ?",
+        f"UPDATE {_job(connection)} SET state = ?, request_key = NULL, "
+        "finished_at = coalesce(finished_at, now()::TIMESTAMP) WHERE job_id = ?",
         [state, job_id],
     )
 
@@ -177,14 +187,14 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
     rows = connection.execute(
         "SELECT j.job_id::VARCHAR, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'), "
         "coalesce(j.rows, 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, any_value(j.request::VARCHAR) "
-        "FROM tipple.job j LEFT JOIN tipple.slice s ON s.job_id = j.job_id "
+        f"FROM {_job(connection)} j LEFT JOIN {_slice(connection)} s ON s.job_id = j.job_id "
         "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
     ).fetchall()
     return [
         JobRecord(
             job_id=row[0],
             state=row[1],
-            table=row[2],
+            table=str(parse_table_name(row[2])),
             mode=row[3],
             slices=row[4],
             slices_done=row[5],

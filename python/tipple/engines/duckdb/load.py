@@ -19,7 +19,7 @@ from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger
-from tipple.engines.duckdb.connection import first_row
+from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
 
@@ -39,6 +39,7 @@ class DuckLoad:
         self.task = task
         self.exists = task.definition is None
         self.table = task.table
+        self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
@@ -62,7 +63,7 @@ class DuckLoad:
         task = self.task
         with runner.phase("prepare"):
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
-            if task.resume and earlier is None:
+            if task.resume and not _is_unfinished(earlier, task.resume):
                 raise UsageError(
                     f"there is nothing to resume of job {task.resume}",
                     hint="a load into DuckDB is one transaction: run the command without --resume",
@@ -91,9 +92,9 @@ class DuckLoad:
         connection.execute("BEGIN")
         try:
             if task.definition is not None:
-                connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+                connection.execute(task.definition.create_sql(self.into, with_constraints=True))
             elif task.mode == "replace":
-                connection.execute(f"DELETE FROM {self.table.sql}")
+                connection.execute(f"DELETE FROM {self.into}")
             if task.ledger:
                 self._begin_job(result.job_id, slices, line_end)
             before = self._held(runner, result) if task.verify != "none" else None
@@ -105,7 +106,7 @@ class DuckLoad:
                     result.verified = self._verify(runner, result, outcome, before)
             with runner.phase("publish"):
                 if task.ledger:
-                    ledger.mark_done(connection, result.job_id, [part["n"] for part in slices])
+                    ledger.mark_done(connection, result.job_id, outcome["slices"])
                     ledger.add_rows(connection, result.job_id, result.rows)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
                 self._commit()
@@ -129,7 +130,7 @@ class DuckLoad:
             connection.execute("BEGIN")
             try:
                 if task.definition is not None:
-                    connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+                    connection.execute(task.definition.create_sql(self.into, with_constraints=True))
                 if task.ledger:
                     self._begin_job(result.job_id, slices, line_end)
                 self._commit()
@@ -142,7 +143,7 @@ class DuckLoad:
             try:
                 outcome = self._insert(runner, group, line_end)
                 if task.ledger:
-                    ledger.mark_done(connection, result.job_id, [part["n"] for part in group])
+                    ledger.mark_done(connection, result.job_id, outcome["slices"])
                     ledger.add_rows(connection, result.job_id, outcome["rows"])
                 self._commit()
             except BaseException:
@@ -237,7 +238,7 @@ class DuckLoad:
             else quote_identifier(column.name)
             for column in self.task.columns
         )
-        return f"INSERT INTO {self.table.sql} ({names}) SELECT {values} FROM {_STREAM}"
+        return f"INSERT INTO {self.into} ({names}) SELECT {values} FROM {_STREAM}"
 
     # Proof
 
@@ -247,10 +248,10 @@ class DuckLoad:
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
         if self.task.verify == "count":
-            found = first_row(self.connection, f"SELECT count(*) FROM {self.table.sql}")
+            found = first_row(self.connection, f"SELECT count(*) FROM {self.into}")
             return {"rows": found[0] if found else 0, "digest": None}
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        reading = self.connection.sql(f"SELECT {names} FROM {self.table.sql}")
+        reading = self.connection.sql(f"SELECT {names} FROM {self.into}")
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
@@ -315,6 +316,10 @@ class DuckLoad:
             settings={"preserve_insertion_order": str(self.task.preserve_order).lower()},
             notes=self.notes,
         )
+
+
+def _is_unfinished(job: dict[str, Any] | None, wanted: str) -> bool:
+    return job is not None and job["state"] == "loading" and job["job_id"].startswith(wanted.lower())
 
 
 _STREAM = "tipple_batches"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
 import duckdb
 
@@ -21,9 +20,9 @@ class DuckSession:
 
     capabilities = CAPABILITIES
 
-    def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
+    def __init__(self, target: Target, *, read_only: bool, must_exist: bool) -> None:
         self.target = target
-        self.connection = connection.connect(target, settings)
+        self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
 
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tipple.engines.base import Session
 from tipple.engines.postgresql.capabilities import CAPABILITIES as capabilities
 from tipple.plan.url import Target
 
 
-def connect(target: Target, settings: Mapping[str, str]) -> Session:
-    """Connects for control.
+def connect(target: Target, *, read_only: bool = False, must_exist: bool = False) -> Session:
+    """Connects for control; a server creates no database, and a plan writes nothing anyway.
 
     Raises:
         ConnectionFailed: no connection comes about.
     """
     from tipple.engines.postgresql.session import PostgresSession
 
-    return PostgresSession(target, settings)
+    return PostgresSession(target)
 
 
 __all__ = ["capabilities", "connect"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -50,6 +50,8 @@ def connect(target: Target, application_name: str) -> psycopg.Connection[Any]:
     }
     try:
         given = psycopg.conninfo.conninfo_to_dict(target.location)
+        if "PGAPPNAME" in os.environ:
+            del defaults["application_name"]
         parameters = {key: value for key, value in defaults.items() if key not in given}
         connection = psycopg.connect(target.location, autocommit=True, **parameters)
         for statement in CONTROL_SETTINGS:
@@ -104,7 +106,7 @@ def stream_parameters(connection: psycopg.Connection[Any], application_name: str
         "sslkey": options.get("sslkey") or _existing(home, "postgresql.key"),
         "channel_binding": options.get("channel_binding"),
         "options": info.options or None,
-        "application_name": application_name,
+        "application_name": _application_name(options.get("application_name", ""), application_name),
         "connect_timeout_seconds": int(options.get("connect_timeout") or DEFAULT_CONNECT_TIMEOUT_SECONDS),
         "tcp_user_timeout_seconds": max(
             1, int(options.get("tcp_user_timeout") or DEFAULT_TCP_USER_TIMEOUT_SECONDS * 1000) // 1000
@@ -112,10 +114,14 @@ def stream_parameters(connection: psycopg.Connection[Any], application_name: str
     }
 
 
-def stream_session(settings: Mapping[str, str], *, slices: bool) -> Sequence[str]:
+def stream_session(*, slices: bool) -> Sequence[str]:
     """Statements for every new stream session."""
-    own = [f"SET {name} TO {value}" for name, value in settings.items()]
-    return [*STREAM_SETTINGS, *(SLICE_SETTINGS if slices else ()), *own]
+    return [*STREAM_SETTINGS, *(SLICE_SETTINGS if slices else ())]
+
+
+def _application_name(given: str, own: str) -> str:
+    """The user's own name, if there is one, stands first; the job's makes the sessions findable."""
+    return own if given in ("", "tipple") else f"{given[:40]} {own}"
 
 
 def _existing(directory: str, name: str) -> str | None:

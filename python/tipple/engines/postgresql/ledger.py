@@ -18,7 +18,7 @@ from psycopg import errors
 
 from tipple.engines.base import JobRecord
 from tipple.errors import TippleError, UsageError
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
     "CREATE SCHEMA IF NOT EXISTS tipple",
@@ -130,6 +130,11 @@ def lock_number(name: str) -> int:
 def table_lock(table: TableName) -> int:
     """The advisory lock that the owner of a load into `table` holds for as long as it lives."""
     return lock_number(f"table {table.sql}")
+
+
+def session_name(job_id: str) -> str:
+    """What the sessions of a job have in their application_name, by which a new owner finds those of an old one."""
+    return f"tipple {job_id[:8]}"
 
 
 _JOB_COLUMNS = "job_id::text, request_key, state, epoch, request, plan, staging, rows, finished_at::text"
@@ -253,7 +258,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                coalesce(j.rows, sum(s.rows), 0)::bigint, j.started_at::text, j.finished_at::text,
                j.state = 'loading' AND EXISTS (
                    SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
-                   AND a.application_name LIKE 'tipple ' || left(j.job_id::text, 8) || '%%'),
+                   AND a.application_name LIKE '%%tipple%%'),
                j.staging, j.request -> 'sources'
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
@@ -263,7 +268,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
         JobRecord(
             job_id=row[0],
             state=row[1],
-            table=row[2],
+            table=str(parse_table_name(row[2])),
             mode=row[3],
             slices=row[4],
             slices_done=row[5],

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 Strategy = Literal["swap", "single", "incremental"]
 
 
+SNAPSHOT_WAIT_SECONDS = 10
+"""How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
+
+
 class _Choice(msgspec.Struct):
     """How rows become visible, and why."""
 
@@ -62,6 +66,7 @@ class PostgresLoad:
         self.table = task.table
         self.write_path, self.write_path_reason = self._choose_write_path()
         self.notes: list[str] = []
+        self.may_swap = True
         self.settings: dict[str, str] = {}
 
     @property
@@ -153,7 +158,9 @@ class PostgresLoad:
 
     def _tidy(self, owned: _Owned, error: BaseException) -> None:
         """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
-        transient = isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt))
+        transient = isinstance(
+            error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
+        )
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
         if self.task.ledger and (transient or out_of_room or not self.task.atomic):
             return
@@ -185,6 +192,8 @@ class PostgresLoad:
             wanted = ledger.find_by_id(self.connection, task.resume)
             if wanted is None:
                 raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
+            if wanted.state != "loading":
+                raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
             if found is None or wanted.job_id != found.job_id:
                 self._refuse_other(wanted)
         if found is not None and found.state == "published" and not self.exists and task.mode == "create":
@@ -367,7 +376,7 @@ class PostgresLoad:
         return json.dumps(
             {
                 "connection": self._stream_connection(owned),
-                "session": connections.stream_session({}, slices=False),
+                "session": connections.stream_session(slices=False),
                 "queries": queries,
                 "streams": self.task.streams,
                 "stall_seconds": self.task.stall_seconds,
@@ -378,7 +387,9 @@ class PostgresLoad:
         """Makes the rows visible and says so in the ledger, in one transaction."""
         staging = owned.staging
         if staging is not None and choice.exists:
-            stage.build_keys(self.connection, staging, self.table, lambda _: None)
+            stage.build_keys(self.connection, staging, self.table)
+            if self.task.mode == "replace":
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
         try:
             with self.connection.transaction():
                 if staging is not None:
@@ -413,11 +424,15 @@ class PostgresLoad:
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
         self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
         obstacle = stage.obstacle(self.connection, self.table)
+        if not self.may_swap:
+            obstacle = "a transaction began before the load ended and is still open"
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
             stage.swap(self.connection, staging, self.table, exists=True)
             return
-        # Somebody changed the table in the meantime: the rows are copied, which is slower but loses nothing.
-        self.notes.append(f"{self.table} changed during the load ({obstacle or 'it got rows'}): the rows were copied")
+        # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
+        self.notes.append(
+            f"the staged rows were copied, not swapped in: {obstacle or f'{self.table} got rows meanwhile'}"
+        )
         names = self._column_list()
         if self.task.mode == "replace":
             self.connection.execute(f"DELETE FROM {self.table.sql}")
@@ -501,7 +516,7 @@ class PostgresLoad:
         return ", ".join(quote_identifier(column.name) for column in self.task.columns)
 
     def _stream_connection(self, owned: _Owned) -> dict[str, Any]:
-        return connections.stream_parameters(self.connection, f"tipple {owned.job_id[:8]}")
+        return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
     def _target(self, owned: _Owned, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         sliced = owned.strategy != "single"
@@ -509,7 +524,7 @@ class PostgresLoad:
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
-            "session": connections.stream_session(self.session.settings, slices=sliced),
+            "session": connections.stream_session(slices=sliced),
             "strategy": strategy,
             "table": into.sql,
             "column_list": self._column_list(),

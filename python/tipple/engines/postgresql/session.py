@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
 import psycopg
 from psycopg import errors
@@ -22,9 +21,8 @@ class PostgresSession:
 
     capabilities = CAPABILITIES
 
-    def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
-        self.settings = dict(settings)
         self.connection = connection.connect(target, "tipple")
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
@@ -156,7 +154,7 @@ class PostgresSession:
         self.connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             "WHERE application_name LIKE %s AND pid <> pg_backend_pid() AND usename = current_user",
-            (f"tipple {job_id[:8]}%",),
+            (f"%{ledger.session_name(job_id)}%",),
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ PostgreSQL keeps by the table's OID and that `CREATE TABLE (LIKE ...)` does not 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import time
 from typing import Any
 
 import psycopg
@@ -80,9 +80,7 @@ def create_like(connection: psycopg.Connection[Any], staging: TableName, table: 
     )
 
 
-def build_keys(
-    connection: psycopg.Connection[Any], staging: TableName, table: TableName, announce: Callable[[str], None]
-) -> None:
+def build_keys(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
     """Gives the staging table the indexes and key constraints of `table`, by the same names."""
     oid = _oid(connection, table)
     constraints = connection.execute(
@@ -96,14 +94,12 @@ def build_keys(
         (oid, oid),
     ).fetchall()
     for name, definition in constraints:
-        announce(f"constraint {name}")
         statement = f"ALTER TABLE {staging.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}"
         connection.execute(statement)
     for definition, _ in indexes:
         head, _, tail = definition.partition(" USING ")
         # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the name may hold " ON ", so cut from the right.
         head = head[: head.rindex(" ON ")]
-        announce(head)
         connection.execute(f"{head} ON {staging.sql} USING {tail}")
 
 
@@ -116,6 +112,31 @@ def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
+
+
+_OLDER_SNAPSHOTS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()
+  AND backend_type = 'client backend' AND age(backend_xmin) > age(%s::xid)
+"""
+
+
+def wait_for_old_snapshots(connection: psycopg.Connection[Any], limit_seconds: float) -> bool:
+    """Waits until no transaction is left whose snapshot is older than all staged rows; says whether that came.
+
+    Such a transaction would find a table that was swapped in without the rows that it should see, and without the
+    staged ones, which are too new for it: an empty table, where it should see the old rows.
+    """
+    newest = connection.execute("SELECT pg_current_xact_id()::xid::text").fetchone()
+    until = time.monotonic() + limit_seconds
+    while newest is not None:
+        found = connection.execute(_OLDER_SNAPSHOTS, newest).fetchone()
+        if found is None or found[0] == 0:
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: int) -> list[str]:

@@ -1,0 +1,168 @@
+//! Reading in windows of any size gives the records of the whole, and places in a file are told as they are counted.
+
+mod files;
+
+use files::{Files, Record, any_files, read};
+use proptest::prelude::*;
+use tipple_codec::dialect::{Dialect, LineEnd};
+use tipple_codec::scan::Scanner;
+use tipple_pipeline::error::{Error, Result};
+use tipple_pipeline::plan::{CutPlan, Piece};
+use tipple_pipeline::source::SourceFile;
+use tipple_pipeline::source::cut::cut;
+use tipple_pipeline::source::locate::{record_after, record_number};
+use tipple_pipeline::source::window::WindowReader;
+
+/// Reads pieces window by window as a stream does; also gives how many source bytes it was told of.
+fn read_windows(
+    files: &Files,
+    pieces: &[Piece],
+    dialect: &Dialect,
+    fields: usize,
+    window_bytes: usize,
+    max_record_bytes: usize,
+) -> Result<(Vec<Record>, u64)> {
+    let (mut records, mut source_bytes) = (Vec::new(), 0);
+    let mut buffer = b"left over from another piece".to_vec();
+    for &piece in pieces {
+        let source = SourceFile::open(&files.sources[piece.source])?;
+        let mut scanner = Scanner::new(dialect.clone(), fields);
+        let mut reader = WindowReader::new(&source, piece, &mut buffer, window_bytes, max_record_bytes, dialect);
+        while let Some(window) = reader.fill()? {
+            let found = scanner.scan(window.bytes);
+            assert_eq!(found.irregular, None, "in {:?}", window.bytes);
+            assert!(!(window.last && found.rows() == 0), "no record ends in {:?}", window.bytes);
+            for row in 0..found.rows() {
+                let bytes = &window.bytes[found.start(row)..found.start(row + 1)];
+                let bytes = bytes.strip_suffix(dialect.line_end.bytes()).expect("a record end");
+                records.push((window.offset + found.start(row) as u64, bytes.to_vec()));
+            }
+            let consumed = found.consumed;
+            source_bytes += consumed.min(window.source_bytes) as u64;
+            reader.consume(consumed);
+        }
+    }
+    Ok((records, source_bytes))
+}
+
+fn all_of(file: &[u8]) -> Vec<Piece> {
+    vec![Piece { source: 0, offset: 0, length: file.len() as u64 }]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn every_window_size((dialect, contents) in any_files(1, 10), header: bool, slice_bytes in 1_u64..200) {
+        let files = Files::new(&contents);
+        let plan = CutPlan { header, ..files.cut_plan(&dialect, slice_bytes) };
+        let slices = cut(&plan).map_err(|error| TestCaseError::fail(error.to_string()))?.slices;
+        let pieces: Vec<Piece> = slices.iter().flat_map(|slice| slice.pieces.clone()).collect();
+        let (expected, _) = read(&contents[0], &dialect, header);
+        let bytes: u64 = pieces.iter().map(|piece| piece.length).sum();
+        for window_bytes in 1..=contents[0].len() + 2 {
+            let (records, source_bytes) = read_windows(&files, &pieces, &dialect, 2, window_bytes, 1 << 20)
+                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert_eq!(&records, &expected, "windows of {} bytes", window_bytes);
+            prop_assert_eq!(source_bytes, bytes);
+        }
+        // Every record is counted and found again.
+        for (index, (offset, bytes)) in expected.iter().enumerate() {
+            let number = record_number(&files.sources[0], *offset, &dialect, header).expect("readable");
+            prop_assert_eq!(number, index as u64 + 1);
+            let first = expected[0].0;
+            let (start, found) = record_after(&files.sources[0], first, index as u64, &dialect).expect("readable");
+            let found = found.strip_suffix(dialect.line_end.bytes()).unwrap_or(&found);
+            prop_assert_eq!((start, found), (*offset, &bytes[..]));
+        }
+    }
+}
+
+/// The end of a file, window size by window size: what COPY makes of it.
+#[test]
+fn the_last_record_of_a_file() {
+    let crlf = |dialect: Dialect| Dialect { line_end: LineEnd::Crlf, ..dialect };
+    let csv = Dialect::csv;
+    let text = Dialect::text;
+    let cases: [(&[u8], Dialect, &[&[u8]]); 16] = [
+        (b"a", csv(), &[b"a"]),
+        (b"a\nb", csv(), &[b"a", b"b"]),
+        (b"\n", csv(), &[b""]),
+        (b"\n\n", csv(), &[b"", b""]),
+        (b"a\r\nb", crlf(csv()), &[b"a", b"b"]),
+        (b"\r\n", crlf(csv()), &[b""]),
+        (b"a\n\"b\n\"", csv(), &[b"a", b"\"b\n\""]),
+        (b"a\\", csv(), &[b"a\\"]),
+        (b"a\\", text(), &[b"a"]),
+        (b"a\n\\", text(), &[b"a", b""]),
+        (b"a\\\\", text(), &[b"a\\\\"]),
+        (b"a\\\n", text(), &[b"a\\\n"]),
+        (b"a\\\\\n", text(), &[b"a\\\\"]),
+        (b"x\r\na\\", crlf(text()), &[b"x", b"a"]),
+        (b"x\r\na\\\n", crlf(text()), &[b"x", b"a\\\n"]),
+        (b"x\r\na\\\r", crlf(text()), &[b"x", b"a\\\r"]),
+    ];
+    for (file, dialect, expected) in cases {
+        let files = Files::new(&[file]);
+        for window_bytes in 1..=file.len() + 3 {
+            let (records, source_bytes) =
+                read_windows(&files, &all_of(file), &dialect, 1, window_bytes, 1 << 20).expect("readable");
+            let records: Vec<&[u8]> = records.iter().map(|(_, bytes)| &bytes[..]).collect();
+            assert_eq!(records, expected, "{file:?} in windows of {window_bytes}");
+            assert_eq!(source_bytes, file.len() as u64, "{file:?} in windows of {window_bytes}");
+        }
+    }
+}
+
+#[test]
+fn records_longer_than_a_window() {
+    let file = format!("a\n{}\nb\n\"{}\"\nc\n", "x".repeat(1000), "\n".repeat(3000)).into_bytes();
+    let files = Files::new(std::slice::from_ref(&file));
+    let (expected, _) = read(&file, &Dialect::csv(), false);
+    for window_bytes in [1, 2, 63, 64, 65, 999, 1000, 1001, 1003, 3000, 5000] {
+        // A limit that the longest record just keeps.
+        let read = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003);
+        assert_eq!(read.expect("readable").0, expected, "windows of {window_bytes}");
+    }
+    for window_bytes in [1, 64, 300] {
+        let error = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000).expect_err("too long");
+        let message = error.to_string();
+        assert!(matches!(error, Error::Invalid { .. }), "{message}");
+        assert!(message.contains("begins at byte 2 ") || message.contains("begins at byte 1005 "), "{message}");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read() {
+    let file = b"aaaa\n".repeat(100);
+    let files = Files::new(std::slice::from_ref(&file));
+    let source = SourceFile::open(&files.sources[0]).expect("as planned");
+    let mut buffer = Vec::new();
+    let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, 50, 1 << 20, &Dialect::csv());
+    assert_eq!(reader.fill().expect("readable").map(|window| window.bytes.len()), Some(50));
+    reader.consume(50);
+    std::fs::write(&files.sources[0].path, b"aaaa\n").expect("shrinking it");
+    assert!(matches!(reader.fill(), Err(Error::SourceChanged { .. })));
+    assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
+}
+
+/// Records across the borders of the buffers that counting reads with.
+#[test]
+fn records_are_counted_in_large_files() {
+    for length in (1 << 20) - 4..(1 << 20) + 4 {
+        for (dialect, record) in [
+            (Dialect::csv(), &b"\"\"\"\n\""[..]),
+            (Dialect { escape: b'\\', ..Dialect::csv() }, b"\"\\\"\n\\\\\""),
+            (Dialect::text(), b"a\\\nb\\\\"),
+        ] {
+            let first = vec![b'a'; length];
+            let file = [&first, &b"\n"[..], record, b"\nlast\n"].concat();
+            let files = Files::new(&[&file]);
+            let offset = (file.len() - 5) as u64;
+            assert_eq!(record_number(&files.sources[0], offset, &dialect, false).expect("readable"), 3);
+            assert_eq!(record_number(&files.sources[0], offset, &dialect, true).expect("readable"), 2);
+            let found = record_after(&files.sources[0], 0, 2, &dialect).expect("readable");
+            assert_eq!(found, (offset, b"last\n".to_vec()));
+        }
+    }
+}
