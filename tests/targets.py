@@ -136,20 +136,28 @@ class PostgresTarget(Target):
     @property
     def connection(self) -> psycopg.Connection[Row]:
         """One connection of the test's own, as the same role, in autocommit; opened again after a crash."""
-        if self._connection is not None and (self._connection.closed or self._connection.broken):
-            self._connection.close()
+        if self._connection is not None and self._connection.closed:
             self._connection = None
         if self._connection is None:
-            self._connection = psycopg.connect(
-                self.server.url(LOADER, self.database), autocommit=True, options="-c timezone=UTC"
-            )
+            url = self.server.url(LOADER, self.database)
+            self._connection = psycopg.connect(url, autocommit=True, options="-c timezone=UTC")
         return self._connection
 
+    def _run(self, sql: str) -> psycopg.Cursor[Row]:
+        try:
+            return self.connection.execute(sql)  # type: ignore[arg-type]
+        except psycopg.OperationalError:
+            # Where the server was restarted under the connection, that is no news for the test.
+            if not self.connection.broken and not self.connection.closed:
+                raise
+            self.connection.close()
+            return self.connection.execute(sql)  # type: ignore[arg-type]
+
     def rows(self, sql: str) -> list[Row]:
-        return self.connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return]
+        return self._run(sql).fetchall()
 
     def execute(self, sql: str) -> None:
-        self.connection.execute(sql)  # type: ignore[call-overload]
+        self._run(sql)
 
     def copy_in(self, statement: str, data: bytes) -> str | None:
         """Feed bytes to COPY ... FROM STDIN; the server's message where it refuses them."""

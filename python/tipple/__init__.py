@@ -8,22 +8,53 @@
 The functions have the names and options of the command line's verbs.
 """
 
-from tipple.errors import (
-    BadRecord,
-    ConnectionFailed,
-    Interrupted,
-    JobBusy,
-    SourceChanged,
-    TippleError,
-    UsageError,
-    VerifyFailed,
-)
-from tipple.report.model import LoadReport
-from tipple.run.generate import GenerateReport, generate
-from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
-from tipple.run.load import load
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tipple.errors import (
+        BadRecord,
+        ConnectionFailed,
+        Interrupted,
+        JobBusy,
+        SourceChanged,
+        TippleError,
+        UsageError,
+        VerifyFailed,
+    )
+    from tipple.report.model import LoadReport
+    from tipple.run.generate import GenerateReport, generate
+    from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
+    from tipple.run.load import load
 
 __version__ = "0.1.0"
+
+# Imported when first used, so that the command line is quick to start and can be interrupted from its first line on.
+_HOMES = {
+    "tipple.errors": (
+        "BadRecord",
+        "ConnectionFailed",
+        "Interrupted",
+        "JobBusy",
+        "SourceChanged",
+        "TippleError",
+        "UsageError",
+        "VerifyFailed",
+    ),
+    "tipple.report.model": ("LoadReport",),
+    "tipple.run.generate": ("GenerateReport", "generate"),
+    "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
+    "tipple.run.load": ("load",),
+}
+_HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_BY_NAME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tipple' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
 
 __all__ = [
     "BadRecord",

@@ -26,7 +26,7 @@ def assert_says_disk_full(run: Run) -> None:
 
 
 def test_duckdb_file(disk: Callable[[int], Path], big_file: BigFile) -> None:
-    place = disk(12)
+    place = disk(4)
     target = DuckdbTarget(place / "t.duckdb")
     job = Disturbed(target, big_file)
     run = job.run()
@@ -38,11 +38,11 @@ def test_duckdb_file(disk: Callable[[int], Path], big_file: BigFile) -> None:
 
 def test_duckdb_file_again_and_again(disk: Callable[[int], Path], big_file: BigFile) -> None:
     """Sizes at which the disk is full at different moments, the checkpoint among them."""
-    place = disk(8)
+    place = disk(3)
     target = DuckdbTarget(place / "t.duckdb")
     job = Disturbed(target, big_file)
     done = False
-    for megabytes in (9, 14, 20, 26, 32, 40, 50, 70, 90):
+    for megabytes in (3, 4, 5, 6, 8, 10, 14, 20, 32):
         resize_disk(place, megabytes)
         run = job.run()
         if run.exit_code == 0:

@@ -215,7 +215,8 @@ class PostgresServer:
             time.sleep(POLL_SECONDS)
         if not self._prepared:
             # Not to the log: a test looks there for the password.
-            self.execute(f"SET log_statement = 'none'; CREATE ROLE {LOADER} LOGIN PASSWORD '{LOADER_PASSWORD}'")
+            with self.connect(options="-c log_statement=none") as connection:
+                connection.execute(f"CREATE ROLE {LOADER} LOGIN PASSWORD '{LOADER_PASSWORD}'")  # type: ignore[arg-type]
             self._prepared = True
 
     def _ready(self) -> bool:

@@ -72,8 +72,10 @@ proptest! {
             prop_assert_eq!(number, index as u64 + 1);
             let first = expected[0].0;
             let (start, found) = record_after(&files.sources[0], first, index as u64, &dialect).expect("readable");
-            let found = found.strip_suffix(dialect.line_end.bytes()).unwrap_or(&found);
-            prop_assert_eq!((start, found), (*offset, &bytes[..]));
+            prop_assert_eq!(start, *offset);
+            // Only the last record of a file may be without a record end.
+            let ended = [&bytes[..], dialect.line_end.bytes()].concat();
+            prop_assert!(found == ended || (index + 1 == expected.len() && found == *bytes), "{:?}", found);
         }
     }
 }
@@ -84,7 +86,8 @@ fn the_last_record_of_a_file() {
     let crlf = |dialect: Dialect| Dialect { line_end: LineEnd::Crlf, ..dialect };
     let csv = Dialect::csv;
     let text = Dialect::text;
-    let cases: [(&[u8], Dialect, &[&[u8]]); 16] = [
+    type Case<'c> = (&'c [u8], Dialect, &'c [&'c [u8]]);
+    let cases: [Case<'_>; 16] = [
         (b"a", csv(), &[b"a"]),
         (b"a\nb", csv(), &[b"a", b"b"]),
         (b"\n", csv(), &[b""]),

@@ -1,4 +1,7 @@
-"""The command line: words become arguments, errors become exit statuses. One file per verb."""
+"""The command line: words become arguments, errors become exit statuses. One file per verb.
+
+The verbs are imported inside `main`, where Ctrl-C and a missing library already have their exit status.
+"""
 
 from __future__ import annotations
 
@@ -8,56 +11,16 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-import click
-
-from tipple import __version__
-from tipple.cli import secrets
-from tipple.cli.generate import generate
-from tipple.cli.jobs import jobs
-from tipple.cli.load import load
-from tipple.errors import BadRecord, TippleError, printable_text
-
 INTERRUPTED_STATUS = 130
-
-
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""\b
-First steps:
-  tipple generate tpch --scale 1 --out data
-  tipple load data/lineitem.tbl --table lineitem --schema tpch
-  tipple load data/lineitem.tbl --table lineitem --schema tpch --into postgresql://me@host/db
-
-Exit status: 0 done; 1 failed, nothing published; 2 wrong usage or no connection, nothing started;
-3 published with rejects; 130 interrupted, can be resumed.
-""",
-)
-@click.version_option(__version__, prog_name="tipple")
-def cli() -> None:
-    """Load whole tables: files into databases, in parallel, exactly once."""
-
-
-cli.add_command(generate)
-cli.add_command(load)
-cli.add_command(jobs)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
-    signal.signal(signal.SIGTERM, _terminate)
-    if arguments is None:
-        secrets.hide(sys.argv[1:])
-        arguments = secrets.reveal(sys.argv[1:])
     try:
-        cli.main(args=arguments, prog_name="tipple", standalone_mode=False)
-    except TippleError as error:
-        _say(error)
-        sys.exit(error.exit_status)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("tipple: interrupted", err=True)
+        signal.signal(signal.SIGTERM, _terminate)
+        _run(arguments)
+    except KeyboardInterrupt:
+        print("tipple: interrupted; run the same command again to go on", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
     except BrokenPipeError:
         # Whoever read our output has gone; Python must not complain about it at exit either.
@@ -66,17 +29,36 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except Exception as error:  # a fault of ours: said in a line, with the way to see more
         if os.environ.get("TIPPLE_TRACEBACK"):
             raise
-        click.echo(f"tipple: internal error: {type(error).__name__}: {printable_text(str(error))}", err=True)
-        click.echo("  hint: this is a fault of Tipple; set TIPPLE_TRACEBACK=1 and report what it prints", err=True)
+        text = " ".join(str(error).split())
+        print(f"tipple: internal error: {type(error).__name__}: {text}", file=sys.stderr)
+        print("  hint: this is a fault of Tipple; set TIPPLE_TRACEBACK=1 and report what it prints", file=sys.stderr)
         sys.exit(1)
     sys.exit(0)
 
 
+def _run(arguments: list[str] | None) -> None:
+    import click
+
+    from tipple.cli import secrets
+    from tipple.cli.commands import cli
+    from tipple.errors import BadRecord, TippleError
+
+    if arguments is None:
+        secrets.hide(sys.argv[1:])
+        arguments = secrets.reveal(sys.argv[1:])
+    try:
+        cli.main(args=arguments, prog_name="tipple", standalone_mode=False)
+    except TippleError as error:
+        click.echo(f"tipple: {error}", err=True)
+        if error.hint and not isinstance(error, BadRecord):
+            click.echo(f"  hint: {error.hint}", err=True)
+        sys.exit(error.exit_status)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _say(error: TippleError) -> None:
-    click.echo(f"tipple: {error}", err=True)
-    if error.hint and not isinstance(error, BadRecord):
-        click.echo(f"  hint: {error.hint}", err=True)

@@ -17,6 +17,7 @@ from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
 
 __all__ = ["jobs"]
 
+LIST_WIDTH = 140
 ACTIONS = ("list", "show", "cancel", "clean")
 
 
@@ -88,7 +89,8 @@ def _list(records: Sequence[JobRecord]) -> None:
             format_count(record.rows),
             record.started_at[:19],
         )
-    Console(file=sys.stdout).print(table)
+    # A job's id is there to be copied: rather a long line than a folded one.
+    Console(file=sys.stdout, width=max(Console().width, LIST_WIDTH)).print(table)
 
 
 def _show(records: Sequence[JobRecord]) -> None:

@@ -87,7 +87,7 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return TippleError(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=facts.get("hint"),
+                hint=rights_hint(facts["sqlstate"]) or facts.get("hint"),
                 detail=facts,
             )
         case "connection":
@@ -109,6 +109,13 @@ def core_error(error: Exception) -> TippleError:
                 f"internal error: {message}",
                 hint="this is a fault of Tipple; please report it with the command",
             )
+
+
+def rights_hint(sqlstate: str | None) -> str | None:
+    """What to do about a missing right."""
+    if sqlstate != "42501":
+        return None
+    return "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE"
 
 
 class ConnectionLost(ConnectionFailed):

@@ -458,7 +458,7 @@ def _report(
         seconds=round(seconds, 6),
         mb_per_second=round(mb_per_second(source_bytes, seconds), 3),
         rows_per_second=round(rows_per_second(result.rows, seconds), 3),
-        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory_bytes=_peak_memory_bytes(),
         phases=phases,
         sources=[
             SourceReport(path=path, bytes=source.size, rows=rows)
@@ -474,6 +474,18 @@ def _report(
 
 def _utc_now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _peak_memory_bytes() -> int:
+    """Highest resident memory of this process (`getrusage` would also count what its parent had before `exec`)."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _stderr() -> Any:

@@ -137,6 +137,13 @@ unsafe fn flatten_block<B: Block>(
             let behind = dialect.line_end == LineEnd::Crlf && window[position] != b'\n';
             carry.found.note_fault(position - usize::from(behind), Irregularity::MixedLineEnds);
         }
+        // The next block looks back only where it is simple too.
+        if dialect.line_end == LineEnd::Crlf
+            && carry.carriage_return
+            && window.get(base + length).is_some_and(|&following| following != b'\n')
+        {
+            carry.found.note_fault(base + length - 1, Irregularity::MixedLineEnds);
+        }
         carry.found.record_ends += ends.count_ones() as usize;
         write_bits(delimiters | ends, base as u32 + 1, next);
     } else {

@@ -55,6 +55,7 @@ impl Context<'_> {
     /// What the server said while rows were stored.
     pub(super) fn explain_copy(&self, failure: CopyFailure) -> Error {
         let CopyFailure { error, record, column } = failure;
+        let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
         let ServerError { message, sqlstate, detail, .. } = server.as_ref();
         let plan = self.plan;
@@ -92,7 +93,7 @@ impl Context<'_> {
 
 fn remedy(sqlstate: &str) -> String {
     match sqlstate {
-        "23505" => "remove the duplicate, or load with --mode upsert".into(),
+        "23505" => "remove the duplicate, or drop the constraint for the load".into(),
         "23502" => "give a value, drop the constraint, or check --null".into(),
         "23503" => "load the referenced table first".into(),
         code if code.starts_with("23") => "mend the record, or drop the constraint for the load".into(),

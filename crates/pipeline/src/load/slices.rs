@@ -143,7 +143,7 @@ impl<'c, 'p> Worker<'c, 'p> {
             stream.enter(StreamState::Wait);
             writer.finish().map_err(|failure| context.explain_copy(failure))?;
             totals.digest.sum = encoder.digest();
-            self.record_and_commit(session, slice, &totals)?;
+            self.record_and_commit(session, slice, &totals, encoder.has_digest())?;
             Ok(totals)
         });
         if finished.is_err() {
@@ -152,9 +152,15 @@ impl<'c, 'p> Worker<'c, 'p> {
         finished
     }
 
-    fn record_and_commit(&self, session: &Session, slice: &Slice, totals: &SliceTotals) -> Result<()> {
+    fn record_and_commit(
+        &self,
+        session: &Session,
+        slice: &Slice,
+        totals: &SliceTotals,
+        has_digest: bool,
+    ) -> Result<()> {
         if let Some(key) = &self.target.ledger {
-            let statement = done_statement(key, slice, totals);
+            let statement = done_statement(key, slice, totals, has_digest);
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
             }
@@ -185,17 +191,17 @@ impl<'c, 'p> Worker<'c, 'p> {
 }
 
 /// Marks a slice as done, if the job is still this owner's and the slice not done yet; returns a row if so.
-fn done_statement(key: &LedgerKey, slice: &Slice, totals: &SliceTotals) -> String {
+fn done_statement(key: &LedgerKey, slice: &Slice, totals: &SliceTotals, has_digest: bool) -> String {
+    let digest = if has_digest { format!("'{:032x}'", totals.digest.sum) } else { "NULL".into() };
     format!(
         "WITH owner AS (SELECT FROM tipple.job WHERE job_id = '{job}' AND epoch = {epoch} \
            AND state = 'loading' FOR SHARE) \
-         UPDATE tipple.slice SET state = 'done', rows = {rows}, row_digest = '{digest:032x}', \
+         UPDATE tipple.slice SET state = 'done', rows = {rows}, row_digest = {digest}, \
            attempt = attempt + 1, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() \
          FROM owner WHERE job_id = '{job}' AND n = {n} AND state <> 'done' RETURNING n",
         job = key.job_id,
         epoch = key.epoch,
         rows = totals.digest.rows,
-        digest = totals.digest.sum,
         n = slice.n,
     )
 }
@@ -205,6 +211,7 @@ pub(super) struct Encoder {
     binary: Option<CopyBinaryEncoder>,
     text: CopyTextEncoder,
     fallbacks_in_a_row: u32,
+    fell_back: bool,
 }
 
 impl Encoder {
@@ -214,7 +221,12 @@ impl Encoder {
         let binary = (target.write_path == WritePath::Binary)
             .then(|| CopyBinaryEncoder::new(&plan.columns, plan.dialect.clone(), version, plan.digest));
         let text = CopyTextEncoder::new(plan.columns.clone(), plan.dialect.clone());
-        Self { binary, text, fallbacks_in_a_row: 0 }
+        Self { binary, text, fallbacks_in_a_row: 0, fell_back: false }
+    }
+
+    /// Whether [`Encoder::digest`] covers all rows: those that the server itself read have none.
+    pub(super) fn has_digest(&self) -> bool {
+        self.binary.is_some() && !self.fell_back
     }
 
     pub(super) fn digest(&self) -> u128 {
@@ -253,6 +265,7 @@ impl Encoder {
                         ),
                         tipple_codec::problem::ProblemKind::Structure(_) => String::new(),
                     });
+                    self.fell_back = true;
                     self.fallbacks_in_a_row += 1;
                     first = encoded.rows;
                 }

@@ -56,7 +56,7 @@ struct OpenCopy {
 #[derive(Debug)]
 pub struct CopyFailure {
     /// What the server said.
-    pub error: Error,
+    pub error: Box<Error>,
     /// The chunk and the index of the record in it.
     pub record: Option<(Place, u64)>,
     /// The column that the server named.
@@ -65,7 +65,7 @@ pub struct CopyFailure {
 
 impl From<Error> for CopyFailure {
     fn from(error: Error) -> Self {
-        Self { error, record: None, column: None }
+        Self { error: Box::new(error), record: None, column: None }
     }
 }
 
@@ -161,7 +161,7 @@ impl OpenCopy {
             let (before, place) = self.log[chunk];
             Some((place, index - before))
         });
-        CopyFailure { record, column, error }
+        CopyFailure { record, column, error: Box::new(error) }
     }
 }
 

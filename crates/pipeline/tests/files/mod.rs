@@ -61,14 +61,14 @@ pub(crate) fn read(file: &[u8], dialect: &Dialect, header: bool) -> (Vec<Record>
         let byte = file[position];
         let next = file.get(position + 1).copied();
         let end = dialect.line_end.bytes();
-        if dialect.family == Family::Text && byte == b'\\' {
-            position += 2;
-        } else if dialect.family == Family::Csv
-            && in_quote
-            && byte == dialect.escape
-            && dialect.escape != dialect.quote
-            && next.is_some_and(|next| next == dialect.quote || next == dialect.escape)
-        {
+        let escapes_next = match dialect.family {
+            Family::Text => byte == b'\\',
+            Family::Csv if in_quote && byte == dialect.escape && dialect.escape != dialect.quote => {
+                next.is_some_and(|next| next == dialect.quote || next == dialect.escape)
+            }
+            Family::Csv | Family::Plain => false,
+        };
+        if escapes_next {
             position += 2;
         } else if dialect.family == Family::Csv && byte == dialect.quote {
             in_quote = !in_quote;

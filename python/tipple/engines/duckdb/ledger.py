@@ -94,6 +94,22 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     }
 
 
+def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any]) -> bool:
+    """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
+
+    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
+    which any later job changes.
+    """
+    found = first_row(
+        connection,
+        f"SELECT count(*) FROM {_job(connection)} later JOIN {_job(connection)} job ON later.target = job.target "
+        "WHERE job.job_id = ? AND later.job_id <> job.job_id AND later.state = 'published' "
+        "AND later.finished_at > job.finished_at AND (later.mode = 'replace' OR job.mode = 'replace')",
+        [job["job_id"]],
+    )
+    return found is not None and found[0] > 0
+
+
 def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:
     """Jobs into `table` that are neither published nor given up."""
     rows = connection.execute(

@@ -63,7 +63,7 @@ class DuckLoad:
         task = self.task
         with runner.phase("prepare"):
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
-            if task.resume and not _is_unfinished(earlier, task.resume):
+            if task.resume and not _is_job(earlier, task.resume):
                 raise UsageError(
                     f"there is nothing to resume of job {task.resume}",
                     hint="a load into DuckDB is one transaction: run the command without --resume",
@@ -162,9 +162,12 @@ class DuckLoad:
         """The job that this command began before, or None. With --restart it is given up."""
         task = self.task
         found = ledger.find_by_key(self.connection, task.request_key)
-        if found is not None and (task.restart or (found["state"] == "published" and not self.exists)):
+        gone = not self.exists
+        undone = found is not None and found["state"] == "published" and ledger.was_undone(self.connection, found)
+        if found is not None and (task.restart or undone or (found["state"] == "published" and gone)):
             if not task.restart:
-                self.notes.append(f"job {found['job_id']} had loaded this before, but the table is gone: loaded again")
+                why = "the table is gone" if gone else "another job has changed the table since"
+                self.notes.append(f"job {found['job_id']} had loaded this before, but {why}: loaded again")
             ledger.give_up(self.connection, found["job_id"], "superseded")
             return None
         if found is None:
@@ -318,11 +321,12 @@ class DuckLoad:
         )
 
 
-def _is_unfinished(job: dict[str, Any] | None, wanted: str) -> bool:
-    return job is not None and job["state"] == "loading" and job["job_id"].startswith(wanted.lower())
+def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:
+    return job is not None and job["job_id"].startswith(wanted.lower())
 
 
 _STREAM = "tipple_batches"
+INTERRUPT_SECONDS = 0.1
 
 
 class _Insert(threading.Thread):
@@ -339,12 +343,11 @@ class _Insert(threading.Thread):
     def run(self) -> None:
         try:
             self.connection.register(_STREAM, self.job)
-            try:
-                found = first_row(self.connection, self.statement)
-                self.rows = found[0] if found else 0
-            finally:
-                self.connection.unregister(_STREAM)
+            found = first_row(self.connection, self.statement)
+            self.rows = found[0] if found else 0
+            self.connection.unregister(_STREAM)
         except duckdb.Error as error:
+            # The view stays: in a failed transaction nothing can be dropped, and rolling back takes it away.
             self.error = error
             # Nobody takes batches any more: the streams must not wait for room.
             self.job.cancel()
@@ -353,8 +356,12 @@ class _Insert(threading.Thread):
         """Stops the statement and waits for its end."""
         self.job.cancel()
         while self.is_alive():
-            self.connection.interrupt()
-            self.join(0.1)
+            try:
+                self.connection.interrupt()
+            except duckdb.Error:
+                # Between two statements there is nothing to interrupt; the next look finds the thread's end.
+                self.join(INTERRUPT_SECONDS)
+            self.join(INTERRUPT_SECONDS)
 
 
 class _Both:

@@ -81,8 +81,7 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
     Raises:
         UsageError: the role may not; says what to grant.
     """
-    found = connection.execute("SELECT to_regclass('tipple.job'), to_regclass('tipple.slice')").fetchone()
-    if found is not None and None not in found:
+    if exists(connection):
         _check_rights(connection)
         return
     role, database = connection.info.user, connection.info.dbname
@@ -96,8 +95,8 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
         raise UsageError(
             f'the role "{role}" may not create the ledger (schema tipple) in the database "{database}": '
             f"{error.diag.message_primary}",
-            hint=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}"; '
-            "or load with --no-ledger, which gives up resuming and the protection against loading twice",
+            hint=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}";\n'
+            "  or load with --no-ledger, which gives up resuming and the protection against loading twice",
         ) from None
 
 
@@ -118,8 +117,12 @@ def _check_rights(connection: psycopg.Connection[Any]) -> None:
 
 def exists(connection: psycopg.Connection[Any]) -> bool:
     """Whether the database has a ledger."""
-    found = connection.execute("SELECT to_regclass('tipple.job')").fetchone()
-    return found is not None and found[0] is not None
+    # By the catalog itself: to_regclass fails for a role that may not use the schema.
+    found = connection.execute(
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = 'tipple' AND c.relname IN ('job', 'slice')"
+    ).fetchone()
+    return found is not None and found[0] == 2
 
 
 def lock_number(name: str) -> int:
@@ -158,6 +161,21 @@ def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | 
         (job_id.lower(),),
     ).fetchall()
     return _job(rows[0]) if len(rows) == 1 else None
+
+
+def was_undone(connection: psycopg.Connection[Any], job: LedgerJob) -> bool:
+    """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
+
+    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
+    which any later job changes.
+    """
+    found = connection.execute(
+        "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
+        "AND (later.mode = 'replace' OR job.mode = 'replace'))",
+        (job.job_id,),
+    ).fetchone()
+    return found is not None and bool(found[0])
 
 
 def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> list[LedgerJob]:
@@ -219,15 +237,16 @@ def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list
     return [{"n": n, "pieces": pieces} for n, pieces in rows]
 
 
-def done_totals(connection: psycopg.Connection[Any], job_id: str) -> tuple[int, int, int]:
-    """Slices that are done, their rows, and the sum of their digests modulo 2^128."""
-    count, rows, digest = 0, 0, 0
+def done_totals(connection: psycopg.Connection[Any], job_id: str) -> tuple[int, int, int | None]:
+    """Slices that are done, their rows, and the sum of their digests modulo 2^128; None where one has no digest."""
+    count, rows = 0, 0
+    digest: int | None = 0
     for slice_rows, slice_digest in connection.execute(
         "SELECT rows, row_digest FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
     ):
         count += 1
         rows += slice_rows
-        digest = (digest + int(slice_digest, 16)) % (1 << 128)
+        digest = None if digest is None or slice_digest is None else (digest + int(slice_digest, 16)) % (1 << 128)
     return count, rows, digest
 
 

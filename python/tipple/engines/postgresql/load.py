@@ -24,7 +24,7 @@ from tipple.engines import core
 from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, stage
-from tipple.errors import Interrupted, JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class PostgresLoad:
             return _Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
         if not exists:
             return _Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
-        obstacle = stage.obstacle(self.connection, self.table)
+        obstacle = stage.obstacle(self.connection, self.table) or stage.missing_right(self.connection, self.table)
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
         if obstacle is None:
@@ -124,6 +124,17 @@ class PostgresLoad:
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
+        try:
+            return self._run(runner)
+        except psycopg.Error as error:
+            if connections.is_lost(error):
+                raise core.ConnectionLost(
+                    f"the connection to the server was lost: {' '.join(str(error).split())}",
+                    hint="run the same command again: what is stored stays stored, and nothing is stored twice",
+                ) from None
+            raise _refused(error, self.session.target.display) from None
+
+    def _run(self, runner: Runner) -> LoadResult:
         task = self.task
         with runner.phase("prepare"):
             self._lock_table()
@@ -192,14 +203,17 @@ class PostgresLoad:
             wanted = ledger.find_by_id(self.connection, task.resume)
             if wanted is None:
                 raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
-            if wanted.state != "loading":
+            if wanted.state not in ("loading", "published"):
                 raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
             if found is None or wanted.job_id != found.job_id:
                 self._refuse_other(wanted)
-        if found is not None and found.state == "published" and not self.exists and task.mode == "create":
-            self.notes.append(f"job {found.job_id} had loaded this before, but the table is gone: loaded again")
-            self._supersede(found)
-            return None
+        if found is not None and found.state == "published":
+            gone = not self.exists
+            if gone or ledger.was_undone(self.connection, found):
+                why = "the table is gone" if gone else "another job has changed the table since"
+                self.notes.append(f"job {found.job_id} had loaded this before, but {why}: loaded again")
+                self._supersede(found)
+                return None
         if found is None:
             for other in ledger.find_unfinished(self.connection, self.table):
                 if task.restart:
@@ -225,13 +239,20 @@ class PostgresLoad:
             if before is not None and before != source:
                 raise SourceChanged(
                     f"{source['path']} has changed since job {other.job_id} began to load it",
-                    hint="bring the file back and run the command again, or load it anew with --restart",
+                    hint="bring the file back and run the command again, or load it anew with --restart"
+                    + self._duplicates_warning(other),
                 )
         differing = [key for key in ours if ours[key] != theirs.get(key)]
         raise UsageError(
             f"job {other.job_id} was begun with other {', '.join(differing) or 'options'}",
             hint="repeat its command exactly, or begin anew with --restart",
         )
+
+    def _duplicates_warning(self, other: ledger.LedgerJob) -> str:
+        done = ledger.done_totals(self.connection, other.job_id)[1]
+        if other.plan["strategy"] != "incremental" or not done:
+            return ""
+        return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
 
     def _supersede(self, job: ledger.LedgerJob) -> None:
         self.session.terminate_streams(job.job_id)
@@ -308,36 +329,42 @@ class PostgresLoad:
     # Slices, each a transaction
 
     def _run_slices(self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]) -> LoadResult:
+        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
         into = owned.staging or self.table
-        plan = core.load_plan(
+        planned = len(slices)
+        while True:
+            with runner.phase("load"):
+                outcome = runner.run(_core.LoadJob.start(self._slices_plan(owned, into, slices)))
+            self._note_outcome(result, outcome)
+            rows: int = outcome["rows"]
+            digest: int | None = int(outcome["digest"] or "0", 16)
+            if self.task.ledger:
+                self._ensure_connection(owned)
+                slices = ledger.slices(self.connection, owned.job_id, "planned")
+                result.slices, rows, digest = ledger.done_totals(self.connection, owned.job_id)
+                result.slices_resumed = max(0, result.slices - planned)
+            if not slices or not self.task.ledger:
+                result.rows = rows
+                with runner.phase("verify"):
+                    result.verified = self._verify_slices(runner, owned, into, rows, digest)
+                with runner.phase("publish"):
+                    if self._publish(owned, choice, rows, digest):
+                        return result
+                slices = ledger.slices(self.connection, owned.job_id, "planned")
+            # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
+            self.notes.append(f"the server lost {len(slices)} slices in a crash: they were loaded again")
+
+    def _slices_plan(self, owned: _Owned, into: TableName, slices: list[dict[str, Any]]) -> str:
+        return core.load_plan(
             self.task,
             slices,
             owned.line_end,
             self._target(owned, into, {"name": "slices"}),
             digest=self.task.ledger or self.task.verify == "checksum",
         )
-        with runner.phase("load"):
-            outcome = runner.run(_core.LoadJob.start(plan))
-        self._ensure_connection(owned)
-        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
-        if self.task.ledger:
-            done, rows, digest = ledger.done_totals(self.connection, owned.job_id)
-            left = len(ledger.slices(self.connection, owned.job_id, "planned"))
-            if left:
-                raise TippleError(f"internal error: {left} slices are not done after the load")
-            result.slices, result.slices_resumed = done, done - len(slices)
-        else:
-            rows, digest = outcome["rows"], int(outcome["digest"] or "0", 16)
-        self._note_outcome(result, outcome)
-        result.rows = rows
-        with runner.phase("verify"):
-            result.verified = self._verify_slices(runner, owned, into, rows, digest, result)
-        with runner.phase("publish"):
-            self._publish(owned, choice, rows, digest)
-        return result
 
     def _verify_slices(
-        self, runner: Runner, owned: _Owned, into: TableName, rows: int, digest: int, result: LoadResult
+        self, runner: Runner, owned: _Owned, into: TableName, rows: int, digest: int | None
     ) -> Verified | None:
         task = self.task
         if task.verify == "none":
@@ -347,7 +374,7 @@ class PostgresLoad:
             if task.verify == "checksum":
                 self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
-        elif task.verify == "checksum" and self._digest_possible(result):
+        elif task.verify == "checksum" and digest is not None and self.write_path == "binary":
             queries = [
                 f"SELECT {self._column_list()} FROM {into.sql} WHERE {condition}"
                 for condition in stage.ctid_ranges(self.connection, into, 8 * task.streams)
@@ -361,16 +388,15 @@ class PostgresLoad:
                 digest_target=held["digest"],
             )
         else:
+            if task.verify == "checksum":
+                self._note_no_digest()
             found = self.connection.execute(f"SELECT count(*) FROM {into.sql}").fetchone()
             verified = Verified(kind="count", rows_source=rows, rows_target=found[0] if found else -1)
         _require(verified)
         return verified
 
-    def _digest_possible(self, result: LoadResult) -> bool:
-        if self.write_path == "text" or result.fallback_windows:
-            self.notes.append("the server itself read some values, which have no digest: verified by count")
-            return False
-        return True
+    def _note_no_digest(self) -> None:
+        self.notes.append("the server itself read some values, which have no digest: verified by count")
 
     def _verify_plan(self, owned: _Owned, queries: list[str]) -> str:
         return json.dumps(
@@ -383,28 +409,31 @@ class PostgresLoad:
             }
         )
 
-    def _publish(self, owned: _Owned, choice: _Choice, rows: int, digest: int) -> None:
-        """Makes the rows visible and says so in the ledger, in one transaction."""
+    def _publish(self, owned: _Owned, choice: _Choice, rows: int, digest: int | None) -> bool:
+        """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
         staging = owned.staging
-        if staging is not None and choice.exists:
-            stage.build_keys(self.connection, staging, self.table)
-            if self.task.mode == "replace":
-                self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
         try:
+            if staging is not None and choice.exists:
+                stage.build_keys(self.connection, staging, self.table)
+                if self.task.mode == "replace":
+                    self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
             with self.connection.transaction():
+                if self.task.ledger and ledger.done_totals(self.connection, owned.job_id)[1] != rows:
+                    return False
                 if staging is not None:
                     self._put_in_place(staging, exists=choice.exists)
                 if self.task.ledger:
-                    values = (rows, f"{digest:032x}", owned.job_id, owned.epoch)
-                    if self.connection.execute(ledger.PUBLISH, values).rowcount != 1:
+                    text = None if digest is None else f"{digest:032x}"
+                    if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                         raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         except psycopg.Error as error:
             if not connections.is_lost(error):
-                raise _refused(error, "publishing") from None
-            self._settle_doubt(owned, choice, rows, digest)
+                raise
+            return self._settle_doubt(owned, choice, rows, digest)
+        return True
 
-    def _settle_doubt(self, owned: _Owned, choice: _Choice, rows: int, digest: int) -> None:
-        """COMMIT's answer was lost: the ledger's state is the answer."""
+    def _settle_doubt(self, owned: _Owned, choice: _Choice, rows: int, digest: int | None) -> bool:
+        """COMMIT's answer may be lost: the ledger's state is the answer."""
         if not self.task.ledger:
             raise core.CommitInDoubt(
                 "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
@@ -412,8 +441,9 @@ class PostgresLoad:
             )
         self._reconnect(owned)
         job = ledger.find_by_id(self.connection, owned.job_id)
-        if job is None or job.state != "published":
-            self._publish(owned, choice, rows, digest)
+        if job is not None and job.state == "published":
+            return True
+        return self._publish(owned, choice, rows, digest)
 
     def _put_in_place(self, staging: TableName, *, exists: bool) -> None:
         if not exists:
@@ -481,7 +511,8 @@ class PostgresLoad:
         elif self.task.verify != "none":
             # The server's own count of every COPY was compared with what was sent.
             result.verified = Verified(kind="count", rows_source=outcome["rows"], rows_target=outcome["rows"])
-            self._digest_possible(result)
+            if self.task.verify == "checksum":
+                self._note_no_digest()
         return result
 
     def _single_strategy(self, owned: _Owned) -> dict[str, Any]:
@@ -542,7 +573,13 @@ class PostgresLoad:
             self._reconnect(owned)
 
     def _reconnect(self, owned: _Owned) -> None:
-        self.session.reconnect(self.task.retry_seconds)
+        try:
+            self.session.reconnect(self.task.retry_seconds)
+        except ConnectionFailed as error:
+            raise core.ConnectionLost(
+                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
+                hint="run the same command again when it is back: nothing is stored twice",
+            ) from None
         self._lock_again()
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
@@ -560,8 +597,8 @@ class PostgresLoad:
             time.sleep(0.2)
 
     def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
-        result.retries = outcome["retries"]
-        result.fallback_windows = outcome["fallback_windows"]
+        result.retries += outcome["retries"]
+        result.fallback_windows += outcome["fallback_windows"]
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
         if not result.slices_resumed and outcome["sources"]:
@@ -598,11 +635,13 @@ def _require(verified: Verified) -> None:
         )
 
 
-def _refused(error: psycopg.Error, doing: str) -> TippleError:
+def _refused(error: psycopg.Error, target: str) -> TippleError:
     text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     return TippleError(
-        f"the server refused ({doing}, SQLSTATE {error.sqlstate}): {text or error}",
-        hint=error.diag.message_hint or "nothing was published; mend the cause and run the same command again",
+        f"the server at {target} refused (SQLSTATE {error.sqlstate}): {text or error}",
+        hint=core.rights_hint(error.sqlstate) or hint,
+        detail={"sqlstate": error.sqlstate},
     )
 
 

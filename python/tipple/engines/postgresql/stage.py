@@ -62,6 +62,17 @@ def obstacle(connection: psycopg.Connection[Any], table: TableName) -> str | Non
     return None if found is None else str(found[0])
 
 
+def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """Why this role may not put a table of its own in the place of this one, or None."""
+    found = connection.execute(
+        "SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.oid = %s",
+        (_oid(connection, table),),
+    ).fetchone()
+    allowed = found is not None and found[0]
+    return None if allowed else f"this role may not create tables in the schema {table.schema}"
+
+
 def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
     found = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
     return int(found[0]) if found is not None and found[0] is not None else 0
