@@ -148,9 +148,8 @@ class PostgresTarget(Target):
             return self.connection.execute(sql)  # type: ignore[arg-type]
         except psycopg.OperationalError:
             # Where the server was restarted under the connection, that is no news for the test.
-            if not self.connection.broken and not self.connection.closed:
+            if self._connection is None or not self._connection.closed:
                 raise
-            self.connection.close()
             return self.connection.execute(sql)  # type: ignore[arg-type]
 
     def rows(self, sql: str) -> list[Row]:
