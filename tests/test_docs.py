@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from tipple.cli import cli
+from tipple.cli.commands import cli
 from tipple.plan.size import parse_size
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import parse_table_name, parse_target

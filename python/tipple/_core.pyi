@@ -3,6 +3,16 @@ Rust types named beside each function."""
 
 from typing import Any, final
 
+__all__ = [
+    "CoreError",
+    "GenerateFailed",
+    "GenerateJob",
+    "LoadJob",
+    "VerifyJob",
+    "cut_sources",
+    "digest_arrow_stream",
+]
+
 class CoreError(Exception):
     """A failed job. Its only argument is a JSON object whose `kind` says what else it holds (`error.rs`)."""
 

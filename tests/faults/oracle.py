@@ -28,6 +28,16 @@ RERUNS = 3
 """Within so many further runs of the same command a job must be done."""
 
 
+COUNTS: list[str] = []
+"""What the tests with many rounds counted; shown at the end of the run."""
+
+
+def record_count(text: str) -> None:
+    """Print a count, and show it at the end of the run."""
+    print(text)
+    COUNTS.append(text)
+
+
 class Disturbed:
     """One job of one big file into one table, which something happens to."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from big import BigFile
 from command import run_tipple
-from faults.oracle import FIRST_SEED, LONG, Disturbed, copying, moments, sessions_of, wait_for
+from faults.oracle import FIRST_SEED, LONG, Disturbed, copying, moments, record_count, sessions_of, wait_for
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget
@@ -181,7 +181,7 @@ def test_sessions_ended_by_an_administrator(
         failed += run.exit_code != 0
         job.finish()
         job.drop()
-    print(f"{ended} sessions ended, {failed} runs failed")
+    record_count(f"pg_{how}_backend: {ended} sessions, {failed} runs failed and were done by the next")
     assert ended > 0
 
 
@@ -284,7 +284,8 @@ def test_server_crashes_and_comes_back(
         waited += run.exit_code == 0
         job.finish()
         job.drop()
-    print(f"{waited} runs went on by themselves")
+    level = settings.get("wal_level", "replica")
+    record_count(f"crash of the server, wal_level={level}: {number + 1} rounds, {waited} runs went on by themselves")
     target.close()
 
 
@@ -350,7 +351,7 @@ def test_backend_killed(
         assert wait_for(lambda: _answers(server), 60)
         job.finish()
         job.drop()
-    print(f"{killed} backends killed")
+    record_count(f"SIGKILL of a backend: {number + 1} rounds, {killed} killed")
     assert killed > 0
     target.close()
 

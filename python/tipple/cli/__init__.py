@@ -20,11 +20,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         signal.signal(signal.SIGTERM, _terminate)
         _run(arguments)
     except KeyboardInterrupt:
-        print("tipple: interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(INTERRUPTED_STATUS)
+        _end_interrupted()
     except BrokenPipeError:
         # Whoever read our output has gone; Python must not complain about it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ImportError as error:
+        # Ctrl-C while a compiled library is being imported reaches us as its failure.
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            _end_interrupted()
+        print(f"tipple: a library is missing or broken: {error}", file=sys.stderr)
+        print("  hint: install Tipple again", file=sys.stderr)
         sys.exit(1)
     except Exception as error:  # a fault of ours: said in a line, with the way to see more
         if os.environ.get("TIPPLE_TRACEBACK"):
@@ -58,6 +64,14 @@ def _run(arguments: list[str] | None) -> None:
         sys.exit(2)
     except click.Abort:
         raise KeyboardInterrupt from None
+
+
+def _end_interrupted() -> NoReturn:
+    """Ends at once: everything has been unwound, and Python's own end after Ctrl-C may be by signal, without status."""
+    print("tipple: interrupted; run the same command again to go on", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED_STATUS)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

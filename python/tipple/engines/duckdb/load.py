@@ -219,8 +219,8 @@ class DuckLoad:
         job = _core.LoadJob.start(core.load_plan(self.task, slices, line_end, target, digest=digest))
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
-            insert.start()
             try:
+                insert.start()
                 outcome = runner.run(_Both(job, insert))
             except BaseException:
                 insert.interrupt()
@@ -339,8 +339,16 @@ class _Insert(threading.Thread):
         self.job = job
         self.rows = 0
         self.error: duckdb.Error | None = None
+        # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
+        self.ended = threading.Event()
 
     def run(self) -> None:
+        try:
+            self._insert()
+        finally:
+            self.ended.set()
+
+    def _insert(self) -> None:
         try:
             self.connection.register(_STREAM, self.job)
             found = first_row(self.connection, self.statement)
@@ -355,13 +363,12 @@ class _Insert(threading.Thread):
     def interrupt(self) -> None:
         """Stops the statement and waits for its end."""
         self.job.cancel()
-        while self.is_alive():
+        while not self.ended.wait(INTERRUPT_SECONDS):
             try:
                 self.connection.interrupt()
             except duckdb.Error:
                 # Between two statements there is nothing to interrupt; the next look finds the thread's end.
-                self.join(INTERRUPT_SECONDS)
-            self.join(INTERRUPT_SECONDS)
+                continue
 
 
 class _Both:
@@ -375,8 +382,7 @@ class _Both:
         return self.job.progress()
 
     def wait(self, timeout_seconds: float) -> bool:
-        self.insert.join(timeout_seconds)
-        return not self.insert.is_alive() and self.job.wait(timeout_seconds)
+        return self.insert.ended.wait(timeout_seconds) and self.job.wait(timeout_seconds)
 
     def cancel(self) -> None:
         self.job.cancel()

@@ -187,6 +187,18 @@ def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> li
     return [_job(row) for row in rows]
 
 
+def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[int, str]]:
+    """Backend and `host:process` of the owners that unfinished jobs into `table` have, as far as they hold its lock."""
+    number = table_lock(table)
+    rows = connection.execute(
+        "SELECT j.owner_pid, j.owner FROM tipple.job j JOIN pg_locks l ON l.pid = j.owner_pid "
+        "WHERE j.target = %s AND j.state = 'loading' AND l.locktype = 'advisory' AND l.granted "
+        "AND l.classid::bigint = %s AND l.objid::bigint = %s",
+        (table.sql, (number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF),
+    ).fetchall()
+    return [(pid, owner) for pid, owner in rows]
+
+
 def insert_job(
     connection: psycopg.Connection[Any],
     *,

@@ -189,6 +189,10 @@ class PostgresLoad:
 
     def _lock_table(self) -> None:
         got = self.connection.execute("SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)).fetchone()
+        if got is not None and not got[0] and self.session.end_dead_owner(self.table):
+            got = self.connection.execute(
+                "SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)
+            ).fetchone()
         if got is None or not got[0]:
             raise JobBusy(
                 f"another Tipple job is loading into {self.table} right now",

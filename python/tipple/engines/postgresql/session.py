@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import uuid
 
 import psycopg
@@ -148,6 +150,22 @@ class PostgresSession:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")
             done.append(f"dropped the staging table {name}")
         return done
+
+    def end_dead_owner(self, table: TableName) -> bool:
+        """Ends the session that holds a table's lock for a process of this machine that is no more.
+
+        A server behind a dead network keeps the session of a killed client until it notices; the ledger says which
+        process it belonged to.
+        """
+        if not ledger.exists(self.connection):
+            return False
+        ended = False
+        for pid, owner in ledger.owners(self.connection, table):
+            host, _, process = owner.rpartition(":")
+            if host == socket.gethostname() and not os.path.exists(f"/proc/{process}"):
+                self.connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+                ended = True
+        return ended
 
     def terminate_streams(self, job_id: str) -> None:
         """Ends the sessions that an earlier owner of the job left behind, so that their locks go."""
