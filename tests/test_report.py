@@ -47,7 +47,7 @@ def report(**changes: Any) -> LoadReport:
         slices=12,
         slices_resumed=0,
         retries=0,
-        fallback_slices=0,
+        fallback_windows=0,
         rows=6_001_215,
         bytes=759_863_287,
         rejects=0,

@@ -81,8 +81,8 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     slices: Annotated[int, Meta(description="Number of slices of the job.", ge=0)]
     slices_resumed: Annotated[int, Meta(description="Slices that an earlier run of this job had already stored.", ge=0)]
     retries: Annotated[int, Meta(description="Slices that had to be sent again.", ge=0)]
-    fallback_slices: Annotated[
-        int, Meta(description="Slices that took a slower write path than the planned one.", ge=0)
+    fallback_windows: Annotated[
+        int, Meta(description="Windows of a slice in which the server itself had to read a value, as COPY text.", ge=0)
     ]
     rows: Annotated[int, Meta(description="Rows stored.", ge=0)]
     bytes: Annotated[int, Meta(description="Bytes of source data.", ge=0)]

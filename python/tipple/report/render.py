@@ -153,8 +153,8 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
             parts.append(f"{format_count(report.slices_resumed)} of them from an earlier run")
         if report.retries:
             parts.append(_counted(report.retries, "retry", "retries"))
-        if report.fallback_slices:
-            parts.append(f"{_counted(report.fallback_slices, 'slice')} by a slower write path")
+        if report.fallback_windows:
+            parts.append(f"{_counted(report.fallback_windows, 'slice')} by a slower write path")
         if report.peak_memory_bytes:
             parts.append(f"peak memory {format_bytes(report.peak_memory_bytes)}")
         _line(console, "job", ", ".join(parts))

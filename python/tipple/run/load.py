@@ -451,7 +451,7 @@ def _report(
         slices=result.slices,
         slices_resumed=result.slices_resumed,
         retries=result.retries,
-        fallback_slices=result.fallback_windows,
+        fallback_windows=result.fallback_windows,
         rows=result.rows,
         bytes=source_bytes,
         rejects=0,
