@@ -49,8 +49,13 @@ class BigFile:
         return self.rows, self.md5
 
 
-def write_big_file(path: Path, rows: int = 400_000, *, first_id: int = 0, longest_note: int = 0) -> BigFile:
-    """Write the file: `rows` records of about 100 bytes, and one with a note of `longest_note` bytes."""
+def write_big_file(
+    path: Path, rows: int = 400_000, *, first_id: int = 0, longest_note: int = 0, compressible: bool = True
+) -> BigFile:
+    """Write the file: `rows` records of about 100 bytes, and one with a note of `longest_note` bytes.
+
+    Where it is not compressible, the notes are digests and take as much room in an engine as in the file.
+    """
     md5 = hashlib.md5(usedforsecurity=False)
     with path.open("w", newline="") as file:
         for start in range(0, rows, 10_000):
@@ -59,6 +64,8 @@ def write_big_file(path: Path, rows: int = 400_000, *, first_id: int = 0, longes
                 amount = f"{(number * 7919) % 10**9 - 10**8}.{number % 100:02}" if number % 11 else None
                 day = (FIRST_DAY + timedelta(days=number % 9000)).isoformat() if number % 13 else None
                 note = NOTES[number % 7 if number % 3 == 0 else 0] if number % 17 else None
+                if not compressible:
+                    note = hashlib.sha512(b"%d" % number).hexdigest()[:90]
                 if longest_note and number == first_id + rows // 2:
                     note = ('x\n1,2.00,2000-01-01,"' * (longest_note // 20))[:longest_note]
                 quoted = "" if note is None else '"' + note.replace('"', '""') + '"'

@@ -20,6 +20,9 @@ TIMEOUT_SECONDS = 120.0
 
 VERBS_WITH_SUMMARY = {"load"}
 
+SUMMARY_PREFIX = "tipple-summary-"
+"""What the names of our own summary files begin with; they are removed when they are read."""
+
 FOREIGN_VARIABLES = ("PG", "TIPPLE_")
 """Variables with these prefixes change what a command does and so must not leak in from outside."""
 
@@ -105,6 +108,8 @@ class Command:
         if self.summary_file is not None and self.summary_file.exists():
             text = self.summary_file.read_text()
             summary = json.loads(text) if text else None
+            if self.summary_file.name.startswith(SUMMARY_PREFIX):
+                self.summary_file.unlink()
         run = Run(self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary)
         self._out.close()
         self._err.close()
@@ -126,7 +131,7 @@ def start_tipple(
         if "--summary" in words:
             summary_file = (cwd or Path.cwd()) / words[words.index("--summary") + 1]
         else:
-            handle, name = tempfile.mkstemp(prefix="tipple-summary-", suffix=".json")
+            handle, name = tempfile.mkstemp(prefix=SUMMARY_PREFIX, suffix=".json")
             os.close(handle)
             summary_file = Path(name)
             summary_file.unlink()
@@ -166,8 +171,6 @@ def run_tipple(
     """
     command = start_tipple(*arguments, env=env, cwd=cwd, **popen)
     run = command.wait(timeout)
-    if command.summary_file is not None and "--summary" not in [str(word) for word in arguments]:
-        command.summary_file.unlink(missing_ok=True)
     if check is not False:
         expected = 0 if check is True else check
         assert run.exit_code == expected, f"expected exit status {expected}\n{run}"

@@ -134,6 +134,11 @@ def test_same_as_copy(postgres_target: PostgresTarget, tmp_path: Path, seed: int
     postgres_target.execute("CREATE TABLE t (a text, b text, c text); CREATE TABLE twin (LIKE t)")
     refusal = postgres_target.copy_in(d.copy, data)
     run = load_text(postgres_target, tmp_path / "in.data", data, check=False, **d.options)
+    if refusal is not None and "column name mismatch" in refusal and run.exit_code == 0:
+        # The one difference that is meant: COPY wants the names in the table's order, Tipple maps columns by name.
+        assert d.header == "match"
+        assert data.startswith(d.delimiter.join("acb").encode())
+        return
     if refusal is not None:
         assert run.exit_code in (1, 2), f"COPY refuses: {refusal}\n{d}\n{data[:2000]!r}\n{run}"
         assert postgres_target.count("t") == 0

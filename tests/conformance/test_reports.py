@@ -76,8 +76,8 @@ def test_summary_of_nothing_to_do(engine_target: Target, tmp_path: Path, schema:
         validate(run.summary, schema)
 
 
-def test_checksum_does_not_depend_on_engine_streams_or_order(
-    engine_target: Target, big_file: BigFile, tmp_path: Path, digests: set[str]
+def test_checksum_does_not_depend_on_version_streams_or_order(
+    engine_target: Target, big_file: BigFile, tmp_path: Path, digests: dict[str, set[str]]
 ) -> None:
     engine_target.execute(TABLE)
     text = big_file.path.read_bytes()
@@ -88,14 +88,15 @@ def test_checksum_does_not_depend_on_engine_streams_or_order(
     run = load(engine_target, *parts, jobs=3, verify="checksum")
     assert big_file.held_by(engine_target) == big_file.expected
     assert run.summary is not None
-    digests.add(run.summary["verify"]["digest_source"])
-    digests.add(run.summary["verify"]["digest_target"])
-    assert len(digests) == 1
+    # An engine digests the form in which it takes rows, so digests of two engines cannot be compared.
+    seen = digests.setdefault(run.summary["write_path"], set())
+    seen |= {run.summary["verify"]["digest_source"], run.summary["verify"]["digest_target"]}
+    assert len(seen) == 1
 
 
 @pytest.fixture(scope="module")
-def digests() -> set[str]:
-    return set()
+def digests() -> dict[str, set[str]]:
+    return {}
 
 
 def test_report_has_the_figures(engine_target: Target, tmp_path: Path) -> None:

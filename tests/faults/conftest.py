@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from big import BigFile
-from faults.oracle import COUNTS, duckdb_target, small_disk, undisturbed_seconds
+from faults.oracle import COUNTS, OLD_ROWS, duckdb_target, small_disk, undisturbed_seconds
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, Target
 
@@ -20,6 +20,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("faults injected")
         for line in COUNTS:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(params=[0, OLD_ROWS], ids=["empty_table", "filled_table"])
+def old_rows(request: pytest.FixtureRequest) -> int:
+    """How many rows are in the table before the job: an empty one may be filled in another way."""
+    rows: int = request.param
+    return rows
 
 
 @pytest.fixture

@@ -22,7 +22,10 @@ LONG = bool(os.environ.get("TIPPLE_LONG"))
 FIRST_SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 
 OLD_ROWS = 3
-"""Rows that are in the table before the job, and stay there when it fails."""
+"""Rows that are in the table before the job, and stay there when it fails, where there are any.
+
+An empty table may be filled in another way than one with rows in it, so rounds alternate between the two.
+"""
 
 RERUNS = 3
 """Within so many further runs of the same command a job must be done."""
@@ -42,24 +45,34 @@ class Disturbed:
     """One job of one big file into one table, which something happens to."""
 
     def __init__(
-        self, target: Target, big: BigFile, *, table: str = "t", url: str | None = None, **options: object
+        self,
+        target: Target,
+        big: BigFile,
+        *,
+        table: str = "t",
+        url: str | None = None,
+        old_rows: int = OLD_ROWS,
+        **options: object,
     ) -> None:
-        """Create the table with OLD_ROWS rows.
+        """Create the table with its old rows.
 
         Args:
             target: where the rows are looked at.
             big: the file.
             table: a fresh name; rounds in one database use one each.
             url: what the command is given, where it is not the target's own URL (a proxy).
+            old_rows: how many rows are in the table before.
             options: further options of the load.
         """
+        self.old_rows = old_rows
         self.target = target
         self.big = big
         self.table = table
         self.url = url or target.url
         self.options: dict[str, object] = {"jobs": 2, **options}
         target.execute(TABLE.replace("TABLE t", f"TABLE {table}"))
-        target.execute(f"INSERT INTO {table} VALUES (-1, 1, NULL, 'old'), (-2, 2, NULL, 'old'), (-3, 3, NULL, 'old')")
+        for number in range(1, old_rows + 1):
+            target.execute(f"INSERT INTO {table} VALUES ({-number}, {number}, NULL, 'old')")
 
     def start(self) -> Command:
         """Start the job."""
@@ -71,7 +84,7 @@ class Disturbed:
 
     def visible(self) -> int:
         """Rows of the job that a reader sees: none or all."""
-        count = self.target.count(self.table) - OLD_ROWS
+        count = self.target.count(self.table) - self.old_rows
         assert count in (0, self.big.rows), f"{count} of {self.big.rows} rows are visible"
         return count
 
@@ -94,7 +107,7 @@ class Disturbed:
 
     def check_rows(self) -> None:
         """The rows are those of an undisturbed load, and the old ones are there."""
-        assert self.target.count(self.table) == self.big.rows + OLD_ROWS
+        assert self.target.count(self.table) == self.big.rows + self.old_rows
         self.target.execute(f"CREATE VIEW {self.table}_job AS SELECT * FROM {self.table} WHERE id >= 0")
         try:
             assert self.big.held_by(self.target, f"{self.table}_job") == self.big.expected

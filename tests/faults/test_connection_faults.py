@@ -13,7 +13,7 @@ import pytest
 
 from big import BigFile
 from command import run_tipple
-from faults.oracle import FIRST_SEED, LONG, Disturbed, copying, moments, record_count, sessions_of, wait_for
+from faults.oracle import FIRST_SEED, LONG, OLD_ROWS, Disturbed, copying, moments, record_count, sessions_of, wait_for
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget
@@ -42,12 +42,12 @@ def through(proxy: Proxy, target: PostgresTarget, **parameters: str) -> str:
 
 @pytest.mark.timeout(3600)
 def test_commit_reply_lost(
-    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy], old_rows: int
 ) -> None:
     """Every COMMIT of a load loses its reply once: first which there are, then each in a run of its own."""
     proxy = proxy_to(target.server)
     url = through(proxy, target)
-    job = Disturbed(target, big_file, table="t0", url=url)
+    job = Disturbed(target, big_file, table="t0", url=url, old_rows=old_rows)
     first = job.start().wait()
     assert first.exit_code == 0, str(first)
     commits = proxy.commits
@@ -61,7 +61,7 @@ def test_commit_reply_lost(
         ordinals = [1, *sorted(between), *ordinals[-3:]]
     for ordinal in ordinals:
         print(f"COMMIT {ordinal} of {commits}")
-        job = Disturbed(target, big_file, table=f"t{ordinal}", url=url)
+        job = Disturbed(target, big_file, table=f"t{ordinal}", url=url, old_rows=old_rows)
         broken = proxy.broken
         proxy.drop_commit_reply(ordinal)
         run = job.start().wait()
@@ -85,7 +85,9 @@ def test_connection_reset(
     for number in range(60 if LONG else 6):
         bytes_sent = r.choice([r.randint(0, 5_000), r.randint(0, 40_000_000), r.randint(0, 40_000_000)])
         print(f"TIPPLE_SEED={FIRST_SEED} round {number}: cut after {bytes_sent} bytes")
-        job = Disturbed(target, big_file, table=f"t{number}", url=through(proxy, target))
+        job = Disturbed(
+            target, big_file, table=f"t{number}", url=through(proxy, target), old_rows=OLD_ROWS * (number % 2)
+        )
         proxy.cut_after(bytes_sent)
         run = job.start().wait()
         proxy.cut_after(None)
@@ -97,10 +99,10 @@ def test_connection_reset(
 
 
 def test_a_reset_in_mid_load_is_retried(
-    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy], old_rows: int
 ) -> None:
     proxy = proxy_to(target.server)
-    job = Disturbed(target, big_file, url=through(proxy, target))
+    job = Disturbed(target, big_file, url=through(proxy, target), old_rows=old_rows)
     proxy.cut_after(12_000_000)
     run = job.start().wait()
     assert run.exit_code == 0, str(run)
@@ -110,11 +112,13 @@ def test_a_reset_in_mid_load_is_retried(
     job.finish()
 
 
-def test_blackhole(target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy]) -> None:
+def test_blackhole(
+    target: PostgresTarget, big_file: BigFile, proxy_to: Callable[[PostgresServer], Proxy], old_rows: int
+) -> None:
     """A peer that says nothing more is given up within the time that was asked for, and the sessions that
     hang in the server do not hold up the next run."""
     proxy = proxy_to(target.server)
-    job = Disturbed(target, big_file, url=through(proxy, target), stall_timeout=4, retry_for=2)
+    job = Disturbed(target, big_file, url=through(proxy, target), old_rows=old_rows, stall_timeout=4, retry_for=2)
     proxy.blackhole_after(15_000_000)
     started = time.monotonic()
     run = job.start().wait(90)
@@ -168,7 +172,7 @@ def test_sessions_ended_by_an_administrator(
     r = random.Random(FIRST_SEED)
     ended = failed = 0
     for number, moment in enumerate(moments(11, 40 if LONG else 5, postgres_seconds * 0.8)):
-        job = Disturbed(target, big_file, table=f"t{number}")
+        job = Disturbed(target, big_file, table=f"t{number}", old_rows=OLD_ROWS * (number % 2))
         command = job.start()
         time.sleep(moment)
         sessions = sessions_of(target)
@@ -185,8 +189,8 @@ def test_sessions_ended_by_an_administrator(
     assert ended > 0
 
 
-def test_a_copying_session_is_terminated(target: PostgresTarget, big_file: BigFile) -> None:
-    job = Disturbed(target, big_file)
+def test_a_copying_session_is_terminated(target: PostgresTarget, big_file: BigFile, old_rows: int) -> None:
+    job = Disturbed(target, big_file, old_rows=old_rows)
     command = job.start()
     if wait_for(lambda: copying(target) or not command.running) and command.running:
         for pid in copying(target)[:1]:
@@ -221,10 +225,10 @@ def test_a_locked_table_is_waited_for(target: PostgresTarget, big_file: BigFile)
     "change", ["ADD COLUMN extra integer", "ALTER day TYPE text", "RENAME note TO remark", "DROP COLUMN day"]
 )
 def test_the_table_changes_in_mid_job(
-    target: PostgresTarget, big_file: BigFile, postgres_seconds: float, change: str
+    target: PostgresTarget, big_file: BigFile, postgres_seconds: float, change: str, old_rows: int
 ) -> None:
     """Either the rows are there, in the table as it is now, or nothing is, and an error says why."""
-    job = Disturbed(target, big_file)
+    job = Disturbed(target, big_file, old_rows=old_rows)
     command = job.start()
     time.sleep(postgres_seconds * 0.4)
     with psycopg.connect(target.server.url(LOADER, target.database)) as connection:
@@ -272,7 +276,7 @@ def test_server_crashes_and_comes_back(
     target = PostgresTarget(server)
     waited = 0
     for number, moment in enumerate(moments(12, 50 if LONG else 4, postgres_seconds)):
-        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30)
+        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30, old_rows=OLD_ROWS * (number % 2))
         command = job.start()
         time.sleep(moment)
         server.crash()
@@ -290,12 +294,12 @@ def test_server_crashes_and_comes_back(
 
 
 def test_server_goes_away_in_mid_load_and_comes_back(
-    fresh_server: Callable[..., PostgresServer], big_file: BigFile
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile, old_rows: int
 ) -> None:
     """The job waits for the server and goes on by itself."""
     server = fresh_server(VERSION)
     target = PostgresTarget(server)
-    job = Disturbed(target, big_file, retry_for=60)
+    job = Disturbed(target, big_file, old_rows=old_rows, retry_for=60)
     command = job.start()
     assert wait_for(lambda: copying(target) or not command.running)
     server.stop("fast")
@@ -307,11 +311,13 @@ def test_server_goes_away_in_mid_load_and_comes_back(
     target.close()
 
 
-def test_server_that_does_not_come_back(fresh_server: Callable[..., PostgresServer], big_file: BigFile) -> None:
+def test_server_that_does_not_come_back(
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile, old_rows: int
+) -> None:
     """Given up after the time that was asked for, with an error that says how to go on."""
     server = fresh_server(VERSION)
     target = PostgresTarget(server)
-    job = Disturbed(target, big_file, retry_for=3)
+    job = Disturbed(target, big_file, old_rows=old_rows, retry_for=3)
     command = job.start()
     assert wait_for(lambda: copying(target) or not command.running)
     server.crash()
@@ -335,7 +341,7 @@ def test_backend_killed(
     r = random.Random(FIRST_SEED)
     killed = 0
     for number, moment in enumerate(moments(13, 150 if LONG else 6, postgres_seconds * 0.8)):
-        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30)
+        job = Disturbed(target, big_file, table=f"t{number}", retry_for=30, old_rows=OLD_ROWS * (number % 2))
         command = job.start()
         time.sleep(moment)
         sessions = sessions_of(target)

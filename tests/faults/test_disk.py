@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from big import BigFile
+from big import BigFile, write_big_file
 from command import Run
 from faults.oracle import Disturbed, resize_disk, wait_for
 from servers.installations import server_user
@@ -25,10 +25,16 @@ def assert_says_disk_full(run: Run) -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_duckdb_file(disk: Callable[[int], Path], big_file: BigFile) -> None:
-    place = disk(4)
+@pytest.fixture(scope="module")
+def dense_file(tmp_path_factory: pytest.TempPathFactory) -> BigFile:
+    """About 22 MB that no engine stores in much less."""
+    return write_big_file(tmp_path_factory.mktemp("dense") / "dense.csv", rows=200_000, compressible=False)
+
+
+def test_duckdb_file(disk: Callable[[int], Path], dense_file: BigFile) -> None:
+    place = disk(8)
     target = DuckdbTarget(place / "t.duckdb")
-    job = Disturbed(target, big_file)
+    job = Disturbed(target, dense_file)
     run = job.run()
     assert_says_disk_full(run)
     assert job.visible() == 0
@@ -36,13 +42,13 @@ def test_duckdb_file(disk: Callable[[int], Path], big_file: BigFile) -> None:
     job.finish()
 
 
-def test_duckdb_file_again_and_again(disk: Callable[[int], Path], big_file: BigFile) -> None:
+def test_duckdb_file_again_and_again(disk: Callable[[int], Path], dense_file: BigFile) -> None:
     """Sizes at which the disk is full at different moments, the checkpoint among them."""
     place = disk(3)
     target = DuckdbTarget(place / "t.duckdb")
-    job = Disturbed(target, big_file)
+    job = Disturbed(target, dense_file)
     done = False
-    for megabytes in (3, 4, 5, 6, 8, 10, 14, 20, 32):
+    for megabytes in (3, 5, 8, 12, 16, 20, 24, 32):
         resize_disk(place, megabytes)
         run = job.run()
         if run.exit_code == 0:

@@ -15,7 +15,7 @@ import pytest
 from big import BigFile
 from command import Command, run_tipple, start_tipple
 from conftest import version_parameter
-from faults.oracle import LONG, Disturbed, duckdb_target, frozen, moments, record_count
+from faults.oracle import LONG, OLD_ROWS, Disturbed, duckdb_target, frozen, moments, record_count
 from loading import load, load_words
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, Target
@@ -44,7 +44,7 @@ def test_client_killed_duckdb(tmp_path: Path, big_file: BigFile, duckdb_seconds:
     killed = 0
     for number, moment in enumerate(moments(1, ROUNDS, duckdb_seconds)):
         target = duckdb_target(tmp_path, f"round{number}")
-        job = Disturbed(target, big_file)
+        job = Disturbed(target, big_file, old_rows=OLD_ROWS * (number % 2))
         killed += kill_after(job.start(), moment)
         job.finish()
         target.path.unlink()
@@ -68,7 +68,7 @@ def test_client_killed_postgresql(
     killed = resumed = 0
     try:
         for number, moment in enumerate(moments(2, ROUNDS, postgres_seconds)):
-            job = Disturbed(target, big_file, table=f"t{number}", mode=mode)
+            job = Disturbed(target, big_file, table=f"t{number}", mode=mode, old_rows=OLD_ROWS * (number % 2))
             killed += kill_after(job.start(), moment)
             runs = job.finish()
             resumed += sum(run.summary["slices_resumed"] for run in runs if run.summary)
@@ -81,12 +81,12 @@ def test_client_killed_postgresql(
 
 @pytest.mark.timeout(7200)
 def test_client_killed_again_and_again(
-    server_of: Callable[[int], PostgresServer], big_file: BigFile, postgres_seconds: float
+    server_of: Callable[[int], PostgresServer], big_file: BigFile, postgres_seconds: float, old_rows: int
 ) -> None:
     """One job that is killed in every run but the last."""
     target = PostgresTarget(server_of(18))
     try:
-        job = Disturbed(target, big_file)
+        job = Disturbed(target, big_file, old_rows=old_rows)
         for moment in moments(3, 30 if LONG else 6, postgres_seconds * 0.9):
             kill_after(job.start(), moment)
             job.visible()
@@ -119,10 +119,10 @@ def test_client_killed_in_other_modes(
         job.drop()
 
 
-def test_clean_after_a_kill(engine_target: Target, big_file: BigFile, seconds: float) -> None:
+def test_clean_after_a_kill(engine_target: Target, big_file: BigFile, seconds: float, old_rows: int) -> None:
     """`tipple jobs clean` tidies what a killed run left, and the job can be run from the start."""
     for number, part in enumerate((0.7, 0.6, 0.5, 0.4, 0.3)):
-        job = Disturbed(engine_target, big_file, table=f"t{number}")
+        job = Disturbed(engine_target, big_file, table=f"t{number}", old_rows=old_rows)
         kill_after(job.start(), seconds * part)
         if not job.visible():
             break
@@ -141,7 +141,7 @@ def test_interrupted(
     engine_target: Target, big_file: BigFile, seconds: float, number: signal.Signals, part: float
 ) -> None:
     """Ctrl-C: exit status 130 within seconds, nothing visible, and the next run goes on."""
-    job = Disturbed(engine_target, big_file)
+    job = Disturbed(engine_target, big_file, old_rows=0 if part == 0.6 else OLD_ROWS)
     command = job.start()
     time.sleep(seconds * part)
     running = command.running
@@ -179,7 +179,7 @@ def test_interrupted_twice(engine_target: Target, big_file: BigFile, seconds: fl
 @pytest.mark.parametrize("count", [2, 4])
 def test_the_same_job_started_at_once(engine_target: Target, big_file: BigFile, count: int) -> None:
     """One wins, the others say so; whoever comes later finds it already loaded."""
-    job = Disturbed(engine_target, big_file)
+    job = Disturbed(engine_target, big_file, old_rows=0 if count == 2 else OLD_ROWS)
     commands = [job.start() for _ in range(count)]
     runs = [command.wait() for command in commands]
     assert any(run.exit_code == 0 for run in runs), "\n".join(map(str, runs))
@@ -232,10 +232,10 @@ def test_two_replacements_at_once(engine_target: Target, tmp_path: Path) -> None
 
 
 def test_a_frozen_run_that_wakes_up(
-    postgres_target: PostgresTarget, big_file: BigFile, postgres_seconds: float
+    postgres_target: PostgresTarget, big_file: BigFile, postgres_seconds: float, old_rows: int
 ) -> None:
     """A run that was stopped for a while and taken over must not add rows when it goes on."""
-    job = Disturbed(postgres_target, big_file)
+    job = Disturbed(postgres_target, big_file, old_rows=old_rows)
     command = job.start()
     try:
         with frozen(command, postgres_seconds * 0.5):
