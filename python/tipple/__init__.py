@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         JobBusy,
         SourceChanged,
         TippleError,
+        TooManyRejects,
         UsageError,
         VerifyFailed,
     )
@@ -38,6 +39,7 @@ _HOMES = {
         "JobBusy",
         "SourceChanged",
         "TippleError",
+        "TooManyRejects",
         "UsageError",
         "VerifyFailed",
     ),
@@ -65,6 +67,7 @@ __all__ = [
     "LoadReport",
     "SourceChanged",
     "TippleError",
+    "TooManyRejects",
     "UsageError",
     "VerifyFailed",
     "__version__",

@@ -4,6 +4,7 @@
     ├── UsageError             exit status 2     wrong usage or bad configuration: nothing was started
     │   └── ConnectionFailed   exit status 2     no connection to the target: nothing was started
     ├── BadRecord              exit status 1     a record that the target cannot store
+    ├── TooManyRejects         exit status 1     more records than may be rejected cannot be stored
     ├── JobBusy                exit status 1     another job holds the table or the job
     ├── SourceChanged          exit status 1     a source file is not what it was when the job began
     ├── VerifyFailed           exit status 1     source and target disagree after the load
@@ -26,6 +27,7 @@ __all__ = [
     "JobBusy",
     "SourceChanged",
     "TippleError",
+    "TooManyRejects",
     "UsageError",
     "VerifyFailed",
 ]
@@ -103,6 +105,20 @@ class Interrupted(TippleError):
     """The user stopped the job, which can be resumed."""
 
     default_exit_status = 130
+
+
+class TooManyRejects(TippleError):
+    """More records than may be rejected cannot be stored; nothing was published."""
+
+    def __init__(self, limit: str, last: BadRecord | None = None) -> None:
+        text = f"more records than --max-rejects {limit} allows cannot be stored"
+        if last is not None:
+            text += f"; the one that was too much: {last.message}"
+        super().__init__(
+            text,
+            hint="mend the source, or raise --max-rejects, and run the command again; nothing was published",
+            detail={"limit": limit, "record": None if last is None else last.detail},
+        )
 
 
 class BadRecord(TippleError):

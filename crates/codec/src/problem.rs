@@ -41,7 +41,7 @@ impl Problem {
     /// The problem of the record after the regular ones, if there is one.
     #[must_use]
     pub fn structure(records: &Records<'_>) -> Option<Self> {
-        let IrregularRecord { start, end, what } = records.irregular?;
+        let IrregularRecord { start, end, what, .. } = records.irregular?;
         Some(Self { row: records.rows(), start, end, kind: ProblemKind::Structure(what) })
     }
 

@@ -61,10 +61,16 @@ impl StreamCounters {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Takes back what a failed attempt had added.
-    pub fn take_back(&self, bytes: u64, rows: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.rows.fetch_sub(rows, Ordering::Relaxed);
+    /// Bytes and rows so far, for [`StreamCounters::take_back_to`].
+    #[must_use]
+    pub fn mark(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
+    }
+
+    /// Takes back what a failed attempt has added since the mark.
+    pub fn take_back_to(&self, (bytes, rows): (u64, u64)) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.rows.store(rows, Ordering::Relaxed);
     }
 }
 

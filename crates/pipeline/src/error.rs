@@ -15,6 +15,24 @@ pub enum Error {
     /// A record that cannot be stored.
     #[error("{}: record {}: {}", .0.file, .0.record_number, .0.reason)]
     BadRecord(Box<BadRecord>),
+    /// One record more than may be rejected cannot be stored.
+    #[error("more than {limit} records cannot be stored; the last: {}", .record.reason)]
+    TooManyRejects {
+        /// How many may be rejected.
+        limit: u64,
+        /// The record that was too much.
+        record: Box<BadRecord>,
+    },
+    /// A larger share of the records than may be rejected cannot be stored.
+    #[error("{rejects} of {records} records cannot be stored, which is more than {percent} %")]
+    TooLargeShare {
+        /// Rejects.
+        rejects: u64,
+        /// Records in all.
+        records: u64,
+        /// The limit.
+        percent: f64,
+    },
     /// A file could not be opened or read, or written.
     #[error("{file}: {message}")]
     File {

@@ -82,8 +82,27 @@ pub struct LoadPlan {
     pub max_record_bytes: usize,
     /// Whether to keep the digest of what was read.
     pub digest: bool,
+    /// What to do with records that cannot be stored; without it the first one ends the job.
+    #[serde(default)]
+    pub rejects: Option<RejectPlan>,
     /// Where the rows go.
     pub target: Target,
+}
+
+/// What to do with records that cannot be stored.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RejectPlan {
+    /// The most rejects of the whole job; one more ends it.
+    pub max: Option<u64>,
+    /// The largest share of all records, in percent. Whoever publishes checks it: this crate does so only where all
+    /// rows are one transaction of its own.
+    pub max_percent: Option<f64>,
+    /// How many an earlier run of the job has already.
+    pub before: u64,
+    /// An existing directory of this run alone, for the rejects until somebody fetches them.
+    pub spool: PathBuf,
+    /// The job in the ledger; the first field of every line of the spool.
+    pub job_id: String,
 }
 
 /// Where the rows go.
@@ -180,6 +199,9 @@ pub enum Strategy {
     Single {
         /// Statements in the transaction before the first row.
         before: Vec<String>,
+        /// Whether rows must arrive in the order of the sources.
+        #[serde(default)]
+        keep_order: bool,
         /// A query for the rows of this transaction, whose digest must be that of what was read.
         verify_query: Option<String>,
         /// Statements in the transaction after the last row.
@@ -208,8 +230,10 @@ pub struct LedgerKey {
 /// What a job did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct LoadOutcome {
-    /// Records read.
+    /// Rows handed over: records read without the rejects.
     pub rows: u64,
+    /// Records that could not be stored.
+    pub rejects: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Digest of what was read, 32 hexadecimal digits, where it was asked for.
@@ -226,8 +250,8 @@ pub struct LoadOutcome {
     pub fallback_example: Option<String>,
     /// Rows and bytes by source.
     pub sources: Vec<SourceOutcome>,
-    /// Number and rows of every slice.
-    pub slices: Vec<(u32, u64)>,
+    /// Number, rows and rejects of every slice.
+    pub slices: Vec<(u32, u64, u64)>,
 }
 
 /// What was read of one source.

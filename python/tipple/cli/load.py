@@ -20,6 +20,8 @@ from tipple.run.load import load as run_load
 
 __all__ = ["load"]
 
+PUBLISHED_WITH_REJECTS = 3
+
 
 @click.command(
     epilog="""\b
@@ -108,6 +110,34 @@ Examples:
     show_default=True,
     help="What to compare before publishing. checksum: every value of every row, read back.",
 )
+@click.option(
+    "--on-error",
+    type=click.Choice(("stop", "skip")),
+    default="stop",
+    show_default=True,
+    help="stop: the first record that cannot be stored ends the load, and nothing is published. skip: such records "
+    "are kept apart as rejects, up to --max-rejects.",
+)
+@click.option(
+    "--max-rejects",
+    metavar="N|P%",
+    default="0",
+    show_default=True,
+    help="With --on-error skip: the most rejects, as a number or as a share of all records (0.5%). One more ends the "
+    "load, and nothing is published.",
+)
+@click.option(
+    "--rejects",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Where the raw records of the rejects go; FILE.reasons.csv says file, record, byte, column, reason and "
+    "SQLSTATE of each. Default: the table's name with .rejects.",
+)
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Load the records in the file of rejects, mended, instead of the sources; what is still wrong stays in it.",
+)
 @click.option("--resume", metavar="JOB", help="Go on with this job, or fail. (The same command resumes by itself.)")
 @click.option("--restart", is_flag=True, help="Load again although this was loaded, or begun, before.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
@@ -165,6 +195,10 @@ def load(
     ledger: bool,
     preserve_order: bool,
     verify: Literal["none", "count", "checksum"],
+    on_error: Literal["stop", "skip"],
+    max_rejects: str,
+    rejects: str | None,
+    replay: bool,
     resume: str | None,
     restart: bool,
     dry_run: bool,
@@ -203,6 +237,10 @@ def load(
         ledger=ledger,
         preserve_order=preserve_order,
         verify=verify,
+        on_error=on_error,
+        max_rejects=max_rejects,
+        rejects=rejects,
+        replay=replay,
         resume=resume,
         restart=restart,
         dry_run=dry_run,
@@ -218,6 +256,8 @@ def load(
         click.echo(encode_summary(report))
     else:
         render_report(report, Console(file=sys.stdout))
+    if report.rejects:
+        sys.exit(PUBLISHED_WITH_REJECTS)
 
 
 def _size(option: str, text: str) -> int:

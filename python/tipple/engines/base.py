@@ -6,13 +6,14 @@ An engine is a folder with the same files: `capabilities.py` (what it can do, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
 
@@ -97,6 +98,25 @@ class LoadTask(msgspec.Struct, kw_only=True):
     retry_seconds: int
     stall_seconds: int
     memory_limit_bytes: int | None
+    rejects: RejectPolicy | None = None
+    """What to do with records that cannot be stored; without it the first one ends the job."""
+    spool: str | None = None
+    """A directory of this run alone, where the core keeps rejects until they are in the ledger."""
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that could not be stored."""
+
+    source: int
+    """Index of the source file."""
+    record_number: int
+    """Its number in the file, from 1, the header not counted."""
+    byte_offset: int
+    column: str | None
+    reason: str
+    sqlstate: str
+    record: bytes
+    """The record as the source has it, its record end included."""
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +148,9 @@ class LoadResult(msgspec.Struct, kw_only=True):
     retries: int = 0
     fallback_windows: int = 0
     rows: int = 0
+    rejects: int = 0
+    reject_rows: Callable[[], Iterator[Reject]] | None = None
+    """Gives the rejects in the order of the sources, while the session is open."""
     source_rows: list[int] | None = None
     verified: Verified | None = None
     settings: dict[str, str] = {}

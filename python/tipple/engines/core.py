@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Sequence
-from typing import Any
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from tipple import _core
-from tipple.engines.base import LoadTask
+from tipple.engines.base import LoadTask, Reject
 from tipple.errors import (
     BadRecord,
     ConnectionFailed,
@@ -15,8 +20,23 @@ from tipple.errors import (
     JobBusy,
     SourceChanged,
     TippleError,
+    TooManyRejects,
     UsageError,
 )
+
+
+class SpooledReject(NamedTuple):
+    """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
+
+    job_id: str
+    n: str
+    source: str
+    byte_offset: str
+    record_index: str
+    column_name: str
+    reason: str
+    sqlstate: str
+    record: str
 
 
 def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
@@ -41,9 +61,16 @@ def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
 
 
 def load_plan(
-    task: LoadTask, slices: Sequence[dict[str, Any]], line_end: str, target: dict[str, Any], *, digest: bool
+    task: LoadTask,
+    job_id: str,
+    slices: Sequence[dict[str, Any]],
+    line_end: str,
+    target: dict[str, Any],
+    *,
+    digest: bool,
+    rejects_before: int = 0,
 ) -> str:
-    """The plan of a load, as the core takes it."""
+    """The plan of a load, as the core takes it; `rejects_before` are those of the job's earlier runs."""
     return json.dumps(
         {
             "sources": _sources(task),
@@ -57,6 +84,15 @@ def load_plan(
             "window_bytes": task.window_bytes,
             "max_record_bytes": task.max_record_bytes,
             "digest": digest,
+            "rejects": None
+            if task.rejects is None
+            else {
+                "max": task.rejects.max_count,
+                "max_percent": task.rejects.max_percent,
+                "before": rejects_before,
+                "spool": task.spool,
+                "job_id": job_id,
+            },
             "target": target,
         }
     )
@@ -64,6 +100,72 @@ def load_plan(
 
 def _sources(task: LoadTask) -> list[dict[str, Any]]:
     return [{"path": s.path, "size": s.size, "mtime_ns": s.mtime_ns} for s in task.sources]
+
+
+def require_share(task: LoadTask, rejects: int, rows: int) -> None:
+    """Refuses to publish where a larger share of the records than allowed was rejected.
+
+    Raises:
+        TooManyRejects: it was.
+    """
+    policy = task.rejects
+    if policy is not None and policy.max_percent is not None and not policy.allows(rejects, rows + rejects):
+        raise TooManyRejects(f"{policy.max_percent:g}%")
+
+
+def spooled_rejects(
+    task: LoadTask, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
+) -> Iterator[Reject]:
+    """The rejects of a load without a ledger, in the order of the sources.
+
+    Args:
+        task: the load.
+        slices: all its slices.
+        counts: number, rows and rejects of each.
+    """
+    first = first_records(slices, counts)
+    lines = sorted(spooled(task), key=lambda line: (int(line.source), int(line.byte_offset)))
+    for line in lines:
+        yield Reject(
+            source=int(line.source),
+            record_number=first.get(int(line.n), 0) + int(line.record_index) + 1,
+            byte_offset=int(line.byte_offset),
+            column=line.column_name or None,
+            reason=line.reason,
+            sqlstate=line.sqlstate,
+            record=bytes.fromhex(line.record),
+        )
+
+
+def spooled(task: LoadTask) -> Iterator[SpooledReject]:
+    """The rejects of this run, as the core has written them (`rejects.rs`), in no order."""
+    csv.field_size_limit(sys.maxsize)
+    for path in sorted(Path(task.spool or "").glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for line in csv.reader(file):
+                yield SpooledReject._make([*line[:-1], line[-1].removeprefix("\\x")])
+
+
+def settle_spool(task: LoadTask) -> None:
+    """Makes room for another run of the core in the same load: what is in the ledger goes, the rest is kept apart."""
+    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
+        if task.ledger:
+            path.unlink()
+        else:
+            path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.csv"))
+
+
+def first_records(slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]) -> dict[int, int]:
+    """By slice: how many records of its source come before it; a slice of several pieces holds whole sources."""
+    records = {n: rows + rejects for n, rows, rejects in counts}
+    before: dict[int, int] = {}
+    so_far: dict[int, int] = {}
+    for part in sorted(slices, key=lambda part: int(part["pieces"][0]["offset"])):
+        if len(part["pieces"]) == 1:
+            source = part["pieces"][0]["source"]
+            before[part["n"]] = so_far.get(source, 0)
+            so_far[source] = before[part["n"]] + records.get(part["n"], 0)
+    return before
 
 
 def core_error(error: Exception) -> TippleError:
@@ -74,6 +176,10 @@ def core_error(error: Exception) -> TippleError:
     match kind:
         case "bad_record":
             return BadRecord(**facts)
+        case "too_many_rejects":
+            return TooManyRejects(str(facts["limit"]), BadRecord(**facts["record"]))
+        case "too_large_share":
+            return TooManyRejects(f"{facts['percent']:g}%")
         case "file":
             return TippleError(f"{facts['file']}: {message}", hint=facts["remedy"], detail=facts)
         case "source_changed":

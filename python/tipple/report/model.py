@@ -87,6 +87,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     rows: Annotated[int, Meta(description="Rows stored.", ge=0)]
     bytes: Annotated[int, Meta(description="Bytes of source data.", ge=0)]
     rejects: Annotated[int, Meta(description="Records not stored and kept as rejects.", ge=0)]
+    rejects_file: Annotated[str | None, Meta(description="The raw records of the rejects; null where there are none.")]
+    reasons_file: Annotated[
+        str | None, Meta(description="Why they are rejects, as CSV: file, record, byte, column, reason, SQLSTATE.")
+    ]
     seconds: Annotated[float, Meta(description="Wall time of the whole job.", ge=0)]
     mb_per_second: Annotated[
         float, Meta(description="Source data by wall time, in megabytes (10^6 bytes) per second.", ge=0)

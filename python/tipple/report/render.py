@@ -159,7 +159,7 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
             parts.append(f"peak memory {format_bytes(report.peak_memory_bytes)}")
         _line(console, "job", ", ".join(parts))
     if report.rejects:
-        _line(console, "rejects", f"{prefix}{format_count(report.rejects)} records not stored", style="bold red")
+        _line(console, "rejects", f"{prefix}{_rejects_text(report)}", style="bold red")
     if report.verify is not None:
         _line(
             console,
@@ -169,6 +169,11 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
         )
     for note in report.notes:
         _line(console, "note", prefix + note)
+
+
+def _rejects_text(report: LoadReport) -> str:
+    text = f"{_counted(report.rejects, 'record')} not stored"
+    return f"{text}: {report.rejects_file}, reasons in {report.reasons_file}" if report.rejects_file else text
 
 
 def _verify_text(verify: VerifyReport) -> str:

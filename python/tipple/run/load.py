@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import resource
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -16,6 +17,7 @@ from tipple.engines import find_engine
 from tipple.engines.base import LoadResult, LoadTask, Mode, Session, Table, TableColumn, Verify
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
+from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import Dialect, detect_formats, plan_dialect, plan_slices
 from tipple.plan.url import TableName, Target, fold_identifier, parse_table_name, parse_target
@@ -28,6 +30,7 @@ from tipple.report.model import (
     rows_per_second,
 )
 from tipple.report.progress import ProgressForm, open_progress
+from tipple.run.rejects import check_writable, write_rejects
 from tipple.run.runner import JobRunner
 from tipple.run.sources import find_sources, identify, read_header, refuse_binary
 
@@ -70,6 +73,10 @@ def load(
     ledger: bool = True,
     preserve_order: bool = False,
     verify: Verify = "count",
+    on_error: Literal["stop", "skip"] = "stop",
+    max_rejects: int | str = 0,
+    rejects: str | os.PathLike[str] | None = None,
+    replay: bool = False,
     resume: str | None = None,
     restart: bool = False,
     dry_run: bool = False,
@@ -99,6 +106,13 @@ def load(
         ledger: whether the job is kept in the target's ledger, which makes it exactly once.
         preserve_order: whether rows are stored in the order of the files, where the engine has an order.
         verify: `none`, `count` or `checksum`: what is compared before the rows are published.
+        on_error: what a record that cannot be stored does: `stop` ends the load with nothing published, `skip`
+            keeps it apart as a reject, as long as `max_rejects` allows.
+        max_rejects: the most rejects, as a number, or as a share of all records such as `"0.5%"`.
+        rejects: the file for the raw records of the rejects; their reasons go to this name with `.reasons.csv`
+            behind it. Default: the table's name with `.rejects`.
+        replay: load the records in the file of rejects, which were mended, instead of the sources; what is still
+            wrong stays in the file.
         resume: the job that this call must go on with.
         restart: load again although this was loaded before, or was begun and left.
         dry_run: plan only.
@@ -115,6 +129,7 @@ def load(
         UsageError: wrong arguments; nothing was started.
         ConnectionFailed: no connection to the target; nothing was started.
         BadRecord: a record that the target cannot store; nothing was published.
+        TooManyRejects: more of them than `max_rejects` allows; nothing was published.
         JobBusy: another job holds the table.
         SourceChanged: a file is not what it was when the job began.
         VerifyFailed: source and target disagree; nothing was published.
@@ -129,6 +144,7 @@ def load(
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
+    policy = _reject_policy(name, on_error, max_rejects, rejects, replay=replay)
     paths = find_sources([os.fspath(source) for source in names])
     dialect = plan_dialect(
         detect_formats(paths) if format == "auto" else format,
@@ -141,9 +157,13 @@ def load(
     )
     display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
     runner = JobRunner(display)
+    spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
+    loaded = [policy.path] if replay and policy is not None else paths
     try:
         with runner.phase("prepare"):
-            identities = [identify(path) for path in paths]
+            if policy is not None and not dry_run:
+                check_writable(policy)
+            identities = [identify(path) for path in loaded]
             for identity in identities:
                 refuse_binary(identity.path)
             session = find_engine(target.engine).connect(target, read_only=dry_run)
@@ -160,6 +180,8 @@ def load(
                     paths=paths,
                 )
                 request.resolve()
+                if replay:
+                    request.replay()
                 streams = jobs or len(os.sched_getaffinity(0))
                 facts = {
                     "target": request.table.sql,
@@ -170,6 +192,9 @@ def load(
                     "header": request.header,
                     "sources": [msgspec.to_builtins(identity) for identity in identities],
                 }
+                if policy is not None:
+                    # A load that skips must not be resumed as one that does not, or the other way round.
+                    facts["on_error"] = "replay" if replay else "skip"
                 slice_plan = plan_slices([(s.path, s.size) for s in identities], streams)
                 task = LoadTask(
                     table=request.table,
@@ -195,8 +220,12 @@ def load(
                     retry_seconds=retry_seconds,
                     stall_seconds=stall_timeout,
                     memory_limit_bytes=memory_limit,
+                    rejects=policy,
+                    spool=spool.name if spool is not None else None,
                 )
             result = session.plan(task) if dry_run else session.load(task, runner)
+            if policy is not None and result.reject_rows is not None and (result.rejects or replay):
+                write_rejects(policy, result.reject_rows(), loaded)
         finally:
             session.close()
     except BadRecord as error:
@@ -207,19 +236,45 @@ def load(
         ) from None
     finally:
         display.close()
+        if spool is not None:
+            spool.cleanup()
     if not ledger:
         request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")
     result.notes[:0] = request.notes
     return _report(
         target,
         task,
-        paths,
+        loaded,
         result,
         runner.elapsed_seconds,
         runner.phases,
         started_at,
         verify_seconds=_phase_seconds(runner, "verify"),
     )
+
+
+def _reject_policy(
+    table: TableName,
+    on_error: str,
+    max_rejects: int | str,
+    path: str | os.PathLike[str] | None,
+    *,
+    replay: bool,
+) -> RejectPolicy | None:
+    count, percent = parse_limit(str(max_rejects))
+    if on_error == "stop" and not replay:
+        if path is not None or count != 0:
+            raise UsageError(
+                "--rejects and --max-rejects have no meaning without --on-error skip",
+                hint="add --on-error skip, or leave them out",
+            )
+        return None
+    chosen = os.fspath(path) if path is not None else f"{table.name}.rejects"
+    if replay and not os.path.isfile(chosen):
+        raise UsageError(
+            f"there is no file of rejects {chosen}", hint="give the one of the earlier load: --rejects FILE"
+        )
+    return RejectPolicy(max_count=count, max_percent=percent, path=chosen)
 
 
 class _Request:
@@ -266,6 +321,12 @@ class _Request:
             self.table = found.name
             self._check_existing()
         self.columns = self._choose_columns(found)
+
+    def replay(self) -> None:
+        """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
+        self.header = False
+        if self.mode != "append":
+            self.mode = "append"
 
     def _check_existing(self) -> None:
         if self.wanted_mode == "create":
@@ -454,7 +515,9 @@ def _report(
         fallback_windows=result.fallback_windows,
         rows=result.rows,
         bytes=source_bytes,
-        rejects=0,
+        rejects=result.rejects,
+        rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
+        reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
         seconds=round(seconds, 6),
         mb_per_second=round(mb_per_second(source_bytes, seconds), 3),
         rows_per_second=round(rows_per_second(result.rows, seconds), 3),

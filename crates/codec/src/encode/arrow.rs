@@ -16,7 +16,9 @@ use arrow_array::types::{
     Int64Type, TimestampMicrosecondType,
 };
 use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray};
-use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{
+    BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
@@ -86,32 +88,77 @@ impl ArrowEncoder {
 
     /// Turns the records up to the first that cannot be stored into a batch.
     pub fn encode(&mut self, records: &Records<'_>) -> (RecordBatch, Encoded) {
-        let check = TextCheck::of(records, self.dialect.family);
         let mut rows = records.rows();
         let mut problem = Problem::structure(records);
-        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
-        for (index, column) in self.columns.iter().enumerate() {
-            let mut reader =
-                ColumnReader { records, decoder: &mut self.decoder, check, index, not_null: column.not_null, rows };
-            let (array, stopped) = reader.read(column.kind);
-            if let Some((row, refusal)) = stopped {
-                rows = row;
-                problem = Some(Problem::value(records, row, index, refusal));
-            }
-            arrays.push(array);
-        }
+        let mut arrays = self.read(records, None, |index, (row, refusal)| {
+            rows = row;
+            problem = Some(Problem::value(records, row, index, refusal));
+        });
         // A later column may have stopped earlier than the first ones did.
         for array in &mut arrays {
             if array.len() > rows {
                 *array = array.slice(0, rows);
             }
         }
+        (self.batch(arrays, rows), Encoded { rows, problem })
+    }
+
+    /// Turns the records into a batch, without those that cannot be stored: `skip` gets the first problem of each.
+    pub fn encode_skipping(&mut self, records: &Records<'_>, mut skip: impl FnMut(&Problem)) -> RecordBatch {
+        let mut refused = Vec::new();
+        let mut arrays = self.read(records, Some(&mut refused), |_, _| {});
+        if refused.is_empty() {
+            return self.batch(arrays, records.rows());
+        }
+        // Column by column they came; a record is told of once, with the first of its fields that is to blame.
+        refused.sort_unstable_by_key(|&(row, column, _)| (row, column));
+        refused.dedup_by_key(|&mut (row, _, _)| row);
+        let mut keep = BooleanBufferBuilder::new(records.rows());
+        keep.append_n(records.rows(), true);
+        for &(row, column, refusal) in &refused {
+            keep.set_bit(row, false);
+            skip(&Problem::value(records, row, column, refusal));
+        }
+        let keep = BooleanArray::new(keep.finish(), None);
+        for array in &mut arrays {
+            *array = arrow_select::filter::filter(array, &keep).expect("every column has a value per record");
+        }
+        self.batch(arrays, records.rows() - refused.len())
+    }
+
+    fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> RecordBatch {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
-            .expect("arrays are built after the schema");
-        (batch, Encoded { rows, problem })
+        RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .expect("arrays are built after the schema")
+    }
+
+    /// An array per column; `stop` is told where one ended early, which it does not where refusals are collected.
+    fn read(
+        &mut self,
+        records: &Records<'_>,
+        mut refused: Option<&mut Vec<RefusedField>>,
+        mut stop: impl FnMut(usize, (usize, Refusal)),
+    ) -> Vec<ArrayRef> {
+        let check = TextCheck::of(records, self.dialect.family);
+        let mut rows = records.rows();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        for (index, column) in self.columns.iter().enumerate() {
+            let (decoder, not_null) = (&mut self.decoder, column.not_null);
+            let refused = refused.as_deref_mut();
+            let mut reader = ColumnReader { records, decoder, check, index, not_null, rows, refused };
+            let (array, stopped) = reader.read(column.kind);
+            if let Some(stopped) = stopped {
+                rows = stopped.0;
+                stop(index, stopped);
+            }
+            arrays.push(array);
+        }
+        arrays
     }
 }
+
+/// Record, column and reason.
+type RefusedField = (usize, usize, Refusal);
 
 type Stopped = Option<(usize, Refusal)>;
 
@@ -122,6 +169,8 @@ struct ColumnReader<'a> {
     index: usize,
     not_null: bool,
     rows: usize,
+    /// Where refusals are collected; the record then has some value in this column, and is left out in the end.
+    refused: Option<&'a mut Vec<RefusedField>>,
 }
 
 impl ColumnReader<'_> {
@@ -249,14 +298,19 @@ impl ColumnReader<'_> {
         for row in 0..self.rows {
             let field = self.records.field(row, self.index);
             let text = self.decoder.decode(field);
-            if text.is_none() {
-                if self.not_null {
-                    return Some((row, Refusal::NullNotAllowed));
+            let stored = if text.is_none() && self.not_null {
+                Err(Refusal::NullNotAllowed)
+            } else {
+                if text.is_none() {
+                    nulls.note_null(row);
                 }
-                nulls.note_null(row);
-            }
-            if let Err(refusal) = store(text, field, self.check) {
-                return Some((row, refusal));
+                store(text, field, self.check)
+            };
+            if let Err(refusal) = stored {
+                let Some(refused) = &mut self.refused else { return Some((row, refusal)) };
+                refused.push((row, self.index, refusal));
+                let placeholder = store(None, field, self.check);
+                debug_assert!(placeholder.is_ok(), "NULL is never refused");
             }
         }
         None

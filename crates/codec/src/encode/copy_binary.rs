@@ -63,9 +63,21 @@ impl CopyBinaryEncoder {
 
     /// Appends the records to `out`, up to the first that cannot be stored.
     pub fn encode(&mut self, records: &Records<'_>, out: &mut Vec<u8>) -> Encoded {
+        self.encode_unless(records, out, |_| false)
+    }
+
+    /// Appends the records to `out`, without those that cannot be stored and that `skip` takes; stops at the first
+    /// that it does not take. [`Encoded::rows`] counts the skipped ones too.
+    #[inline]
+    pub fn encode_unless(
+        &mut self,
+        records: &Records<'_>,
+        out: &mut Vec<u8>,
+        mut skip: impl FnMut(&Problem) -> bool,
+    ) -> Encoded {
         let check = TextCheck::of(records, self.dialect.family);
         let count = (self.columns.len() as u16).to_be_bytes();
-        for row in 0..records.rows() {
+        'records: for row in 0..records.rows() {
             let begin = out.len();
             let room = self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row));
             out.reserve(room);
@@ -76,7 +88,11 @@ impl CopyBinaryEncoder {
                 let encoded = unsafe { encode_field(column, field, &mut self.decoder, check, self.server, room, out) };
                 if let Err(refusal) = encoded {
                     out.truncate(begin);
-                    return Encoded { rows: row, problem: Some(Problem::value(records, row, index, refusal)) };
+                    let problem = Problem::value(records, row, index, refusal);
+                    if skip(&problem) {
+                        continue 'records;
+                    }
+                    return Encoded { rows: row, problem: Some(problem) };
                 }
             }
             if let Some(digest) = &mut self.digest {
@@ -85,6 +101,28 @@ impl CopyBinaryEncoder {
         }
         Encoded { rows: records.rows(), problem: Problem::structure(records) }
     }
+}
+
+/// Where each of the records in `bytes`, as [`CopyBinaryEncoder`] makes them, ends.
+///
+/// # Panics
+/// Where `bytes` are no whole records.
+#[must_use]
+pub fn row_ends(bytes: &[u8]) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut position = 0;
+    while position < bytes.len() {
+        let fields = u16::from_be_bytes([bytes[position], bytes[position + 1]]);
+        position += 2;
+        for _ in 0..fields {
+            let length = &bytes[position..position + 4];
+            let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
+            // NULL has the length -1 and no bytes.
+            position += 4 + usize::try_from(length).unwrap_or(0);
+        }
+        ends.push(position);
+    }
+    ends
 }
 
 /// Appends one field.

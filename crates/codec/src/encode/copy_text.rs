@@ -30,8 +30,19 @@ impl CopyTextEncoder {
 
     /// Appends the records to `out`, up to the first that cannot be stored.
     pub fn encode(&mut self, records: &Records<'_>, out: &mut Vec<u8>) -> Encoded {
+        self.encode_unless(records, out, |_| false)
+    }
+
+    /// Appends the records to `out`, without those that cannot be stored and that `skip` takes; stops at the first
+    /// that it does not take. [`Encoded::rows`] counts the skipped ones too.
+    pub fn encode_unless(
+        &mut self,
+        records: &Records<'_>,
+        out: &mut Vec<u8>,
+        mut skip: impl FnMut(&Problem) -> bool,
+    ) -> Encoded {
         let check = TextCheck::of(records, self.dialect.family);
-        for row in 0..records.rows() {
+        'records: for row in 0..records.rows() {
             let begin = out.len();
             for (index, column) in self.columns.iter().enumerate() {
                 if index > 0 {
@@ -48,13 +59,23 @@ impl CopyTextEncoder {
                 };
                 if let Err(refusal) = outcome {
                     out.truncate(begin);
-                    return Encoded { rows: row, problem: Some(Problem::value(records, row, index, refusal)) };
+                    let problem = Problem::value(records, row, index, refusal);
+                    if skip(&problem) {
+                        continue 'records;
+                    }
+                    return Encoded { rows: row, problem: Some(problem) };
                 }
             }
             out.push(b'\n');
         }
         Encoded { rows: records.rows(), problem: Problem::structure(records) }
     }
+}
+
+/// Where each of the records in `bytes`, as [`CopyTextEncoder`] makes them, ends: a newline in a value is escaped.
+#[must_use]
+pub fn row_ends(bytes: &[u8]) -> Vec<usize> {
+    memchr::memchr_iter(b'\n', bytes).map(|position| position + 1).collect()
 }
 
 /// Appends `text` so that COPY reads the same text back.

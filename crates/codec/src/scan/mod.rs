@@ -11,6 +11,7 @@ mod block;
 mod flatten;
 
 use crate::dialect::{Dialect, LineEnd};
+use flatten::Found;
 
 /// Set in an entry of the list where the field holds a quote or an escape and has to be decoded.
 const MARKED: u32 = 1 << 31;
@@ -42,10 +43,12 @@ pub enum Irregularity {
 pub struct IrregularRecord {
     /// Where it begins in the window, in bytes.
     pub start: usize,
-    /// Where it ends, past its record end.
+    /// Where it ends, past its record end; where `complete` is false, past the byte that is wrong.
     pub end: usize,
     /// What is wrong.
     pub what: Irregularity,
+    /// Whether its record end lies in the window.
+    pub complete: bool,
 }
 
 /// One field as it stands in the window.
@@ -67,11 +70,22 @@ impl<'w> RawField<'w> {
     }
 }
 
+/// What the records of a source have in common.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    fields: usize,
+    stride: usize,
+    line_end: LineEnd,
+    trailing_delimiter: bool,
+}
+
 /// The records found in one window.
 #[derive(Debug)]
 pub struct Records<'w> {
     window: &'w [u8],
     next: &'w [u32],
+    layout: Layout,
+    found: Found,
     stride: usize,
     last_field: usize,
     cut_carriage_return: usize,
@@ -136,7 +150,44 @@ impl<'w> Records<'w> {
             next: &self.next[row * self.stride..],
             rows: self.rows - row,
             irregular: self.irregular,
+            found: Found { record_ends: self.found.record_ends - row, ..self.found },
             ..*self
+        }
+    }
+
+    /// The records behind the irregular one; `None` where there is none, or where the window has to be scanned anew
+    /// from its end on.
+    #[must_use]
+    pub fn rest(&self) -> Option<Self> {
+        let irregular = self.irregular.filter(|irregular| irregular.complete)?;
+        // Only the first fault of a window is known.
+        if self.found.fault.is_some() {
+            return None;
+        }
+        let first = self.rows * self.stride;
+        let entries = self.next[first..].iter().position(|&entry| (entry & !MARKED) as usize == irregular.end)?;
+        let record_ends = self.found.record_ends - self.rows - 1;
+        Some(Self::find(self.window, &self.next[first + entries..], self.layout, Found { record_ends, ..self.found }))
+    }
+
+    /// The records whose structural bytes `next` lists, behind an entry for where the first one begins.
+    fn find(window: &'w [u8], next: &'w [u32], layout: Layout, found: Found) -> Self {
+        let stride = layout.stride;
+        let (rows, regular) = layout.count_regular(window, next, &found);
+        let consumed = (next[rows * stride] & !MARKED) as usize;
+        let irregular = if regular { None } else { layout.describe(window, next, consumed, rows * stride, &found) };
+        Self {
+            window,
+            next,
+            layout,
+            found,
+            stride,
+            last_field: layout.fields - 1,
+            cut_carriage_return: usize::from(layout.line_end == LineEnd::Crlf && !layout.trailing_delimiter),
+            rows,
+            consumed,
+            irregular,
+            any_marked: found.any_marked,
         }
     }
 }
@@ -170,37 +221,30 @@ impl Scanner {
     pub fn scan<'w>(&'w mut self, window: &'w [u8]) -> Records<'w> {
         assert!(window.len() <= MAX_WINDOW_BYTES, "a window of {} bytes", window.len());
         let found = flatten::flatten(window, &self.dialect, &mut self.next);
-        let stride = self.dialect.stride(self.fields);
-        let (rows, regular) = self.count_regular(window, stride, &found);
-        let consumed = (self.next[rows * stride] & !MARKED) as usize;
-        let irregular = if regular { None } else { self.describe(window, consumed, rows * stride, &found) };
-        Records {
-            window,
-            next: &self.next,
-            stride,
-            last_field: self.fields - 1,
-            cut_carriage_return: usize::from(
-                self.dialect.line_end == LineEnd::Crlf && !self.dialect.trailing_delimiter,
-            ),
-            rows,
-            consumed,
-            irregular,
-            any_marked: found.any_marked,
-        }
+        let layout = Layout {
+            fields: self.fields,
+            stride: self.dialect.stride(self.fields),
+            line_end: self.dialect.line_end,
+            trailing_delimiter: self.dialect.trailing_delimiter,
+        };
+        Records::find(window, &self.next, layout, found)
     }
+}
 
+impl Layout {
     /// How many records from the first on are regular, and whether that is all complete ones.
-    fn count_regular(&self, window: &[u8], stride: usize, found: &flatten::Found) -> (usize, bool) {
-        let entries = self.next.len() - 1;
-        let end_byte = self.dialect.line_end.last_byte();
+    fn count_regular(self, window: &[u8], next: &[u32], found: &Found) -> (usize, bool) {
+        let stride = self.stride;
+        let entries = next.len() - 1;
+        let end_byte = self.line_end.last_byte();
         let limit = found.fault.map_or(usize::MAX, |(position, _)| position);
         // A trailing delimiter must stand right before the record end.
-        let tail = self.dialect.line_end.bytes().len() as u32;
+        let tail = self.line_end.bytes().len() as u32;
         let mut rows = 0;
         while (rows + 1) * stride <= entries {
-            let last = (self.next[(rows + 1) * stride] & !MARKED) as usize - 1;
-            let trails = !self.dialect.trailing_delimiter
-                || (self.next[(rows + 1) * stride - 1] & !MARKED) + tail == last as u32 + 1;
+            let last = (next[(rows + 1) * stride] & !MARKED) as usize - 1;
+            let trails =
+                !self.trailing_delimiter || (next[(rows + 1) * stride - 1] & !MARKED) + tail == last as u32 + 1;
             if window[last] != end_byte || !trails || last >= limit {
                 break;
             }
@@ -210,15 +254,16 @@ impl Scanner {
         if found.fault.is_none() && found.record_ends == rows {
             return (rows, true);
         }
-        self.first_irregular(window, stride, rows, limit)
+        self.first_irregular(window, next, rows, limit)
     }
 
     /// The slow, obvious count: entry by entry.
-    fn first_irregular(&self, window: &[u8], stride: usize, candidates: usize, limit: usize) -> (usize, bool) {
-        let end_byte = self.dialect.line_end.last_byte();
+    fn first_irregular(self, window: &[u8], next: &[u32], candidates: usize, limit: usize) -> (usize, bool) {
+        let stride = self.stride;
+        let end_byte = self.line_end.last_byte();
         for row in 0..candidates {
             for column in 0..stride - 1 {
-                let position = (self.next[row * stride + column + 1] & !MARKED) as usize - 1;
+                let position = (next[row * stride + column + 1] & !MARKED) as usize - 1;
                 if window[position] == end_byte || position >= limit {
                     return (row, false);
                 }
@@ -228,12 +273,19 @@ impl Scanner {
     }
 
     /// Describes the record at `start`, whose entries begin after entry `first`; `None` while it is incomplete.
-    fn describe(&self, window: &[u8], start: usize, first: usize, found: &flatten::Found) -> Option<IrregularRecord> {
-        let end_byte = self.dialect.line_end.last_byte();
+    fn describe(
+        self,
+        window: &[u8],
+        next: &[u32],
+        start: usize,
+        first: usize,
+        found: &Found,
+    ) -> Option<IrregularRecord> {
+        let end_byte = self.line_end.last_byte();
         let mut delimiters = 0;
         let mut last_delimiter_end = None;
         let mut end = None;
-        for &entry in &self.next[first + 1..] {
+        for &entry in &next[first + 1..] {
             let position = (entry & !MARKED) as usize - 1;
             if window[position] == end_byte {
                 end = Some(position + 1);
@@ -243,21 +295,21 @@ impl Scanner {
             last_delimiter_end = Some(position + 1);
         }
         if let Some((position, what)) = found.fault.filter(|&(position, _)| end.is_none_or(|end| position < end)) {
-            let end = end.unwrap_or(position + 1);
-            return Some(IrregularRecord { start, end, what });
+            let complete = end.is_some();
+            return Some(IrregularRecord { start, end: end.unwrap_or(position + 1), what, complete });
         }
         let end = end?;
-        let trails = last_delimiter_end == Some(end - self.dialect.line_end.bytes().len());
-        let fields = delimiters + usize::from(!(self.dialect.trailing_delimiter && trails));
+        let trails = last_delimiter_end == Some(end - self.line_end.bytes().len());
+        let fields = delimiters + usize::from(!(self.trailing_delimiter && trails));
         let what = if fields < self.fields {
             Irregularity::MissingFields { found: fields }
-        } else if fields == self.fields && self.dialect.trailing_delimiter {
+        } else if fields == self.fields && self.trailing_delimiter {
             // All fields are there, but the delimiter after the last one is not.
             Irregularity::MissingFields { found: fields }
         } else {
             Irregularity::ExtraFields { found: fields }
         };
-        Some(IrregularRecord { start, end, what })
+        Some(IrregularRecord { start, end, what, complete: true })
     }
 }
 

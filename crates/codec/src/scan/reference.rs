@@ -94,20 +94,21 @@ pub(crate) fn read(text: &[u8], dialect: &Dialect, fields: usize) -> Found {
     loop {
         let start = found.consumed;
         let Record { mut pieces, end, fault } = record(text, start, dialect);
-        let irregular = |end, what| Some(IrregularRecord { start, end, what });
+        let complete = end.is_some();
+        let irregular = |end, what| Some(IrregularRecord { start, end, what, complete });
         if let Some((position, what)) = fault {
             found.irregular = irregular(end.unwrap_or(position + 1), what);
             return found;
         }
         let Some(end) = end else { return found };
-        let mut complete = true;
+        let mut trails = true;
         if dialect.trailing_delimiter {
-            complete = pieces.len() > 1 && pieces[pieces.len() - 1].0.is_empty();
-            if complete {
+            trails = pieces.len() > 1 && pieces[pieces.len() - 1].0.is_empty();
+            if trails {
                 pieces.pop();
             }
         }
-        if pieces.len() < fields || (pieces.len() == fields && !complete) {
+        if pieces.len() < fields || (pieces.len() == fields && !trails) {
             found.irregular = irregular(end, Irregularity::MissingFields { found: pieces.len() });
             return found;
         }

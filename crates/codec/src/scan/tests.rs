@@ -162,10 +162,39 @@ fn skipping_and_truncating_keep_the_other_records() {
     assert_eq!(rest.bytes(), b"c,d\ne,f\n");
     assert_eq!(
         rest.irregular,
-        Some(IrregularRecord { start: 12, end: 14, what: Irregularity::MissingFields { found: 1 } })
+        Some(IrregularRecord { start: 12, end: 14, what: Irregularity::MissingFields { found: 1 }, complete: true })
     );
     records.truncate(1);
     assert_eq!((records.rows(), records.consumed, records.irregular, records.bytes()), (1, 4, None, &b"a,b\n"[..]));
+}
+
+proptest! {
+    /// Going on behind an irregular record finds what scanning the rest of the window anew finds.
+    #[test]
+    fn the_rest_behind_an_irregular_record_is_what_a_new_scan_finds(
+        (dialect, window) in any_dialect().prop_flat_map(|dialect| (Just(dialect.clone()), noise(&dialect, 60))),
+        fields in 1_usize..4,
+    ) {
+        let mut scanner = Scanner::new(dialect.clone(), fields);
+        let mut other = Scanner::new(dialect, fields);
+        let mut records = scanner.scan(&window);
+        while let Some(rest) = records.rest() {
+            let begin = records.irregular.expect("there is a rest behind it").end;
+            let anew = other.scan(&window[begin..]);
+            prop_assert_eq!(rest.rows(), anew.rows());
+            prop_assert_eq!(rest.consumed, begin + anew.consumed);
+            let moved = anew.irregular.map(|it| IrregularRecord { start: it.start + begin, end: it.end + begin, ..it });
+            prop_assert_eq!(rest.irregular, moved);
+            for row in 0..rest.rows() {
+                prop_assert_eq!(rest.start(row), begin + anew.start(row));
+                for field in 0..fields {
+                    let (one, two) = (rest.field(row, field), anew.field(row, field));
+                    prop_assert_eq!((one.bytes, one.marked), (two.bytes, two.marked));
+                }
+            }
+            records = rest;
+        }
+    }
 }
 
 #[test]
@@ -175,7 +204,9 @@ fn an_end_marker_is_data_in_csv_and_no_data_in_text() {
     let mut scanner = Scanner::new(Dialect::text(), 1);
     for (window, start, end) in [(&b"a\n\\.\nb\n"[..], 2, 5), (b"x\na\\.b\n", 2, 7), (b"\\.", 0, 1)] {
         let irregular = scanner.scan(window).irregular;
-        assert_eq!(irregular, Some(IrregularRecord { start, end, what: Irregularity::EndMarker }), "{window:?}");
+        let complete = window.ends_with(b"\n");
+        let expected = IrregularRecord { start, end, what: Irregularity::EndMarker, complete };
+        assert_eq!(irregular, Some(expected), "{window:?}");
     }
     assert_eq!(scanner.scan(b"\\\\.\n").rows(), 1);
 }

@@ -6,6 +6,7 @@
 use super::Context;
 use super::parse::Parser;
 use super::queue::SliceQueue;
+use super::rejects::RejectLog;
 use crate::counters::{Counters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::{LoadPlan, Target};
@@ -17,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tipple_codec::column::ColumnType;
 use tipple_codec::digest;
+use tipple_codec::encode::Encoded;
 use tipple_codec::encode::arrow::{self, ArrowEncoder};
 
 /// How often a stream that waits for the engine looks whether the job was cancelled.
@@ -145,14 +147,32 @@ fn stream(
     let counters = &context.counters.streams[index];
     let mut parser = Parser::new(context);
     let mut encoder = ArrowEncoder::new(plan.columns.clone(), plan.dialect.clone());
+    let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
     while let Some(slice) = queue.take() {
         counters.take(slice.n);
         let mut sum = digest::RowDigest::default();
-        let mut totals = parser.parse(context, counters, slice, |parsed| {
-            let (batch, encoded) = encoder.encode(parsed.records);
-            if let Some(problem) = encoded.problem {
-                return Err(context.explain_problem(parsed.place, parsed.window, &problem));
-            }
+        if let Some(log) = &mut rejects {
+            log.begin(slice.n)?;
+        }
+        let mut totals = parser.parse(context, counters, slice, &mut rejects, |parsed, rejects| {
+            let batch = match rejects {
+                None => match encoder.encode(parsed.records) {
+                    (batch, Encoded { problem: None, .. }) => batch,
+                    (_, Encoded { problem: Some(problem), .. }) => {
+                        return Err(context.explain_problem(parsed.place, parsed.window, &problem));
+                    }
+                },
+                Some(log) => {
+                    let mut outcome = Ok(());
+                    let batch = encoder.encode_skipping(parsed.records, |problem| {
+                        if outcome.is_ok() {
+                            outcome = log.push_problem(parsed, problem);
+                        }
+                    });
+                    outcome?;
+                    batch
+                }
+            };
             if plan.digest {
                 let of_batch = digest::of_batch(&batch, digested)
                     .map_err(|error| Error::Internal { message: format!("no digest of {}", error.0) })?;
@@ -162,6 +182,9 @@ fn stream(
             sink.send(&context.counters, batch)
         })?;
         totals.digest.sum = sum.sum;
+        if let Some(log) = &mut rejects {
+            log.keep()?;
+        }
         context.add(slice, &totals);
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::{LoadOutcome, LoadPlan, Slice, SourceOutcome};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tipple_codec::digest::RowDigest;
 
@@ -18,7 +18,10 @@ pub struct Context<'p> {
     failure: Mutex<Option<Error>>,
     sources: Vec<(AtomicU64, AtomicU64)>,
     digest: Mutex<RowDigest>,
-    slices: Mutex<Vec<(u32, u64)>>,
+    slices: Mutex<Vec<(u32, u64, u64)>>,
+    rejects: AtomicU64,
+    late_rejects: Mutex<Vec<(u32, usize)>>,
+    guarded: AtomicBool,
     target_digest: Mutex<Option<RowDigest>>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
@@ -29,8 +32,10 @@ pub struct Context<'p> {
 pub(super) struct SliceTotals {
     /// Rows, and their digest where it is kept.
     pub(super) digest: RowDigest,
-    /// Per piece: the source, records and bytes.
+    /// Per piece: the source, rows and bytes.
     pub(super) pieces: Vec<(usize, u64, u64)>,
+    /// Records that could not be stored.
+    pub(super) rejects: u64,
 }
 
 impl SliceTotals {
@@ -48,6 +53,9 @@ impl<'p> Context<'p> {
             sources: plan.sources.iter().map(|_| Default::default()).collect(),
             digest: Mutex::default(),
             slices: Mutex::default(),
+            rejects: AtomicU64::new(0),
+            late_rejects: Mutex::default(),
+            guarded: AtomicBool::new(false),
             target_digest: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
@@ -78,7 +86,7 @@ impl<'p> Context<'p> {
 
     /// Counts a slice that is safely done.
     pub(super) fn add(&self, slice: &Slice, totals: &SliceTotals) {
-        lock(&self.slices).push((slice.n, totals.rows()));
+        lock(&self.slices).push((slice.n, totals.rows(), totals.rejects));
         for &(source, rows, bytes) in &totals.pieces {
             self.sources[source].0.fetch_add(rows, Ordering::Relaxed);
             self.sources[source].1.fetch_add(bytes, Ordering::Relaxed);
@@ -86,6 +94,66 @@ impl<'p> Context<'p> {
         let mut digest = lock(&self.digest);
         *digest = digest.plus(totals.digest);
         self.counters.slice_done();
+    }
+
+    /// Counts rejects and gives their number in the whole job so far.
+    pub(super) fn add_rejects(&self, count: u64) -> u64 {
+        self.rejects.fetch_add(count, Ordering::Relaxed) + count + self.plan.rejects.as_ref().map_or(0, |it| it.before)
+    }
+
+    /// Takes back the rejects of an attempt that failed.
+    pub(super) fn take_back_rejects(&self, count: u64) {
+        self.rejects.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// A record of this slice and source was counted as a row, but the server has refused it.
+    pub(super) fn reject_late(&self, slice: u32, source: usize) {
+        lock(&self.late_rejects).push((slice, source));
+    }
+
+    /// How many records the server has refused after they were counted as rows.
+    pub(super) fn late_rejects(&self) -> u64 {
+        lock(&self.late_rejects).len() as u64
+    }
+
+    /// Refuses a larger share of rejects than is allowed, where so many rows were stored.
+    pub(super) fn check_share(&self, rows: u64) -> Result<()> {
+        let rejects = self.rejects.load(Ordering::Relaxed);
+        let records = rows + rejects;
+        match self.plan.rejects.as_ref().and_then(|plan| plan.max_percent) {
+            Some(percent) if rejects as f64 * 100.0 > percent * records as f64 => {
+                Err(Error::TooLargeShare { rejects, records, percent })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Number, rows and rejects of every slice.
+    fn slice_counts(&self) -> Vec<(u32, u64, u64)> {
+        let mut slices = lock(&self.slices).clone();
+        for &(n, _) in lock(&self.late_rejects).iter() {
+            for slice in slices.iter_mut().filter(|slice| slice.0 == n) {
+                slice.1 -= 1;
+                slice.2 += 1;
+            }
+        }
+        slices
+    }
+
+    /// [`Context::slice_counts`] as the rows of an SQL `VALUES` list.
+    pub(super) fn slices_as_values(&self) -> String {
+        let row = |(n, rows, rejects): (u32, u64, u64)| format!("({n}, {rows}::bigint, {rejects}::bigint)");
+        self.slice_counts().into_iter().map(row).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether the server has refused a record: from now on rows go in batches that can be taken back.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.guarded.load(Ordering::Relaxed)
+    }
+
+    /// The server has refused a record.
+    pub(super) fn guard(&self) {
+        self.guarded.store(true, Ordering::Relaxed);
     }
 
     /// The digest of all slices counted so far.
@@ -115,6 +183,10 @@ impl<'p> Context<'p> {
             return Err(error);
         }
         self.check_cancelled()?;
+        let slices = self.slice_counts();
+        for &(_, source) in lock(&self.late_rejects).iter() {
+            self.sources[source].0.fetch_sub(1, Ordering::Relaxed);
+        }
         let sources: Vec<SourceOutcome> = self
             .sources
             .iter()
@@ -126,6 +198,7 @@ impl<'p> Context<'p> {
         let target = *lock(&self.target_digest);
         Ok(LoadOutcome {
             rows: sources.iter().map(|source| source.rows).sum(),
+            rejects: self.rejects.load(Ordering::Relaxed),
             bytes: sources.iter().map(|source| source.bytes).sum(),
             digest: self.plan.digest.then(|| format!("{:032x}", self.digest().sum)),
             target_digest: target.map(|digest| format!("{:032x}", digest.sum)),
@@ -134,7 +207,7 @@ impl<'p> Context<'p> {
             fallback_windows: self.fallback_windows(),
             fallback_example: lock(&self.fallback_example).clone(),
             sources,
-            slices: std::mem::take(&mut *lock(&self.slices)),
+            slices,
         })
     }
 }

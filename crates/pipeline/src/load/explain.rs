@@ -11,45 +11,42 @@ use tipple_codec::scan::Scanner;
 impl Context<'_> {
     /// The problem that the codec found in a window that begins at `place`.
     pub(super) fn explain_problem(&self, place: Place, window: &[u8], problem: &Problem) -> Error {
-        let plan = self.plan;
+        self.explain_complaint(place.behind(problem.start), self.complaint(window, problem))
+    }
+
+    /// What is wrong with a record, found by the codec.
+    pub(super) fn complaint(&self, window: &[u8], problem: &Problem) -> Complaint {
         let record = &window[problem.start..problem.end];
-        let offset = place.offset + problem.start as u64;
         let (column, text, reason, sqlstate, remedy) = match problem.kind {
             ProblemKind::Structure(what) => {
-                let (reason, column, remedy) = locate::describe_structure(what, &plan.columns);
+                let (reason, column, remedy) = locate::describe_structure(what, &self.plan.columns);
                 (column, locate::shown(record), reason, "22P04", remedy)
             }
             ProblemKind::Value { column, refusal } => {
                 let text = self.field_text(record, column);
-                let column = &plan.columns[column];
+                let column = &self.plan.columns[column];
                 let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
                 (Some(column.name.clone()), text, reason, sqlstate, remedy)
             }
         };
-        locate::bad_record(
-            &plan.sources[place.source],
-            offset,
-            &plan.dialect,
-            plan.header,
-            Complaint { column, text, reason, sqlstate: sqlstate.into(), remedy },
-        )
+        Complaint { column, text, reason, sqlstate: sqlstate.into(), remedy }
     }
 
-    /// A record that the file ends in the middle of.
-    pub(super) fn explain_unterminated(&self, place: Place, record: &[u8]) -> Error {
-        locate::bad_record(
-            &self.plan.sources[place.source],
-            place.offset,
-            &self.plan.dialect,
-            self.plan.header,
-            Complaint {
-                column: None,
-                text: locate::shown(record),
-                reason: "unterminated quoted field: the record that begins here never ends".into(),
-                sqlstate: "22P04".into(),
-                remedy: "close the quote in this record, or check --quote and --escape".into(),
-            },
-        )
+    /// An error that names the record at `place`.
+    pub(super) fn explain_complaint(&self, place: Place, complaint: Complaint) -> Error {
+        let plan = self.plan;
+        locate::bad_record(&plan.sources[place.source], place.offset, &plan.dialect, plan.header, complaint)
+    }
+
+    /// What is wrong with a record that the file ends in the middle of.
+    pub(super) fn unterminated(record: &[u8]) -> Complaint {
+        Complaint {
+            column: None,
+            text: locate::shown(record),
+            reason: "unterminated quoted field: the record that begins here never ends".into(),
+            sqlstate: "22P04".into(),
+            remedy: "close the quote in this record, or check --quote and --escape".into(),
+        }
     }
 
     /// What the server said while rows were stored.
@@ -57,22 +54,21 @@ impl Context<'_> {
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        let ServerError { message, sqlstate, detail, .. } = server.as_ref();
-        let plan = self.plan;
-        let source = &plan.sources[place.source];
-        let Ok((offset, bytes)) = locate::record_after(source, place.offset, index, &plan.dialect) else {
+        let source = &self.plan.sources[place.source];
+        let Ok((offset, bytes)) = locate::record_after(source, place.offset, index, &self.plan.dialect) else {
             return error;
         };
-        let position = column.as_ref().and_then(|name| plan.columns.iter().position(|column| column.name == *name));
-        let text = position.map_or_else(|| locate::shown(&bytes), |position| self.field_text(&bytes, position));
+        let complaint = self.server_complaint(&bytes, server, column.as_deref());
+        self.explain_complaint(Place { source: place.source, offset }, complaint)
+    }
+
+    /// What is wrong with a record, found by the server.
+    pub(super) fn server_complaint(&self, record: &[u8], server: &ServerError, column: Option<&str>) -> Complaint {
+        let ServerError { message, sqlstate, detail, .. } = server;
+        let position = column.and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
+        let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
-        locate::bad_record(
-            source,
-            offset,
-            &plan.dialect,
-            plan.header,
-            Complaint { column, text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) },
-        )
+        Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }
     }
 
     /// The decoded text of one field of a record, for a message.

@@ -3,10 +3,13 @@
 //! [`parse`] is what all targets share; [`arrow`], [`slices`] and [`single`] are the three ways in.
 
 pub mod arrow;
+mod chunks;
 mod context;
 mod explain;
+mod guard;
 mod parse;
 mod queue;
+mod rejects;
 mod single;
 mod slices;
 
@@ -84,8 +87,9 @@ fn run(plan: &LoadPlan, counters: &Arc<Counters>, batch_sink: Option<arrow::Batc
         }
         (Target::Postgres(target), _) => match &target.strategy {
             Strategy::Slices => slices::run(&context, target)?,
-            Strategy::Single { before, verify_query, after } => {
-                single::run(&context, target, before, verify_query.as_deref(), after)?;
+            Strategy::Single { before, keep_order, verify_query, after } => {
+                let transaction = single::Transaction { before, verify_query: verify_query.as_deref(), after };
+                single::run(&context, target, *keep_order, &transaction)?;
             }
         },
     }

@@ -4,56 +4,85 @@
 //! COMMIT is the publish. What is lost with a broken connection is the whole transaction, which then starts again.
 
 use super::Context;
+use super::chunks::Encoder;
 use super::context::SliceTotals;
+use super::guard::Guard;
 use super::parse::Parser;
 use super::queue::SliceQueue;
-use super::slices::{Encoder, waits};
+use super::rejects::RejectLog;
+use super::slices::{BEGIN_IMMEDIATE, waits};
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{AfterStatement, PostgresTarget};
+use crate::job::lock;
+use crate::plan::{AfterStatement, PostgresTarget, Slice};
 use crate::postgres::copy::{Chunk, CopyWriter};
 use crate::postgres::digest;
 use crate::postgres::session::Session;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How often a wait on the channel looks whether the job was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(200);
 
+/// What surrounds the rows in their transaction.
+pub(super) struct Transaction<'p> {
+    /// Statements before the first row.
+    pub(super) before: &'p [String],
+    /// A query for the rows, whose digest must be that of what was read.
+    pub(super) verify_query: Option<&'p str>,
+    /// Statements after the last row.
+    pub(super) after: &'p [AfterStatement],
+}
+
 pub(super) fn run(
     context: &Context<'_>,
     target: &PostgresTarget,
-    before: &[String],
-    verify_query: Option<&str>,
-    after: &[AfterStatement],
+    keep_order: bool,
+    transaction: &Transaction<'_>,
 ) -> Result<()> {
     let session = Session::connect(&target.connection, " 1", &target.session, waits(context, target))?;
-    session.run("BEGIN", "beginning the transaction")?;
-    for statement in before {
+    let skips = context.plan.rejects.is_some();
+    session.run(if skips { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning the transaction")?;
+    for statement in transaction.before {
         session.run(statement, "preparing the table")?;
     }
-    let queue = SliceQueue::new(&context.plan.slices, false);
-    let (sender, receiver) = crossbeam_channel::bounded(2 * context.plan.streams.max(1));
-    std::thread::scope(|scope| {
-        for index in 0..context.plan.streams {
-            let (queue, sender) = (&queue, sender.clone());
-            scope.spawn(move || {
-                if let Err(error) = stream(context, target, queue, &sender, index) {
-                    context.fail(error);
-                }
-                context.counters.streams[index].enter(StreamState::Done);
-            });
-        }
-        drop(sender);
-        if let Err(error) = send_all(context, target, &session, &receiver) {
+    let queue = SliceQueue::new(&context.plan.slices, keep_order);
+    let (lanes, receivers) = Lanes::new(&context.plan.slices, keep_order, 2 * context.plan.streams.max(1));
+    let mut log = RejectLog::open(context, "session");
+    let mut logs: Vec<RejectLog<'_, '_>> = std::thread::scope(|scope| {
+        let streams: Vec<_> = (0..context.plan.streams)
+            .map(|index| {
+                let (queue, lanes) = (&queue, lanes.clone());
+                scope.spawn(move || {
+                    let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
+                    if let Err(error) = stream(context, target, queue, &lanes, &mut rejects, index) {
+                        context.fail(error);
+                    }
+                    context.counters.streams[index].enter(StreamState::Done);
+                    rejects
+                })
+            })
+            .collect();
+        drop(lanes);
+        if let Err(error) = send_all(context, target, &session, &receivers, log.as_mut()) {
             context.fail(error);
         }
+        streams.into_iter().filter_map(|stream| stream.join().ok().flatten()).collect()
     });
+    logs.extend(log);
+    let Transaction { verify_query, after, .. } = *transaction;
     if let Some(error) = context.failure() {
         return Err(error);
     }
-    // Rows that the server itself read have no digest on this side.
-    if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0) {
+    if target.ledger.is_some() {
+        for log in logs.iter_mut().filter(|log| log.count() > 0) {
+            log.copy_to_ledger(&session)?;
+        }
+    }
+    // Rows that the server itself read have no digest on this side; rows behind savepoints are not told apart.
+    if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0 && !skips) {
         let held = digest::of_query(&session, query)?;
         context.set_target_digest(held);
         if held != context.digest() {
@@ -62,10 +91,13 @@ pub(super) fn run(
         }
     }
     let digest = context.digest();
+    let rows = digest.rows - context.late_rejects();
+    context.check_share(rows)?;
     for statement in after {
         let sql = statement
             .sql
-            .replace(":rows", &digest.rows.to_string())
+            .replace(":slices", &context.slices_as_values())
+            .replace(":rows", &rows.to_string())
             .replace(":digest", &format!("'{:032x}'", digest.sum))
             .replace(":bytes", &context.plan.slices.iter().map(crate::plan::Slice::bytes).sum::<u64>().to_string());
         if session.query(&sql, "writing the ledger")?.is_empty() && statement.proves_ownership {
@@ -78,23 +110,66 @@ pub(super) fn run(
     })
 }
 
-fn stream(
+/// The senders of slices that no stream has taken yet.
+type Untaken = Arc<Mutex<HashMap<u32, Sender<Chunk>>>>;
+
+/// How chunks get to the one session; a lane ends when all of its senders are dropped.
+#[derive(Clone)]
+enum Lanes {
+    /// All on one lane, as they come.
+    One(Sender<Chunk>),
+    /// A lane for each slice, emptied in the order of the slices.
+    InOrder(Untaken),
+}
+
+impl Lanes {
+    fn new(slices: &[Slice], keep_order: bool, capacity: usize) -> (Self, Vec<Receiver<Chunk>>) {
+        if !keep_order {
+            let (sender, receiver) = crossbeam_channel::bounded(capacity);
+            return (Self::One(sender), vec![receiver]);
+        }
+        let (mut senders, mut receivers) = (HashMap::new(), Vec::new());
+        for slice in slices {
+            let (sender, receiver) = crossbeam_channel::bounded(capacity);
+            senders.insert(slice.n, sender);
+            receivers.push(receiver);
+        }
+        (Self::InOrder(Arc::new(Mutex::new(senders))), receivers)
+    }
+
+    /// The sender for a slice that is taken now.
+    fn of(&self, slice: u32) -> Result<Sender<Chunk>> {
+        match self {
+            Self::One(sender) => Ok(sender.clone()),
+            Self::InOrder(untaken) => lock(untaken)
+                .remove(&slice)
+                .ok_or_else(|| Error::Internal { message: format!("slice {slice} was taken twice") }),
+        }
+    }
+}
+
+fn stream<'c, 'p>(
     context: &Context<'_>,
     target: &PostgresTarget,
     queue: &SliceQueue<'_>,
-    sender: &Sender<Chunk>,
+    lanes: &Lanes,
+    rejects: &mut Option<RejectLog<'c, 'p>>,
     index: usize,
 ) -> Result<()> {
     let counters = &context.counters.streams[index];
     let mut parser = Parser::new(context);
     while let Some(slice) = queue.take() {
         counters.take(slice.n);
-        let mut encoder = Encoder::new(context, target);
-        let mut totals: SliceTotals = parser.parse(context, counters, slice, |parsed| {
-            let chunks = encoder.encode(context, parsed)?;
+        let lane = lanes.of(slice.n)?;
+        if let Some(log) = rejects {
+            log.enter(slice.n);
+        }
+        let mut encoder = Encoder::new(context, target, rejects.is_some());
+        let mut totals: SliceTotals = parser.parse(context, counters, slice, rejects, |parsed, rejects| {
+            let chunks = encoder.encode(context, parsed, rejects)?;
             counters.enter(StreamState::Send);
             for chunk in chunks {
-                send(context, sender, chunk)?;
+                send(context, &lane, chunk)?;
             }
             Ok(())
         })?;
@@ -119,14 +194,28 @@ fn send_all(
     context: &Context<'_>,
     target: &PostgresTarget,
     session: &Session,
-    receiver: &Receiver<Chunk>,
+    receivers: &[Receiver<Chunk>],
+    mut log: Option<&mut RejectLog<'_, '_>>,
 ) -> Result<()> {
     let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
-    loop {
-        match receiver.recv_timeout(CANCEL_CHECK) {
-            Ok(chunk) => writer.send(chunk).map_err(|failure| context.explain_copy(failure))?,
-            Err(RecvTimeoutError::Timeout) => context.check_cancelled()?,
-            Err(RecvTimeoutError::Disconnected) => break,
+    let mut guard = Guard::new(context, session, target);
+    for receiver in receivers {
+        loop {
+            let chunk = match receiver.recv_timeout(CANCEL_CHECK) {
+                Ok(chunk) => chunk,
+                Err(RecvTimeoutError::Timeout) => {
+                    context.check_cancelled()?;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            match (log.as_deref_mut(), chunk.origin.clone()) {
+                (Some(log), Some(origin)) => guard.send(&chunk, &origin, &mut |refused| {
+                    context.reject_late(refused.slice, refused.place.source);
+                    refused.keep_in(log)
+                })?,
+                _ => writer.send(chunk).map_err(|failure| context.explain_copy(failure))?,
+            }
         }
     }
     context.check_cancelled()?;

@@ -2,25 +2,25 @@
 //! at all, so a slice whose fate is unknown is simply looked up.
 
 use super::Context;
+use super::chunks::Encoder;
 use super::context::SliceTotals;
+use super::guard::{Guard, is_records_fault};
 use super::parse::Parser;
 use super::queue::SliceQueue;
+use super::rejects::RejectLog;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{LedgerKey, PostgresTarget, Slice, WritePath};
-use crate::postgres::copy::{Chunk, CopyWriter};
+use crate::plan::{LedgerKey, PostgresTarget, Slice};
+use crate::postgres::copy::{CopyFailure, CopyWriter};
 use crate::postgres::session::{Session, Waits};
 use std::time::{Duration, Instant};
-use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
-use tipple_codec::encode::copy_text::CopyTextEncoder;
-use tipple_codec::problem::Problem;
 
 /// The first pause before a lost server is tried again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Windows in a row that only the server could read, after which a slice goes on as text altogether.
-const TEXT_AFTER_FALLBACKS: u32 = 8;
+/// Begins a transaction in which deferred constraints are checked at once: at COMMIT no record could be named.
+pub(super) const BEGIN_IMMEDIATE: &str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
 
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> {
     let queue = SliceQueue::new(&context.plan.slices, false);
@@ -46,6 +46,7 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &SliceQueue<'_>
         let mut lost_since: Option<Instant> = None;
         let mut pause = FIRST_PAUSE;
         loop {
+            let guarded = context.is_guarded();
             match worker.load(&mut session, slice, lost_since.is_some()) {
                 Ok(totals) => {
                     context.add(slice, &totals);
@@ -62,6 +63,8 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &SliceQueue<'_>
                     wait_before_retry(context, index, pause)?;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
+                // The server has refused a record that can be rejected: the slice is done again, in batches.
+                Err(_) if worker.refused && !guarded => context.guard(),
                 Err(error) => return Err(error),
             }
         }
@@ -89,11 +92,15 @@ struct Worker<'c, 'p> {
     target: &'c PostgresTarget,
     index: usize,
     parser: Parser,
+    rejects: Option<RejectLog<'c, 'p>>,
+    /// The last attempt failed because the server refused a record that can be rejected.
+    refused: bool,
 }
 
 impl<'c, 'p> Worker<'c, 'p> {
     fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Self {
-        Self { context, target, index, parser: Parser::new(context) }
+        let rejects = RejectLog::open(context, &format!("stream-{index}"));
+        Self { context, target, index, parser: Parser::new(context), rejects, refused: false }
     }
 
     /// Loads one slice in one transaction; `again` where an earlier attempt may have committed.
@@ -124,61 +131,81 @@ impl<'c, 'p> Worker<'c, 'p> {
     }
 
     fn transaction(&mut self, session: &Session, slice: &Slice) -> Result<SliceTotals> {
-        let context = self.context;
+        let (context, target) = (self.context, self.target);
         let stream = &context.counters.streams[self.index];
-        session.run("BEGIN", "beginning a slice")?;
-        let mut writer = CopyWriter::new(session, &self.target.table, &self.target.column_list);
-        let mut encoder = Encoder::new(context, self.target);
-        let mut sent = (0, 0);
-        let result = self.parser.parse(context, stream, slice, |parsed| {
-            let chunks = encoder.encode(context, parsed)?;
+        let mark = stream.mark();
+        if let Some(log) = &mut self.rejects {
+            log.begin(slice.n)?;
+        }
+        session.run(if self.rejects.is_some() { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning a slice")?;
+        self.refused = false;
+        let mut refused = false;
+        let mut explain = |failure: CopyFailure| {
+            refused |= is_records_fault(&failure.error);
+            context.explain_copy(failure)
+        };
+        let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
+        let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
+        let mut encoder = Encoder::new(context, target, guard.is_some());
+        let result = self.parser.parse(context, stream, slice, &mut self.rejects, |parsed, rejects| {
+            let chunks = encoder.encode(context, parsed, rejects)?;
             stream.enter(StreamState::Send);
             for chunk in chunks {
-                writer.send(chunk).map_err(|failure| context.explain_copy(failure))?;
+                match (&mut guard, rejects.as_mut(), chunk.origin.clone()) {
+                    (Some(guard), Some(log), Some(origin)) => {
+                        guard.send(&chunk, &origin, &mut |refused| refused.keep_in(log))?;
+                    }
+                    _ => writer.send(chunk).map_err(&mut explain)?,
+                }
             }
-            sent = (sent.0 + parsed.source_bytes, sent.1 + parsed.records.rows() as u64);
             Ok(())
         });
         let finished = result.and_then(|mut totals| {
             stream.enter(StreamState::Wait);
-            writer.finish().map_err(|failure| context.explain_copy(failure))?;
+            writer.finish().map_err(&mut explain)?;
             totals.digest.sum = encoder.digest();
-            self.record_and_commit(session, slice, &totals, encoder.has_digest())?;
+            let has_digest = encoder.has_digest() && guard.as_ref().is_none_or(|guard| guard.refused == 0);
+            self.record_and_commit(session, slice, &totals, has_digest)?;
             Ok(totals)
         });
+        self.refused = refused && self.rejects.is_some();
         if finished.is_err() {
-            stream.take_back(sent.0, sent.1);
+            stream.take_back_to(mark);
         }
         finished
     }
 
     fn record_and_commit(
-        &self,
+        &mut self,
         session: &Session,
         slice: &Slice,
         totals: &SliceTotals,
         has_digest: bool,
     ) -> Result<()> {
         if let Some(key) = &self.target.ledger {
+            if let Some(log) = self.rejects.as_mut().filter(|log| log.count() > 0) {
+                log.copy_to_ledger(session)?;
+            }
             let statement = done_statement(key, slice, totals, has_digest);
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
             }
         }
-        session.run("COMMIT", "committing a slice")
+        session.run("COMMIT", "committing a slice")?;
+        self.rejects.as_mut().map_or(Ok(()), RejectLog::keep)
     }
 
     /// The totals of a slice that an attempt with a lost answer has committed after all.
     fn find_done(&self, session: &Session, slice: &Slice) -> Result<Option<SliceTotals>> {
         let Some(key) = &self.target.ledger else { return Ok(None) };
         let statement = format!(
-            "SELECT rows, row_digest FROM tipple.slice WHERE job_id = '{}' AND n = {} AND state = 'done'",
+            "SELECT rows, row_digest, rejects FROM tipple.slice WHERE job_id = '{}' AND n = {} AND state = 'done'",
             key.job_id, slice.n
         );
         let found = session.query(&statement, "reading the ledger")?;
         let Some(row) = found.first() else { return Ok(None) };
-        let (rows, digest): (i64, Option<String>) = (row.get(0), row.get(1));
-        let mut totals = SliceTotals::default();
+        let (rows, digest, rejects): (i64, Option<String>, i64) = (row.get(0), row.get(1), row.get(2));
+        let mut totals = SliceTotals { rejects: rejects.cast_unsigned(), ..SliceTotals::default() };
         totals.digest.rows = rows.cast_unsigned();
         totals.digest.sum = digest.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0);
         // Which of several grouped sources the rows came from is not worth a second reading.
@@ -196,89 +223,13 @@ fn done_statement(key: &LedgerKey, slice: &Slice, totals: &SliceTotals, has_dige
     format!(
         "WITH owner AS (SELECT FROM tipple.job WHERE job_id = '{job}' AND epoch = {epoch} \
            AND state = 'loading' FOR SHARE) \
-         UPDATE tipple.slice SET state = 'done', rows = {rows}, row_digest = {digest}, \
+         UPDATE tipple.slice SET state = 'done', rows = {rows}, rejects = {rejects}, row_digest = {digest}, \
            attempt = attempt + 1, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() \
          FROM owner WHERE job_id = '{job}' AND n = {n} AND state <> 'done' RETURNING n",
         job = key.job_id,
         epoch = key.epoch,
         rows = totals.digest.rows,
+        rejects = totals.rejects,
         n = slice.n,
     )
-}
-
-/// Encodes windows as COPY binary, and as COPY text what only the server can read.
-pub(super) struct Encoder {
-    binary: Option<CopyBinaryEncoder>,
-    text: CopyTextEncoder,
-    fallbacks_in_a_row: u32,
-    fell_back: bool,
-}
-
-impl Encoder {
-    pub(super) fn new(context: &Context<'_>, target: &PostgresTarget) -> Self {
-        let plan = context.plan;
-        let version = tipple_codec::value::ServerVersion(target.server_version);
-        let binary = (target.write_path == WritePath::Binary)
-            .then(|| CopyBinaryEncoder::new(&plan.columns, plan.dialect.clone(), version, plan.digest));
-        let text = CopyTextEncoder::new(plan.columns.clone(), plan.dialect.clone());
-        Self { binary, text, fallbacks_in_a_row: 0, fell_back: false }
-    }
-
-    /// Whether [`Encoder::digest`] covers all rows: those that the server itself read have none.
-    pub(super) fn has_digest(&self) -> bool {
-        self.binary.is_some() && !self.fell_back
-    }
-
-    pub(super) fn digest(&self) -> u128 {
-        self.binary.as_ref().map_or(0, CopyBinaryEncoder::digest)
-    }
-
-    /// The window's records as one chunk, or two where the server has to read from some record on.
-    pub(super) fn encode(
-        &mut self,
-        context: &Context<'_>,
-        parsed: &super::parse::ParsedWindow<'_>,
-    ) -> Result<Vec<Chunk>> {
-        let explain = |problem: Problem| context.explain_problem(parsed.place, parsed.window, &problem);
-        let chunk = |format, bytes, rows: usize, first: usize| {
-            let mut place = parsed.place;
-            place.offset += parsed.records.start(first) as u64;
-            Chunk { format, bytes, rows: rows as u64, place }
-        };
-        let mut chunks = Vec::with_capacity(2);
-        let mut first = 0;
-        if let Some(binary) = self.binary.as_mut().filter(|_| self.fallbacks_in_a_row < TEXT_AFTER_FALLBACKS) {
-            let mut bytes = Vec::with_capacity(2 * parsed.window.len());
-            let encoded = binary.encode(parsed.records, &mut bytes);
-            chunks.push(chunk(WritePath::Binary, bytes, encoded.rows, 0));
-            match encoded.problem {
-                None => {
-                    self.fallbacks_in_a_row = 0;
-                    return Ok(chunks);
-                }
-                Some(problem) if problem.is_unsure() => {
-                    context.note_fallback(|| match problem.kind {
-                        tipple_codec::problem::ProblemKind::Value { column, .. } => format!(
-                            "\"{}\" in column {}",
-                            context.field_text(&parsed.window[problem.start..problem.end], column),
-                            context.plan.columns[column].name
-                        ),
-                        tipple_codec::problem::ProblemKind::Structure(_) => String::new(),
-                    });
-                    self.fell_back = true;
-                    self.fallbacks_in_a_row += 1;
-                    first = encoded.rows;
-                }
-                Some(problem) => return Err(explain(problem)),
-            }
-        }
-        let rest = parsed.records.skip(first);
-        let mut bytes = Vec::with_capacity(parsed.window.len() + parsed.window.len() / 8);
-        let encoded = self.text.encode(&rest, &mut bytes);
-        chunks.push(chunk(WritePath::Text, bytes, encoded.rows, first));
-        match encoded.problem {
-            None => Ok(chunks),
-            Some(problem) => Err(explain(problem)),
-        }
-    }
 }

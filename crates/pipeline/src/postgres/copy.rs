@@ -7,24 +7,38 @@ use crate::plan::WritePath;
 use bytes::Bytes;
 use futures_util::SinkExt;
 use std::pin::Pin;
+use std::sync::Arc;
 use tipple_codec::encode::copy_binary;
-use tokio_postgres::CopyInSink;
+use tokio_postgres::{CopyInSink, Statement};
 
 /// Chunks after which a COPY is ended and a new one begun, so that its log stays small and an error that the server
 /// has already reported is noticed.
 const MAX_CHUNKS_PER_COPY: usize = 4096;
 
 /// Encoded records that came from one window.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Chunk {
     /// Their form.
     pub format: WritePath,
     /// The records, without header or trailer.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// How many.
     pub rows: u64,
     /// Where they come from.
     pub place: Place,
+    /// The records as the source has them, where single ones may have to be rejected.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// The records of a chunk as the source has them.
+#[derive(Debug)]
+pub struct Origin {
+    /// The slice that they belong to.
+    pub slice: u32,
+    /// Their text; the chunk's place is where it begins.
+    pub text: Vec<u8>,
+    /// Per row of the chunk: its record's number in the piece, from 0, and where it begins and ends in `text`.
+    pub records: Vec<(u64, u32, u32)>,
 }
 
 /// Where a run of records begins.
@@ -36,11 +50,21 @@ pub struct Place {
     pub offset: u64,
 }
 
+impl Place {
+    /// So many bytes further on.
+    #[must_use]
+    pub fn behind(self, bytes: usize) -> Self {
+        Self { offset: self.offset + bytes as u64, ..self }
+    }
+}
+
 /// COPY statements into one table, one after the other within a transaction.
 pub struct CopyWriter<'s> {
     session: &'s Session,
     table: &'s str,
     column_list: &'s str,
+    /// The statements, prepared when first used: as text and as binary.
+    prepared: [Option<Statement>; 2],
     open: Option<OpenCopy>,
 }
 
@@ -73,7 +97,7 @@ impl<'s> CopyWriter<'s> {
     /// A writer into `table (column_list)`, both quoted.
     #[must_use]
     pub fn new(session: &'s Session, table: &'s str, column_list: &'s str) -> Self {
-        Self { session, table, column_list, open: None }
+        Self { session, table, column_list, prepared: [None, None], open: None }
     }
 
     /// Sends a chunk; begins a new COPY where the form changes.
@@ -94,7 +118,7 @@ impl<'s> CopyWriter<'s> {
         let Some(open) = self.open.as_mut() else { return Ok(()) };
         open.log.push((open.rows, chunk.place));
         open.rows += chunk.rows;
-        let bytes = Bytes::from(chunk.bytes);
+        let bytes = chunk.bytes;
         let sent = self.session.wait("sending rows", async {
             // Feeding before flushing lets the connection take several chunks at once; back-pressure comes from it.
             open.sink.feed(bytes).await.map_err(|error| from_server(&error, "sending rows"))
@@ -131,22 +155,46 @@ impl<'s> CopyWriter<'s> {
         }
     }
 
-    fn begin(&self, format: WritePath) -> Result<OpenCopy> {
-        let statement = match format {
-            WritePath::Binary => format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.table, self.column_list),
-            WritePath::Text => format!("COPY {} ({}) FROM STDIN (FORMAT text)", self.table, self.column_list),
+    fn begin(&mut self, format: WritePath) -> Result<OpenCopy> {
+        let name = match format {
+            WritePath::Text => "text",
+            WritePath::Binary => "binary",
         };
-        let sink = self.session.wait("starting COPY", async {
-            let sink = self.session.client().copy_in::<_, Bytes>(&statement).await;
-            let mut sink = Box::pin(sink.map_err(|error| from_server(&error, "starting COPY"))?);
+        let text = format!("COPY {} ({}) FROM STDIN (FORMAT {name})", self.table, self.column_list);
+        let place = &mut self.prepared[usize::from(format == WritePath::Binary)];
+        let session = self.session;
+        let sink = session.wait("starting COPY", async {
+            let failed = |error: tokio_postgres::Error| from_server(&error, "starting COPY");
+            let statement = match place {
+                Some(statement) => statement,
+                None => place.insert(session.client().prepare(&text).await.map_err(failed)?),
+            };
+            let mut sink = Box::pin(session.client().copy_in::<_, Bytes>(&*statement).await.map_err(failed)?);
             if format == WritePath::Binary {
-                let header = Bytes::from_static(copy_binary::HEADER);
-                sink.feed(header).await.map_err(|error| from_server(&error, "starting COPY"))?;
+                sink.feed(Bytes::from_static(copy_binary::HEADER)).await.map_err(failed)?;
             }
             Ok(sink)
         })?;
         Ok(OpenCopy { format, sink, log: Vec::new(), rows: 0 })
     }
+}
+
+/// Runs a COPY … FROM STDIN whose data `read` hands over piece by piece.
+///
+/// # Errors
+/// What the server says, or `read`.
+pub fn copy_in(
+    session: &Session,
+    statement: &str,
+    doing: &str,
+    read: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()>,
+) -> Result<()> {
+    let failed = |error: tokio_postgres::Error| from_server(&error, doing);
+    let mut sink = session
+        .wait(doing, async { Ok(Box::pin(session.client().copy_in::<_, Bytes>(statement).await.map_err(failed)?)) })?;
+    read(&mut |piece| session.wait(doing, async { sink.send(Bytes::from(piece)).await.map_err(failed) }))?;
+    session.wait(doing, async { sink.as_mut().finish().await.map_err(failed) })?;
+    Ok(())
 }
 
 impl OpenCopy {

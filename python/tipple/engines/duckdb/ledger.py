@@ -7,12 +7,13 @@ one leaves nothing at all. With `--no-atomic` groups of slices commit one by one
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
 
-from tipple.engines.base import JobRecord
+from tipple.engines.base import JobRecord, Reject
+from tipple.engines.core import SpooledReject
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.plan.url import TableName, parse_table_name
 
@@ -43,10 +44,29 @@ CREATE_STATEMENTS = (
         pieces JSON NOT NULL,
         state VARCHAR NOT NULL,
         rows BIGINT,
+        rejects BIGINT DEFAULT 0,
         PRIMARY KEY (job_id, n)
     )
     """,
+    "ALTER TABLE {catalog}.tipple.slice ADD COLUMN IF NOT EXISTS rejects BIGINT DEFAULT 0",
+    """
+    CREATE TABLE IF NOT EXISTS {catalog}.tipple.reject (
+        job_id UUID NOT NULL,
+        n INTEGER NOT NULL,
+        source INTEGER NOT NULL,
+        byte_offset BIGINT NOT NULL,
+        record_index BIGINT NOT NULL,
+        column_name VARCHAR,
+        reason VARCHAR NOT NULL,
+        sqlstate VARCHAR NOT NULL,
+        record BLOB NOT NULL
+    )
+    """,
 )
+
+
+REJECTS_PER_INSERT = 10_000
+REJECT_BYTES_PER_INSERT = 8_000_000
 
 
 def _job(connection: duckdb.DuckDBPyConnection) -> str:
@@ -149,20 +169,78 @@ def insert_job(
     # One statement for all: a row at a time would take longer than loading a small file.
     connection.execute(
         f"INSERT INTO {_slice(connection)} "
-        "SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL "
+        "SELECT ?, s.n, s.source, s.byte_offset, s.byte_length, s.pieces, 'planned', NULL, 0 "
         'FROM (SELECT unnest(from_json(?, \'[{"n":"INTEGER","source":"INTEGER","byte_offset":"BIGINT",'
         '"byte_length":"BIGINT","pieces":"VARCHAR"}]\')) AS s)',
         [job_id, json.dumps(facts)],
     )
 
 
-def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, slice_rows: Sequence[tuple[int, int]]) -> None:
-    """Marks slices, given as number and rows, as done; call it in the transaction of their rows."""
+def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, counts: Sequence[tuple[int, int, int]]) -> None:
+    """Marks slices, given as number, rows and rejects, as done; call it in the transaction of their rows."""
     connection.execute(
-        f"UPDATE {_slice(connection)} SET state = 'done', rows = d.rows "
-        "FROM (SELECT unnest(?) AS n, unnest(?) AS rows) d WHERE job_id = ? AND slice.n = d.n",
-        [[n for n, _ in slice_rows], [rows for _, rows in slice_rows], job_id],
+        f"UPDATE {_slice(connection)} SET state = 'done', rows = d.rows, rejects = d.rejects "
+        "FROM (SELECT unnest(?) AS n, unnest(?) AS rows, unnest(?) AS rejects) d WHERE job_id = ? AND slice.n = d.n",
+        [*([count[place] for count in counts] for place in range(3)), job_id],
     )
+
+
+def add_rejects(connection: duckdb.DuckDBPyConnection, lines: Iterable[SpooledReject]) -> None:
+    """Writes the rejects that the core has spooled; call it in the transaction of the other rows."""
+    types = ", ".join(f'"{name}": "VARCHAR"' for name in SpooledReject._fields).join("{}")
+    statement = (
+        f"INSERT INTO {catalog(connection)}.tipple.reject "
+        "SELECT r.job_id, r.n, r.source, r.byte_offset, r.record_index, nullif(r.column_name, ''), r.reason, "
+        f"r.sqlstate, unhex(r.record) FROM (SELECT unnest(from_json(?, '[{types}]')) AS r)"
+    )
+    batch: list[dict[str, str]] = []
+    batch_bytes = 0
+    # One statement for many: a row at a time would take longer than loading them.
+    for line in lines:
+        batch.append(line._asdict())
+        batch_bytes += len(line.record)
+        if len(batch) >= REJECTS_PER_INSERT or batch_bytes >= REJECT_BYTES_PER_INSERT:
+            connection.execute(statement, [json.dumps(batch)])
+            batch, batch_bytes = [], 0
+    if batch:
+        connection.execute(statement, [json.dumps(batch)])
+
+
+def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reject]:
+    """A job's rejects in the order of its sources, fetched in pieces."""
+    # A slice of one piece begins where the slices of its source before it end; others hold whole sources.
+    found = connection.execute(
+        f"""
+        SELECT r.source, r.byte_offset,
+               CASE WHEN json_array_length(s.pieces) = 1 THEN s.before ELSE 0 END + r.record_index + 1,
+               r.column_name, r.reason, r.sqlstate, r.record
+        FROM {catalog(connection)}.tipple.reject r JOIN (
+            SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
+                PARTITION BY source, json_array_length(pieces) = 1 ORDER BY byte_offset
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before
+            FROM {_slice(connection)} WHERE job_id = $job
+        ) s USING (n)
+        WHERE r.job_id = $job ORDER BY r.source, r.byte_offset
+        """,
+        {"job": job_id},
+    )
+    while rows := found.fetchmany(10_000):
+        for source, offset, number, column, reason, sqlstate, record in rows:
+            yield Reject(
+                source=source,
+                record_number=number,
+                byte_offset=offset,
+                column=column,
+                reason=reason,
+                sqlstate=sqlstate,
+                record=record,
+            )
+
+
+def reject_count(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:
+    """How many rejects a job has."""
+    row = first_row(connection, f"SELECT sum(rejects) FROM {_slice(connection)} WHERE job_id = ?", [job_id])
+    return int(row[0] or 0) if row is not None else 0
 
 
 def add_rows(connection: duckdb.DuckDBPyConnection, job_id: str, rows: int) -> None:

@@ -98,16 +98,17 @@ class DuckLoad:
             if task.ledger:
                 self._begin_job(result.job_id, slices, line_end)
             before = self._held(runner, result) if task.verify != "none" else None
-            outcome = self._insert(runner, slices, line_end)
-            result.rows = outcome["rows"]
+            outcome = self._insert(runner, result.job_id, slices, line_end)
+            core.require_share(task, outcome["rejects"], outcome["rows"])
+            result.rows, result.rejects = outcome["rows"], outcome["rejects"]
+            self._note_rejects(result, slices, outcome["slices"])
             result.source_rows = [source["rows"] for source in outcome["sources"]]
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
             with runner.phase("publish"):
                 if task.ledger:
-                    ledger.mark_done(connection, result.job_id, outcome["slices"])
-                    ledger.add_rows(connection, result.job_id, result.rows)
+                    self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
                 self._commit()
         except BaseException:
@@ -137,24 +138,44 @@ class DuckLoad:
             except BaseException:
                 self._rollback()
                 raise
+        counts: list[tuple[int, int, int]] = []
+        result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         for first in range(0, len(slices), SLICES_PER_COMMIT):
             group = slices[first : first + SLICES_PER_COMMIT]
             connection.execute("BEGIN")
             try:
-                outcome = self._insert(runner, group, line_end)
+                outcome = self._insert(runner, result.job_id, group, line_end, rejects_before=result.rejects)
                 if task.ledger:
-                    ledger.mark_done(connection, result.job_id, outcome["slices"])
-                    ledger.add_rows(connection, result.job_id, outcome["rows"])
+                    self._mark_done(result.job_id, outcome)
                 self._commit()
             except BaseException:
                 self._rollback()
                 raise
             result.rows += outcome["rows"]
+            result.rejects += outcome["rejects"]
+            counts += outcome["slices"]
+            core.settle_spool(task)
+        self._note_rejects(result, slices, counts)
         if task.ledger:
             with runner.phase("publish"):
                 result.rows = ledger.publish(connection, result.job_id, None, _now())
+        core.require_share(task, result.rejects, result.rows)
         if task.verify != "none":
             result.verified = Verified(kind="count", rows_source=result.rows, rows_target=result.rows)
+
+    def _mark_done(self, job_id: str, outcome: dict[str, Any]) -> None:
+        ledger.mark_done(self.connection, job_id, outcome["slices"])
+        ledger.add_rows(self.connection, job_id, outcome["rows"])
+        if outcome["rejects"]:
+            ledger.add_rejects(self.connection, core.spooled(self.task))
+
+    def _note_rejects(
+        self, result: LoadResult, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
+    ) -> None:
+        if self.task.ledger:
+            result.reject_rows = lambda: ledger.rejects(self.connection, result.job_id)
+        else:
+            result.reject_rows = lambda: core.spooled_rejects(self.task, slices, counts)
 
     # Jobs
 
@@ -184,6 +205,8 @@ class DuckLoad:
     def _already_loaded(self, job: dict[str, Any]) -> LoadResult:
         result = self._result("already loaded", job["job_id"])
         result.rows = job["rows"] or 0
+        result.rejects = ledger.reject_count(self.connection, job["job_id"])
+        self._note_rejects(result, [], [])
         result.notes.append(
             f"job {job['job_id']} published these rows at {job['finished_at']}; nothing was changed. "
             "To load them once more: --restart"
@@ -209,14 +232,25 @@ class DuckLoad:
 
     def _settings(self) -> None:
         self.connection.execute(f"SET preserve_insertion_order = {str(self.task.preserve_order).lower()}")
+        # Row groups are compressed and written one by one while they are still in the cache (default: five together).
+        self.connection.execute("SET write_buffer_row_group_count = 1")
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
-    def _insert(self, runner: Runner, slices: Sequence[dict[str, Any]], line_end: str) -> dict[str, Any]:
+    def _insert(
+        self,
+        runner: Runner,
+        job_id: str,
+        slices: Sequence[dict[str, Any]],
+        line_end: str,
+        *,
+        rejects_before: int = 0,
+    ) -> dict[str, Any]:
         """Stores the slices' rows in the transaction that is open."""
         target = {"kind": "arrow", "preserve_order": self.task.preserve_order}
         digest = self.task.verify == "checksum" and self.task.atomic
-        job = _core.LoadJob.start(core.load_plan(self.task, slices, line_end, target, digest=digest))
+        plan = core.load_plan(self.task, job_id, slices, line_end, target, digest=digest, rejects_before=rejects_before)
+        job = _core.LoadJob.start(plan)
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
             try:

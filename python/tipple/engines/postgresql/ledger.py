@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import psycopg
 from psycopg import errors
 
-from tipple.engines.base import JobRecord
+from tipple.engines.base import JobRecord, Reject
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name
 
@@ -55,9 +55,26 @@ CREATE_STATEMENTS = (
         row_digest text,
         xid text,
         finished_at timestamptz,
+        rejects bigint NOT NULL DEFAULT 0,
         PRIMARY KEY (job_id, n)
     )
     """,
+    "ALTER TABLE tipple.slice ADD COLUMN IF NOT EXISTS rejects bigint NOT NULL DEFAULT 0",
+    """
+    CREATE TABLE IF NOT EXISTS tipple.reject (
+        job_id uuid NOT NULL,
+        n integer NOT NULL,
+        source integer NOT NULL,
+        byte_offset bigint NOT NULL,
+        record_index bigint NOT NULL,
+        column_name text,
+        reason text NOT NULL,
+        sqlstate text NOT NULL,
+        record bytea NOT NULL,
+        FOREIGN KEY (job_id, n) REFERENCES tipple.slice ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS reject_job_id_n_idx ON tipple.reject (job_id, n)",
 )
 
 
@@ -104,14 +121,16 @@ def _check_rights(connection: psycopg.Connection[Any]) -> None:
     allowed = connection.execute(
         "SELECT has_schema_privilege('tipple', 'USAGE, CREATE') "
         "AND has_table_privilege('tipple.job', 'SELECT, INSERT, UPDATE, DELETE') "
-        "AND has_table_privilege('tipple.slice', 'SELECT, INSERT, UPDATE, DELETE')"
+        "AND has_table_privilege('tipple.slice', 'SELECT, INSERT, UPDATE, DELETE') "
+        "AND has_table_privilege('tipple.reject', 'SELECT, INSERT, UPDATE, DELETE')"
     ).fetchone()
     if allowed is not None and not allowed[0]:
         role = connection.info.user
         raise UsageError(
             f'the role "{role}" may not write the ledger (schema tipple)',
             hint=f'as its owner: GRANT USAGE, CREATE ON SCHEMA tipple TO "{role}"; '
-            f'GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice TO "{role}"; or load with --no-ledger',
+            f'GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice, tipple.reject TO "{role}"; '
+            "or load with --no-ledger",
         )
 
 
@@ -120,9 +139,9 @@ def exists(connection: psycopg.Connection[Any]) -> bool:
     # By the catalog itself: to_regclass fails for a role that may not use the schema.
     found = connection.execute(
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE n.nspname = 'tipple' AND c.relname IN ('job', 'slice')"
+        "WHERE n.nspname = 'tipple' AND c.relname IN ('job', 'slice', 'reject')"
     ).fetchone()
-    return found is not None and found[0] == 2
+    return found is not None and found[0] == 3
 
 
 def lock_number(name: str) -> int:
@@ -249,17 +268,59 @@ def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list
     return [{"n": n, "pieces": pieces} for n, pieces in rows]
 
 
-def done_totals(connection: psycopg.Connection[Any], job_id: str) -> tuple[int, int, int | None]:
-    """Slices that are done, their rows, and the sum of their digests modulo 2^128; None where one has no digest."""
-    count, rows = 0, 0
+class Totals(msgspec.Struct):
+    """What the slices that are done come to."""
+
+    slices: int = 0
+    rows: int = 0
+    rejects: int = 0
     digest: int | None = 0
-    for slice_rows, slice_digest in connection.execute(
-        "SELECT rows, row_digest FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
+    """The sum of their digests modulo 2^128; None where one has none."""
+
+
+def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
+    """What the slices that are done come to."""
+    totals = Totals()
+    for rows, rejects, digest in connection.execute(
+        "SELECT rows, rejects, row_digest FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
     ):
-        count += 1
-        rows += slice_rows
-        digest = None if digest is None or slice_digest is None else (digest + int(slice_digest, 16)) % (1 << 128)
-    return count, rows, digest
+        totals.slices += 1
+        totals.rows += rows or 0
+        totals.rejects += rejects
+        known = totals.digest is not None and digest is not None
+        totals.digest = ((totals.digest or 0) + int(digest, 16)) % (1 << 128) if known else None
+    return totals
+
+
+def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
+    """A job's rejects in the order of its sources, fetched in pieces."""
+    with connection.transaction(), connection.cursor(name="tipple_rejects") as cursor:
+        # A slice of one piece begins where the slices of its source before it end; others hold whole sources.
+        cursor.execute(
+            """
+            SELECT r.source, r.byte_offset,
+                   CASE WHEN jsonb_array_length(s.pieces) = 1 THEN s.before ELSE 0 END + r.record_index + 1,
+                   r.column_name, r.reason, r.sqlstate, r.record
+            FROM tipple.reject r JOIN (
+                SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
+                    PARTITION BY source, jsonb_array_length(pieces) = 1 ORDER BY byte_offset
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
+                FROM tipple.slice WHERE job_id = %(job)s
+            ) s USING (n)
+            WHERE r.job_id = %(job)s ORDER BY r.source, r.byte_offset
+            """,
+            {"job": job_id},
+        )
+        for source, offset, number, column, reason, sqlstate, record in cursor:
+            yield Reject(
+                source=source,
+                record_number=number,
+                byte_offset=offset,
+                column=column,
+                reason=reason,
+                sqlstate=sqlstate,
+                record=bytes(record),
+            )
 
 
 PUBLISH = """

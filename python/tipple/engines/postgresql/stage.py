@@ -78,6 +78,15 @@ def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
     return int(found[0]) if found is not None and found[0] is not None else 0
 
 
+def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a unique index or an exclusion constraint may refuse rows for the sake of other rows."""
+    found = connection.execute(
+        "SELECT FROM pg_index WHERE indrelid = %s AND (indisunique OR indisexclusion) LIMIT 1",
+        (_oid(connection, table),),
+    ).fetchone()
+    return found is not None
+
+
 def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether the table has no row that this session sees."""
     return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None

@@ -1,0 +1,149 @@
+//! Rows in batches that can be taken back: where the server refuses a batch for one record's sake, the record is
+//! rejected and the others are stored.
+//!
+//! A batch is a COPY behind a savepoint. The server names the line that it stumbled over, and rows before it are
+//! sent once more; what it refuses without a line (a foreign key is checked at the end of a statement) is found by
+//! halving. So a bad record costs at most the batch that it stands in, whatever the size of the job.
+
+use super::Context;
+use super::rejects::RejectLog;
+use crate::error::{Error, Result};
+use crate::plan::{PostgresTarget, WritePath};
+use crate::postgres::copy::{Chunk, CopyFailure, CopyWriter, Origin};
+use crate::postgres::session::Session;
+use tipple_codec::encode::{copy_binary, copy_text};
+
+/// Whether this refusal is a record's fault: a bad value, a violated constraint, a trigger's or a view's objection.
+pub(super) fn is_records_fault(error: &Error) -> bool {
+    let Error::Server(server) = error else { return false };
+    ["22", "23", "44", "P0"].iter().any(|class| server.sqlstate.starts_with(class))
+}
+
+/// Sends rows in batches that can be taken back.
+pub(super) struct Guard<'c, 'p, 's> {
+    context: &'c Context<'p>,
+    session: &'s Session,
+    writer: CopyWriter<'s>,
+    begun: bool,
+    /// Rows that the server refused.
+    pub(super) refused: u64,
+}
+
+impl<'c, 'p, 's> Guard<'c, 'p, 's> {
+    pub(super) fn new(context: &'c Context<'p>, session: &'s Session, target: &'s PostgresTarget) -> Self {
+        let writer = CopyWriter::new(session, &target.table, &target.column_list);
+        Self { context, session, writer, begun: false, refused: 0 }
+    }
+
+    /// Stores the rows of a chunk that has its origin with it; `reject` gets the records that the server refuses.
+    pub(super) fn send(
+        &mut self,
+        chunk: &Chunk,
+        origin: &Origin,
+        reject: &mut impl FnMut(Refused<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut ends = None;
+        let mut ranges = vec![(0, origin.records.len())];
+        while let Some((low, high)) = ranges.pop() {
+            if low == high {
+                continue;
+            }
+            let whole = (low, high) == (0, origin.records.len());
+            let part =
+                if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
+            let Err(failure) = self.attempt(part)? else { continue };
+            let Error::Server(server) = failure.error.as_ref() else { return Err(*failure.error) };
+            let named = failure.record.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
+            match named.or_else(|| (high - low == 1).then_some(low)) {
+                Some(row) => {
+                    self.refused += 1;
+                    let (index, start, end) = origin.records[row];
+                    let record = &origin.text[start as usize..end as usize];
+                    let place = chunk.place.behind(start as usize);
+                    let complaint = self.context.server_complaint(record, server, failure.column.as_deref());
+                    reject(Refused { slice: origin.slice, place, index, record, complaint })?;
+                    ranges.extend([(row + 1, high), (low, row)]);
+                }
+                None => {
+                    let middle = low.midpoint(high);
+                    ranges.extend([(middle, high), (low, middle)]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch; the inner error is one that a record may be to blame for, and the batch has been taken back.
+    fn attempt(&mut self, chunk: Chunk) -> Result<std::result::Result<(), CopyFailure>> {
+        let savepoint = if self.begun { "RELEASE SAVEPOINT tipple; SAVEPOINT tipple" } else { "SAVEPOINT tipple" };
+        self.session.run(savepoint, "setting a savepoint")?;
+        self.begun = true;
+        let sent = self.writer.send(chunk).and_then(|()| self.writer.finish());
+        match sent {
+            Err(failure) if is_records_fault(&failure.error) => {
+                self.session.run("ROLLBACK TO SAVEPOINT tipple", "taking a batch back")?;
+                Ok(Err(failure))
+            }
+            Err(failure) => Err(self.context.explain_copy(failure)),
+            Ok(()) => Ok(Ok(())),
+        }
+    }
+}
+
+/// A record that the server refused.
+pub(super) struct Refused<'o> {
+    pub(super) slice: u32,
+    pub(super) place: crate::postgres::copy::Place,
+    pub(super) index: u64,
+    pub(super) record: &'o [u8],
+    pub(super) complaint: crate::source::locate::Complaint,
+}
+
+impl Refused<'_> {
+    /// Keeps it in `log`.
+    pub(super) fn keep_in(self, log: &mut RejectLog<'_, '_>) -> Result<()> {
+        log.enter(self.slice);
+        log.push(self.place, self.index, self.record, self.complaint)
+    }
+}
+
+/// Where each row of a chunk ends.
+fn row_ends(chunk: &Chunk) -> Vec<usize> {
+    match chunk.format {
+        WritePath::Binary => copy_binary::row_ends(&chunk.bytes),
+        WritePath::Text => copy_text::row_ends(&chunk.bytes),
+    }
+}
+
+/// Rows `low` to `high` of a chunk.
+fn part(chunk: &Chunk, ends: &[usize], low: usize, high: usize) -> Chunk {
+    let start = if low == 0 { 0 } else { ends[low - 1] };
+    Chunk { bytes: chunk.bytes.slice(start..ends[high - 1]), rows: (high - low) as u64, origin: None, ..chunk.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ServerError;
+
+    #[test]
+    fn a_full_disk_is_no_records_fault() {
+        let error = |sqlstate: &str| {
+            Error::Server(Box::new(ServerError {
+                message: String::new(),
+                sqlstate: sqlstate.into(),
+                detail: None,
+                hint: None,
+                context: None,
+                doing: String::new(),
+            }))
+        };
+        for sqlstate in ["22P02", "23505", "44000", "P0001"] {
+            assert!(is_records_fault(&error(sqlstate)), "{sqlstate}");
+        }
+        for sqlstate in ["53100", "42501", "57014", "40001", "25P02"] {
+            assert!(!is_records_fault(&error(sqlstate)), "{sqlstate}");
+        }
+        assert!(!is_records_fault(&Error::Cancelled));
+    }
+}

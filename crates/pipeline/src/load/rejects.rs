@@ -1,0 +1,180 @@
+//! Records that cannot be stored: counted against the limit, and kept in a file per stream.
+//!
+//! Each line of such a file is a row of the ledger's table `tipple.reject`, as CSV, so that it can be handed to the
+//! target as it is. A slice that is done again begins by taking back what its earlier attempt had written.
+
+use super::Context;
+use super::parse::ParsedWindow;
+use crate::error::{Error, Result};
+use crate::plan::RejectPlan;
+use crate::postgres::copy::{Place, copy_in};
+use crate::postgres::session::Session;
+use crate::source::locate::Complaint;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use tipple_codec::problem::Problem;
+
+/// The columns of a line.
+const COLUMNS: &str = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record";
+
+/// The rejects of one stream.
+#[derive(Debug)]
+pub(super) struct RejectLog<'c, 'p> {
+    context: &'c Context<'p>,
+    plan: &'p RejectPlan,
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    /// Bytes of the slices that are done.
+    kept: u64,
+    /// Bytes in all.
+    written: u64,
+    slice: u32,
+    count: u64,
+}
+
+impl<'c, 'p> RejectLog<'c, 'p> {
+    /// The log of the stream called `name`; `None` where the first bad record ends the job.
+    pub(super) fn open(context: &'c Context<'p>, name: &str) -> Option<Self> {
+        let plan = context.plan.rejects.as_ref()?;
+        let path = plan.spool.join(format!("{name}.csv"));
+        Some(Self { context, plan, path, file: None, kept: 0, written: 0, slice: 0, count: 0 })
+    }
+
+    /// A slice begins; what an attempt before had written is taken back.
+    pub(super) fn begin(&mut self, slice: u32) -> Result<()> {
+        self.context.take_back_rejects(self.count);
+        self.slice = slice;
+        self.count = 0;
+        if self.written > self.kept
+            && let Some(file) = &mut self.file
+        {
+            file.seek(SeekFrom::Start(self.kept))
+                .and_then(|_| file.get_ref().set_len(self.kept))
+                .map_err(|error| Error::file(&self.path, "shorten it", &error))?;
+            self.written = self.kept;
+        }
+        Ok(())
+    }
+
+    /// What is kept from now on belongs to this slice; nothing is taken back.
+    pub(super) fn enter(&mut self, slice: u32) {
+        self.slice = slice;
+    }
+
+    /// The slice is safely done.
+    pub(super) fn keep(&mut self) -> Result<()> {
+        self.flush()?;
+        self.kept = self.written;
+        self.count = 0;
+        Ok(())
+    }
+
+    /// Rejects since [`RejectLog::keep`].
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Keeps the record at `place`, which is number `index` of its piece, counted from 0.
+    ///
+    /// # Errors
+    /// The record itself, where it is one too many; the disk's.
+    pub(super) fn push(&mut self, place: Place, index: u64, record: &[u8], complaint: Complaint) -> Result<()> {
+        self.count += 1;
+        let total = self.context.add_rejects(1);
+        if let Some(limit) = self.plan.max.filter(|&limit| total > limit) {
+            return Err(match self.context.explain_complaint(place, complaint) {
+                Error::BadRecord(record) if limit > 0 => Error::TooManyRejects { limit, record },
+                other => other,
+            });
+        }
+        let line = self.line(place, index, record, &complaint);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = File::options().read(true).write(true).create(true).truncate(true).open(&self.path);
+                let file = file.map_err(|error| Error::file(&self.path, "create it", &error))?;
+                self.file.insert(BufWriter::new(file))
+            }
+        };
+        file.write_all(&line).map_err(|error| Error::file(&self.path, "write it", &error))?;
+        self.written += line.len() as u64;
+        Ok(())
+    }
+
+    /// Keeps the record of a window that the codec found a problem in.
+    ///
+    /// # Errors
+    /// As [`RejectLog::push`].
+    pub(super) fn push_problem(&mut self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Result<()> {
+        let complaint = self.context.complaint(parsed.window, problem);
+        let record = &parsed.window[problem.start..problem.end];
+        self.push(parsed.place.behind(problem.start), parsed.first_record + problem.row as u64, record, complaint)
+    }
+
+    /// Stores the rejects since [`RejectLog::keep`] in the ledger, in the transaction that is open.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(super) fn copy_to_ledger(&mut self, session: &Session) -> Result<()> {
+        let statement = format!("COPY tipple.reject ({COLUMNS}) FROM STDIN (FORMAT csv)");
+        copy_in(session, &statement, "writing rejects to the ledger", |take| self.read(take))
+    }
+
+    /// Hands the lines of the slice over, in pieces of at most 64 KB.
+    fn read(&mut self, take: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+        self.flush()?;
+        let (path, kept, mut left) = (&self.path, self.kept, self.written - self.kept);
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let failed = |error| Error::file(path, "read it", &error);
+        file.seek(SeekFrom::Start(kept)).map_err(failed)?;
+        while left > 0 {
+            let mut piece = vec![0; left.min(64 * 1024) as usize];
+            file.get_mut().read_exact(&mut piece).map_err(failed)?;
+            left -= piece.len() as u64;
+            take(piece)?;
+        }
+        file.seek(SeekFrom::Start(self.written)).map_err(failed)?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.flush().map_err(|error| Error::file(&self.path, "write it", &error))
+    }
+
+    fn line(&self, place: Place, index: u64, record: &[u8], complaint: &Complaint) -> Vec<u8> {
+        let mut line = Vec::with_capacity(160 + 2 * record.len());
+        let Place { source, offset } = place;
+        let job = &self.plan.job_id;
+        // Writing to memory cannot fail.
+        let _infallible = write!(line, "{job},{},{source},{offset},{index},", self.slice);
+        if let Some(column) = &complaint.column {
+            quote(column, &mut line);
+        }
+        line.push(b',');
+        quote(&complaint.reason, &mut line);
+        line.push(b',');
+        quote(&complaint.sqlstate, &mut line);
+        line.extend_from_slice(b",\\x");
+        for byte in record {
+            line.push(HEX[usize::from(byte >> 4)]);
+            line.push(HEX[usize::from(byte & 15)]);
+        }
+        line.push(b'\n');
+        line
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn quote(text: &str, line: &mut Vec<u8>) {
+    line.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' {
+            line.push(b'"');
+        }
+        line.push(byte);
+    }
+    line.push(b'"');
+}
