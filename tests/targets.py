@@ -18,6 +18,8 @@ from servers.postgres import LOADER, PostgresServer
 
 Row = tuple[Any, ...]
 
+LEDGER = ("tipple.job", "tipple.slice", "tipple.reject")
+
 
 class Target:
     """One fresh, empty database."""
@@ -81,7 +83,7 @@ class Target:
     def leftovers(self, *expected: str) -> set[str]:
         """Tables other than the expected ones and the ledger's own: staging that nobody tidied."""
         known = {name if "." in name else f"{self.default_schema}.{name}" for name in expected}
-        return {name for name in self.tables() - known if name not in ("tipple.job", "tipple.slice")}
+        return {name for name in self.tables() - known if name not in LEDGER}
 
     @property
     def default_schema(self) -> str:

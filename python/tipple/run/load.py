@@ -164,7 +164,8 @@ def load(
             if policy is not None and not dry_run:
                 check_writable(policy)
             identities = [identify(path) for path in loaded]
-            for identity in identities:
+            # Where bad records may be skipped, their number decides whether this is text.
+            for identity in identities if policy is None else ():
                 refuse_binary(identity.path)
             session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
