@@ -167,6 +167,9 @@ pub struct PostgresTarget {
     pub table: String,
     /// Its columns, quoted, in the order of the fields.
     pub column_list: String,
+    /// A setting that gets the number of the slice in each slice's transaction, where the table wants to know it.
+    #[serde(default)]
+    pub slice_setting: Option<String>,
     /// Whether values go as COPY binary or as COPY text.
     pub write_path: WritePath,
     /// The server's major version.

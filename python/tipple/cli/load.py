@@ -47,9 +47,22 @@ Examples:
 )
 @click.option(
     "--mode",
-    type=click.Choice(("append", "replace", "create")),
+    type=click.Choice(("append", "replace", "upsert", "create")),
     help="append: keep the rows that are there. replace: the old rows stay visible until the new ones are in. "
-    "create: the table must be new. Default: append; create where the table is missing.",
+    "upsert: rows with a key that is there are updated, others inserted. create: the table must be new. Default: "
+    "append; create where the table is missing.",
+)
+@click.option(
+    "--key",
+    metavar="A,B,...",
+    help="With --mode upsert: the columns that tell rows apart. Of several records with the same key the last counts.",
+)
+@click.option(
+    "--on-conflict",
+    type=click.Choice(("update", "ignore", "error")),
+    default="update",
+    show_default=True,
+    help="With --mode upsert: what becomes of a record whose key the table has already.",
 )
 @click.option(
     "--format",
@@ -180,7 +193,9 @@ def load(
     into: str | None,
     table: str,
     schema: str | None,
-    mode: Literal["append", "replace", "create"] | None,
+    mode: Literal["append", "replace", "upsert", "create"] | None,
+    key: str | None,
+    on_conflict: Literal["update", "ignore", "error"],
     format_name: str,
     delimiter: str | None,
     quote: str | None,
@@ -231,6 +246,8 @@ def load(
         encoding=encoding,
         columns=split_names(columns) if columns is not None else None,
         mode=mode,
+        key=split_names(key) if key is not None else None,
+        on_conflict=on_conflict,
         jobs=jobs,
         write_path=write_path,
         atomic=atomic,

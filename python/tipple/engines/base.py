@@ -12,12 +12,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
 
-Mode = Literal["append", "replace", "create"]
+Mode = Literal["append", "replace", "upsert", "create"]
+OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 
 
@@ -98,6 +100,9 @@ class LoadTask(msgspec.Struct, kw_only=True):
     retry_seconds: int
     stall_seconds: int
     memory_limit_bytes: int | None
+    key: tuple[str, ...] = ()
+    """The columns that tell rows apart, for `upsert`."""
+    on_conflict: OnConflict = "update"
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None
@@ -151,6 +156,8 @@ class LoadResult(msgspec.Struct, kw_only=True):
     rejects: int = 0
     reject_rows: Callable[[], Iterator[Reject]] | None = None
     """Gives the rejects in the order of the sources, while the session is open."""
+    merged: MergeCounts | None = None
+    """What became of the records of an upsert."""
     source_rows: list[int] | None = None
     verified: Verified | None = None
     settings: dict[str, str] = {}

@@ -80,7 +80,9 @@ def load_plan(
                 {"name": column.name, "type": column.codec_type, "not_null": column.not_null} for column in task.columns
             ],
             "slices": slices,
-            "streams": 1 if task.preserve_order else max(1, min(task.streams, len(slices))),
+            "streams": 1
+            if target.get("preserve_order", task.preserve_order)
+            else max(1, min(task.streams, len(slices))),
             "window_bytes": task.window_bytes,
             "max_record_bytes": task.max_record_bytes,
             "digest": digest,

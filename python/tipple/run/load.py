@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from tipple.engines import find_engine
-from tipple.engines.base import LoadResult, LoadTask, Mode, Session, Table, TableColumn, Verify
+from tipple.engines.base import LoadResult, LoadTask, Mode, OnConflict, Session, Table, TableColumn, Verify
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
 from tipple.plan.rejects import RejectPolicy, parse_limit
@@ -67,6 +67,8 @@ def load(
     encoding: str | None = None,
     columns: Sequence[str] | None = None,
     mode: Mode | None = None,
+    key: Sequence[str] | None = None,
+    on_conflict: OnConflict = "update",
     jobs: int | None = None,
     write_path: str = "auto",
     atomic: bool = True,
@@ -99,7 +101,10 @@ def load(
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
         columns: the columns in the order of the files' fields. Default: all of the table's own.
-        mode: `append`, `replace` or `create`. Default: `append`, or `create` where the table is missing.
+        mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
+        key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
+        on_conflict: what `upsert` does with a record whose key the table has: `update` the row, `ignore` the record,
+            or end with an `error`.
         jobs: the number of streams. Default: the cores that this process may use.
         write_path: how rows enter the engine; `auto` takes the fastest that fits.
         atomic: whether all rows become visible in one commit.
@@ -145,6 +150,11 @@ def load(
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
     policy = _reject_policy(name, on_error, max_rejects, rejects, replay=replay)
+    if (mode == "upsert") != bool(key):
+        raise UsageError(
+            "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
+            hint="name the columns that tell rows apart: --mode upsert --key a,b",
+        )
     paths = find_sources([os.fspath(source) for source in names])
     dialect = plan_dialect(
         detect_formats(paths) if format == "auto" else format,
@@ -183,6 +193,8 @@ def load(
                 request.resolve()
                 if replay:
                     request.replay()
+                if key:
+                    request.choose_key(key)
                 streams = jobs or len(os.sched_getaffinity(0))
                 facts = {
                     "target": request.table.sql,
@@ -196,6 +208,8 @@ def load(
                 if policy is not None:
                     # A load that skips must not be resumed as one that does not, or the other way round.
                     facts["on_error"] = "replay" if replay else "skip"
+                if key:
+                    facts["key"], facts["on_conflict"] = list(request.key), on_conflict
                 slice_plan = plan_slices([(s.path, s.size) for s in identities], streams)
                 task = LoadTask(
                     table=request.table,
@@ -221,6 +235,8 @@ def load(
                     retry_seconds=retry_seconds,
                     stall_seconds=stall_timeout,
                     memory_limit_bytes=memory_limit,
+                    key=request.key,
+                    on_conflict=on_conflict,
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
                 )
@@ -307,6 +323,7 @@ class _Request:
         self.table = name
         self.columns: list[TableColumn] = []
         self.header = dialect.header != "no"
+        self.key: tuple[str, ...] = ()
 
     def resolve(self) -> None:
         """Finds out all of it."""
@@ -326,8 +343,18 @@ class _Request:
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
         self.header = False
-        if self.mode != "append":
+        if self.mode != "upsert":
             self.mode = "append"
+
+    def choose_key(self, names: Sequence[str]) -> None:
+        """The key of an upsert: columns that are loaded, and that refuse NULL, which no row could be told by."""
+        by_name = {column.name: column for column in self.columns}
+        chosen = self._named(names, by_name, set(by_name), "--key")
+        self.key = tuple(column.name for column in chosen)
+        self.columns = [
+            msgspec.structs.replace(column, not_null=True) if column.name in self.key else column
+            for column in self.columns
+        ]
 
     def _check_existing(self) -> None:
         if self.wanted_mode == "create":
@@ -340,7 +367,7 @@ class _Request:
                 f"there is no table {self.name} in the target",
                 hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql",
             )
-        if self.wanted_mode in ("append", "replace"):
+        if self.wanted_mode in ("append", "replace", "upsert"):
             self.notes.append(f"the table {self.name} was missing and was created")
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
@@ -517,6 +544,10 @@ def _report(
         rows=result.rows,
         bytes=source_bytes,
         rejects=result.rejects,
+        rows_inserted=result.merged.inserted if result.merged else None,
+        rows_updated=result.merged.updated if result.merged else None,
+        rows_ignored=result.merged.ignored if result.merged else None,
+        rows_superseded=result.merged.superseded if result.merged else None,
         rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
         reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
         seconds=round(seconds, 6),

@@ -138,6 +138,9 @@ impl<'c, 'p> Worker<'c, 'p> {
             log.begin(slice.n)?;
         }
         session.run(if self.rejects.is_some() { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning a slice")?;
+        if let Some(setting) = &target.slice_setting {
+            session.run(&format!("SET LOCAL {setting} = {}", slice.n), "beginning a slice")?;
+        }
         self.refused = false;
         let mut refused = false;
         let mut explain = |failure: CopyFailure| {

@@ -5,7 +5,7 @@ from tipple.engines.base import Capabilities
 CAPABILITIES = Capabilities(
     engine="duckdb",
     write_paths=("arrow",),
-    modes=("append", "replace", "create"),
+    modes=("append", "replace", "upsert", "create"),
     parallel_sessions=False,
     resumes_slices=False,
     preserves_order=True,

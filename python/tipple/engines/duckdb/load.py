@@ -18,7 +18,7 @@ import duckdb
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger
+from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
@@ -46,10 +46,20 @@ class DuckLoad:
                 f"--write-path {task.write_path} is not available for DuckDB",
                 hint="write paths here: auto, arrow",
             )
-        if task.mode == "replace" and not task.atomic:
+        if task.mode in ("replace", "upsert") and not task.atomic:
             raise UsageError(
-                "--no-atomic cannot replace rows", hint="leave out --no-atomic, or empty the table and append"
+                f"--no-atomic cannot {task.mode} rows", hint="leave out --no-atomic, or empty the table and append"
             )
+
+    @property
+    def stored_in(self) -> str:
+        """Where the rows of the files go: into the table, or beside it where they are merged into it."""
+        return merge.staging(self.connection, self.task) if self.task.mode == "upsert" else self.into
+
+    @property
+    def keep_order(self) -> bool:
+        """Whether rows must be stored in the order of the sources: an upsert's last record wins."""
+        return self.task.preserve_order or self.task.mode == "upsert"
 
     # The verb
 
@@ -97,6 +107,8 @@ class DuckLoad:
                 connection.execute(f"DELETE FROM {self.into}")
             if task.ledger:
                 self._begin_job(result.job_id, slices, line_end)
+            if task.mode == "upsert":
+                merge.create_staging(connection, task)
             before = self._held(runner, result) if task.verify != "none" else None
             outcome = self._insert(runner, result.job_id, slices, line_end)
             core.require_share(task, outcome["rejects"], outcome["rows"])
@@ -107,6 +119,8 @@ class DuckLoad:
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
             with runner.phase("publish"):
+                if task.mode == "upsert":
+                    result.merged = merge.merge(connection, task, self.into, result.rows)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
@@ -231,7 +245,7 @@ class DuckLoad:
     # Rows
 
     def _settings(self) -> None:
-        self.connection.execute(f"SET preserve_insertion_order = {str(self.task.preserve_order).lower()}")
+        self.connection.execute(f"SET preserve_insertion_order = {str(self.keep_order).lower()}")
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
         self.connection.execute("SET write_buffer_row_group_count = 1")
         if self.task.memory_limit_bytes is not None:
@@ -247,7 +261,7 @@ class DuckLoad:
         rejects_before: int = 0,
     ) -> dict[str, Any]:
         """Stores the slices' rows in the transaction that is open."""
-        target = {"kind": "arrow", "preserve_order": self.task.preserve_order}
+        target = {"kind": "arrow", "preserve_order": self.keep_order}
         digest = self.task.verify == "checksum" and self.task.atomic
         plan = core.load_plan(self.task, job_id, slices, line_end, target, digest=digest, rejects_before=rejects_before)
         job = _core.LoadJob.start(plan)
@@ -275,7 +289,7 @@ class DuckLoad:
             else quote_identifier(column.name)
             for column in self.task.columns
         )
-        return f"INSERT INTO {self.into} ({names}) SELECT {values} FROM {_STREAM}"
+        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}"
 
     # Proof
 
@@ -285,10 +299,10 @@ class DuckLoad:
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
         if self.task.verify == "count":
-            found = first_row(self.connection, f"SELECT count(*) FROM {self.into}")
+            found = first_row(self.connection, f"SELECT count(*) FROM {self.stored_in}")
             return {"rows": found[0] if found else 0, "digest": None}
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        reading = self.connection.sql(f"SELECT {names} FROM {self.into}")
+        reading = self.connection.sql(f"SELECT {names} FROM {self.stored_in}")
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
@@ -345,12 +359,14 @@ class DuckLoad:
             status=status,
             write_path="arrow",
             write_path_reason=reason,
-            strategy="transaction" if atomic else "incremental",
-            strategy_reason="one transaction holds all rows and the ledger"
+            strategy="merge" if self.task.mode == "upsert" else "transaction" if atomic else "incremental",
+            strategy_reason="rows are staged, and merged by key in the transaction that holds the ledger"
+            if self.task.mode == "upsert"
+            else "one transaction holds all rows and the ledger"
             if atomic
             else f"asked for by --no-atomic: every {SLICES_PER_COMMIT} slices are visible once they are done",
             slices=slices,
-            settings={"preserve_insertion_order": str(self.task.preserve_order).lower()},
+            settings={"preserve_insertion_order": str(self.keep_order).lower()},
             notes=self.notes,
         )
 

@@ -5,7 +5,7 @@ from tipple.engines.base import Capabilities
 CAPABILITIES = Capabilities(
     engine="postgresql",
     write_paths=("binary", "text"),
-    modes=("append", "replace", "create"),
+    modes=("append", "replace", "upsert", "create"),
     parallel_sessions=True,
     resumes_slices=True,
     preserves_order=False,

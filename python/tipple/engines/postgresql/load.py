@@ -1,10 +1,11 @@
 """A load into PostgreSQL from plan to publish.
 
-Three ways in, chosen by what the target allows (`_choose`); ARCHITECTURE.md has the figures that chose them:
+Four ways in, chosen by what the target allows (`_choose`); ARCHITECTURE.md has the figures that chose them:
 
 `swap`: streams fill one hidden staging table, slice by slice, each with its ledger row; it then takes the target's
 place. `single`: one session stores everything in one transaction, streams parse for it. `incremental`: as `swap`,
-but straight into the target, visible slice by slice (`--no-atomic`).
+but straight into the target, visible slice by slice (`--no-atomic`). `merge`: as `swap`, but the staged rows are
+merged into the target by key (`--mode upsert`).
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ import psycopg
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, stage
+from tipple.engines.postgresql import ledger, merge, stage
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
-Strategy = Literal["swap", "single", "incremental"]
+Strategy = Literal["swap", "single", "incremental", "merge"]
 
 
 SNAPSHOT_WAIT_SECONDS = 10
@@ -67,6 +69,7 @@ class PostgresLoad:
         self.write_path, self.write_path_reason = self._choose_write_path()
         self.notes: list[str] = []
         self.may_swap = True
+        self.merged: MergeCounts | None = None
         self.settings: dict[str, str] = {}
 
     @property
@@ -98,12 +101,14 @@ class PostgresLoad:
     def _choose(self) -> _Choice:
         task, exists = self.task, self.exists
         if not task.atomic:
-            if task.mode == "replace":
+            if task.mode in ("replace", "upsert"):
                 raise UsageError(
-                    "--no-atomic cannot replace rows",
+                    f"--no-atomic cannot {task.mode} rows",
                     hint="leave out --no-atomic, or empty the table and append",
                 )
             return _Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
+        if task.mode == "upsert":
+            return _Choice("merge", "rows are staged, and merged by key in one transaction", exists)
         if not exists:
             if task.rejects is not None and task.definition is not None and task.definition.constraints:
                 return _Choice("single", "the table is new, and its constraints say which records are rejects", exists)
@@ -301,11 +306,15 @@ class PostgresLoad:
         task = self.task
         job_id = str(uuid.uuid4())
         staging = None
-        if choice.strategy == "swap":
+        if choice.strategy in ("swap", "merge"):
             schema = "tipple" if task.ledger else self.table.schema
             staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
         with self.connection.transaction():
-            if staging is not None:
+            if choice.strategy == "merge" and staging is not None:
+                if task.definition is not None:
+                    self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+                merge.create_staging(self.connection, task, staging, self.table)
+            elif staging is not None:
                 self._create_staging(staging)
             elif task.definition is not None and choice.strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
@@ -366,6 +375,7 @@ class PostgresLoad:
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
                 with runner.phase("publish"):
                     if self._publish(owned, choice, rows, digest):
+                        result.merged = self.merged
                         return result
                 slices = ledger.slices(self.connection, owned.job_id, "planned")
             before = result.rejects
@@ -443,14 +453,17 @@ class PostgresLoad:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
         staging = owned.staging
         try:
-            if staging is not None and choice.exists:
+            if owned.strategy == "swap" and staging is not None and choice.exists:
                 stage.build_keys(self.connection, staging, self.table)
                 if self.task.mode == "replace":
                     self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
             with self.connection.transaction():
                 if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
                     return False
-                if staging is not None:
+                if owned.strategy == "merge" and staging is not None:
+                    self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
+                    self.connection.execute(f"DROP TABLE {staging.sql}")
+                elif staging is not None:
                     self._put_in_place(staging, exists=choice.exists)
                 if self.task.ledger:
                     text = None if digest is None else f"{digest:032x}"
@@ -600,6 +613,7 @@ class PostgresLoad:
             "session": connections.stream_session(slices=sliced),
             "strategy": strategy,
             "table": into.sql,
+            "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self._column_list(),
             "write_path": self.write_path,
             "server_version": self.session.version,

@@ -1,0 +1,60 @@
+"""Upserts into DuckDB: a table takes the rows in the order of the sources, MERGE takes them over; both live and end
+in the transaction of the load.
+
+It is created by its columns, not by CREATE TABLE AS … LIMIT 0: in the transaction that did so DuckDB 2.0 does not
+see the rows that an INSERT in insertion order adds.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
+from tipple.errors import TippleError
+from tipple.plan.url import TableName, quote_identifier
+
+STAGING_NAME = "tipple_stage"
+
+
+def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
+    """The table for the rows, beside the one that they go to; nobody else sees it."""
+    return f"{catalog(connection)}.{TableName(task.table.schema, STAGING_NAME).sql}"
+
+
+def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> None:
+    """Creates the table for the rows."""
+    columns = ", ".join(f"{quote_identifier(column.name)} {column.type_text}" for column in task.columns)
+    connection.execute(f"CREATE TABLE {staging(connection, task)} ({columns})")
+
+
+def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read: int) -> MergeCounts:
+    """Takes the staged rows over into the table, in the transaction that is open.
+
+    Raises:
+        TippleError: a key is there already, and `--on-conflict error` was asked for; or DuckDB refuses a row.
+    """
+    statements = Merge(
+        target=into,
+        staging=staging(connection, task),
+        columns=[column.name for column in task.columns],
+        key=task.key,
+        order="rowid DESC",
+        on_conflict=task.on_conflict,
+    )
+    if task.on_conflict == "error":
+        refuse_conflicts(task.table, task.key, connection.execute(statements.conflicts()).fetchall())
+    latest, matched = (
+        int((first_row(connection, query) or (0,))[0])
+        for query in (statements.count_latest(), statements.count_matched())
+    )
+    try:
+        connection.execute(statements.merge())
+        connection.execute(f"DROP TABLE {statements.staging}")
+    except duckdb.Error as error:
+        raise TippleError(
+            f"DuckDB refused (merging rows): {' '.join(str(error).split())}",
+            hint="nothing was published; mend the record or the constraint and run the same command again",
+        ) from None
+    return statements.counts(read=read, latest=latest, matched=matched)

@@ -1,0 +1,82 @@
+"""Upserts into PostgreSQL: streams fill a staging table slice by slice, one MERGE takes its rows over.
+
+The staging table keeps each row's place in the sources without the streams' help: by defaults that give the slice
+(slices are numbered in the order of the sources) and a number that grows within it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from tipple.engines.base import LoadTask
+from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
+from tipple.plan.url import TableName, quote_identifier
+
+SLICE_SETTING = "tipple.slice"
+"""The setting in which a stream tells the staging table which slice its rows come from."""
+
+
+def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, like: TableName) -> None:
+    """A table with the columns to load, of the types that they have in `like`, and the rows' place in the sources."""
+    names = ", ".join(quote_identifier(column.name) for column in task.columns)
+    connection.execute(
+        f"CREATE TABLE {staging.sql} WITH (autovacuum_enabled = false) AS SELECT {names} FROM {like.sql} WITH NO DATA"
+    )
+    connection.execute(
+        f"ALTER TABLE {staging.sql} "
+        f"ADD tipple_slice integer NOT NULL DEFAULT current_setting('{SLICE_SETTING}', true)::integer, "
+        # Each stream takes numbers by the thousand: within a slice, which one session loads, they only grow.
+        "ADD tipple_row bigint GENERATED ALWAYS AS IDENTITY (CACHE 10000)"
+    )
+
+
+def merge(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, target: TableName, read: int
+) -> MergeCounts:
+    """Takes the staged rows over into `target`, in the transaction that is open. Readers go on; writers wait.
+
+    Raises:
+        TippleError: a key is there already, and `--on-conflict error` was asked for.
+    """
+    statements = Merge(
+        target=target.sql,
+        staging=staging.sql,
+        columns=[column.name for column in task.columns],
+        key=task.key,
+        order="tipple_slice DESC, tipple_row DESC",
+        on_conflict=task.on_conflict,
+    )
+    connection.execute(f"LOCK TABLE {target.sql} IN SHARE ROW EXCLUSIVE MODE")
+    connection.execute(f"ANALYZE {staging.sql}")
+    if task.on_conflict == "error":
+        refuse_conflicts(target, task.key, connection.execute(statements.conflicts()).fetchall())
+    latest, matched = (
+        int((connection.execute(query).fetchone() or (0,))[0])
+        for query in (statements.count_latest(), statements.count_matched())
+    )
+    connection.execute(statements.merge(_key_range(connection, task, staging)))
+    return statements.counts(read=read, latest=latest, matched=matched)
+
+
+def _key_range(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> str:
+    """What all staged keys lie between, as constants: by them the planner leaves partitions out.
+
+    Types without an order, and a table without rows, give no condition.
+    """
+    conditions = []
+    for name in map(quote_identifier, task.key):
+        try:
+            with connection.transaction():
+                found = connection.execute(
+                    f"SELECT min({name})::text, max({name})::text, pg_typeof(min({name}))::text FROM {staging.sql}"
+                ).fetchone()
+        except psycopg.errors.UndefinedFunction:
+            continue
+        if found is not None and found[0] is not None:
+            low, high, type_name = found
+            low, high = (sql.Literal(bound).as_string(connection) for bound in (low, high))
+            conditions.append(f" AND t.{name} >= {low}::{type_name} AND t.{name} <= {high}::{type_name}")
+    return "".join(conditions)

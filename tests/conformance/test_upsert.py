@@ -1,0 +1,158 @@
+"""`--mode upsert`: rows are told apart by their key, and the last record of the files wins."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from loading import load
+from targets import PostgresTarget, Target, write
+
+SEED = int(os.environ.get("TIPPLE_SEED", "0"))
+COLUMNS = "a integer NOT NULL, b varchar NOT NULL, c integer, d varchar"
+OLD = {(i, f"k{i % 3}"): (i, "old") for i in range(100)}
+
+
+def create(target: Target, constraint: str) -> None:
+    target.execute(f"CREATE TABLE t ({COLUMNS}{', ' + constraint if constraint else ''})")
+    values = ", ".join(f"({a}, '{b}', {c}, '{d}')" for (a, b), (c, d) in OLD.items())
+    target.execute(f"INSERT INTO t VALUES {values}")
+
+
+def held(target: Target) -> dict[tuple[int, str], tuple[int, str]]:
+    rows = target.rows("SELECT a, b, c, d FROM t")
+    found = {(a, b): (c, d) for a, b, c, d in rows}
+    assert len(found) == len(rows), "a key is there twice"
+    return found
+
+
+@pytest.mark.parametrize("constraint", ["PRIMARY KEY (a, b)", ""])
+@pytest.mark.parametrize("on_conflict", ["update", "ignore"])
+def test_updated_and_inserted(engine_target: Target, tmp_path: Path, on_conflict: str, constraint: str) -> None:
+    """Over several files and slices, with keys that come again within and between them."""
+    create(engine_target, constraint)
+    r = random.Random(SEED)
+    staged: dict[tuple[int, str], tuple[int, str]] = {}
+    files, read = [], 0
+    for number, count in enumerate((250_000, 10, 2_000)):
+        lines = []
+        for i in range(count):
+            key = r.randrange(50, 150_000)
+            value = number * 1_000_000 + i
+            lines.append(f'{key},k{key % 3},{value},"new {"x" * (i % 40)}"\n')
+            staged[(key, f"k{key % 3}")] = (value, f"new {'x' * (i % 40)}")
+        read += count
+        files.append(write(tmp_path / f"part{number}.csv", "".join(lines)))
+    run = load(engine_target, *files, mode="upsert", key="a,b", on_conflict=on_conflict, jobs=2)
+    expected = {**OLD, **staged} if on_conflict == "update" else {**staged, **OLD}
+    assert held(engine_target) == expected
+    matched = len(OLD.keys() & staged.keys())
+    assert run.summary is not None
+    assert run.summary["slices"] > 1
+    assert run.summary["rows_inserted"] == len(staged) - matched
+    assert run.summary["rows_updated"] == (matched if on_conflict == "update" else 0)
+    assert run.summary["rows_ignored"] == (0 if on_conflict == "update" else matched)
+    assert run.summary["rows_superseded"] == read - len(staged)
+    assert engine_target.leftovers("t") == set()
+    again = load(engine_target, *files, mode="upsert", key="a,b", on_conflict=on_conflict, jobs=2)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+
+
+@pytest.mark.parametrize("data", ["1,k1,5,x\n", "500,k0,1,x\n500,k0,2,y\n"])
+def test_error_on_conflict(engine_target: Target, tmp_path: Path, data: str) -> None:
+    create(engine_target, "PRIMARY KEY (a, b)")
+    path = write(tmp_path / "in.csv", "700,k1,1,z\n" + data)
+    run = load(engine_target, path, mode="upsert", key="a,b", on_conflict="error", check=1)
+    assert data.split(",")[0] in run.stderr
+    assert held(engine_target) == OLD
+    assert engine_target.leftovers("t") == set()
+    load(engine_target, path, mode="upsert", key="a,b", on_conflict="update")
+
+
+def test_a_subset_of_columns(engine_target: Target, tmp_path: Path) -> None:
+    """Columns that the files do not have keep their values, or get their defaults."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer DEFAULT 7, c varchar)")
+    engine_target.execute("INSERT INTO t VALUES (1, 1, 'one')")
+    path = write(tmp_path / "in.csv", "c,a\neins,1\nzwei,2\n")
+    load(engine_target, path, mode="upsert", key="a", header="match")
+    assert sorted(engine_target.rows("SELECT * FROM t")) == [(1, 1, "eins"), (2, 7, "zwei")]
+
+
+def test_only_keys(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    engine_target.execute("INSERT INTO t VALUES (1)")
+    run = load(engine_target, write(tmp_path / "in.csv", "1\n2\n2\n"), mode="upsert", key="a")
+    assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,)]
+    assert run.summary is not None
+    assert (run.summary["rows_inserted"], run.summary["rows_ignored"], run.summary["rows_superseded"]) == (1, 1, 1)
+
+
+def test_a_key_is_never_null(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    path = write(tmp_path / "in.csv", "1,1\n,2\n")
+    assert "23502" in load(engine_target, path, mode="upsert", key="a", check=1).stderr
+    load(
+        engine_target,
+        path,
+        mode="upsert",
+        key="a",
+        on_error="skip",
+        max_rejects=1,
+        rejects=tmp_path / "bad.csv",
+        check=3,
+    )
+    assert engine_target.rows("SELECT * FROM t") == [(1, 1)]
+
+
+def test_a_new_table(engine_target: Target, tmp_path: Path) -> None:
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer PRIMARY KEY, b integer)")
+    path = write(tmp_path / "in.csv", "1,1\n1,2\n3,3\n")
+    load(engine_target, path, mode="upsert", key="a", schema=schema)
+    assert sorted(engine_target.rows("SELECT * FROM t")) == [(1, 2), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mode": "upsert"}, "--key"),
+        ({"key": "a"}, "--mode upsert"),
+        ({"mode": "upsert", "key": "nowhere"}, "nowhere"),
+        ({"mode": "upsert", "key": "a", "no_atomic": True}, "--no-atomic"),
+    ],
+)
+def test_mistakes(engine_target: Target, tmp_path: Path, options: dict[str, object], said: str) -> None:
+    create(engine_target, "")
+    run = load(engine_target, write(tmp_path / "in.csv", "1,k1,1,x\n"), check=2, **options)  # type: ignore[arg-type]
+    assert said in run.stderr
+
+
+def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Rows go to their partitions, and partitions without a staged key are not read."""
+    postgres_target.execute(
+        """
+        CREATE TABLE t (a integer, day date, v integer, PRIMARY KEY (a, day)) PARTITION BY RANGE (day);
+        CREATE TABLE t1 PARTITION OF t FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
+        CREATE TABLE t2 PARTITION OF t FOR VALUES FROM ('2021-01-01') TO ('2022-01-01');
+        CREATE TABLE t3 PARTITION OF t FOR VALUES FROM ('2022-01-01') TO ('2023-01-01');
+        INSERT INTO t VALUES (1, '2020-05-05', 1), (2, '2021-05-05', 1), (3, '2022-05-05', 1);
+        """
+    )
+    # Whoever holds the third partition does not hinder a load that has nothing for it.
+    path = write(tmp_path / "in.csv", "1,2020-05-05,10\n2,2021-05-05,20\n9,2021-05-06,90\n")
+    run = load(postgres_target, path, mode="upsert", key="a,day")
+    assert sorted(postgres_target.rows("SELECT a, v FROM t")) == [(1, 10), (2, 20), (3, 1), (9, 90)]
+    assert run.summary is not None
+    assert (run.summary["rows_inserted"], run.summary["rows_updated"]) == (1, 2)
+
+
+def test_a_constraint_of_the_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What the merge itself violates ends the load, and leaves nothing behind."""
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer CHECK (b > 0))")
+    run = load(postgres_target, write(tmp_path / "in.csv", "1,1\n2,-1\n"), mode="upsert", key="a", check=1)
+    assert "23514" in run.stderr
+    assert postgres_target.count("t") == 0
+    assert postgres_target.leftovers("t") == set()
