@@ -51,6 +51,12 @@ def report(**changes: Any) -> LoadReport:
         rows=6_001_215,
         bytes=759_863_287,
         rejects=0,
+        rows_inserted=None,
+        rows_updated=None,
+        rows_ignored=None,
+        rows_superseded=None,
+        rejects_file=None,
+        reasons_file=None,
         seconds=4.0,
         mb_per_second=189.97,
         rows_per_second=1_500_303.75,
@@ -87,7 +93,8 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
         "VerifyFailed": 1,
         "Interrupted": 130,
     }
-    assert {*expected, "BadRecord"} == set(errors.__all__)
+    assert {*expected, "BadRecord", "TooManyRejects"} == set(errors.__all__)
+    assert errors.TooManyRejects("5").exit_status == 1
     for name, exit_status in expected.items():
         error = getattr(errors, name)("message", hint="hint", detail={"a": 1})
         assert (error.exit_status, str(error), error.hint) == (exit_status, "message", "hint")

@@ -88,14 +88,19 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes: Annotated[int, Meta(description="Bytes of source data.", ge=0)]
     rejects: Annotated[int, Meta(description="Records not stored and kept as rejects.", ge=0)]
     rows_inserted: Annotated[
-        int | None, Meta(description="Upsert: rows with a key that the table did not have; null for other modes.", ge=0)
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Upsert: rows with a key that the table did not have; null for other modes."),
     ]
-    rows_updated: Annotated[int | None, Meta(description="Upsert: rows of the table that got new values.", ge=0)]
+    rows_updated: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="Upsert: rows of the table that got new values.")
+    ]
     rows_ignored: Annotated[
-        int | None, Meta(description="Upsert: records whose key the table had already, left out as asked.", ge=0)
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Upsert: records whose key the table had already, left out as asked."),
     ]
     rows_superseded: Annotated[
-        int | None, Meta(description="Upsert: records left out for a later record with the same key.", ge=0)
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Upsert: records left out for a later record with the same key."),
     ]
     rejects_file: Annotated[str | None, Meta(description="The raw records of the rejects; null where there are none.")]
     reasons_file: Annotated[
