@@ -12,6 +12,7 @@ from tipple.errors import UsageError
 from tipple.plan.sources import (
     MAXIMUM_SLICE_BYTES,
     MINIMUM_SLICE_BYTES,
+    detect_compression,
     detect_format,
     detect_formats,
     plan_dialect,
@@ -29,6 +30,9 @@ from tipple.plan.sources import (
         ("x.tsv", "text"),
         ("x.txt", "text"),
         (".csv", "csv"),
+        ("x.csv.gz", "csv"),
+        ("in/X.TBL.3.zst", "tbl"),
+        ("x.tsv.bz2", "text"),
     ],
 )
 def test_detect_format(path: str, format: str) -> None:
@@ -42,14 +46,16 @@ def test_detect_format(path: str, format: str) -> None:
         ("csv", "--format"),
         ("x.dat", "--format"),
         ("x.csv.3", "--format"),
-        ("x.csv.gz", "unpack"),
+        ("x.csv.lz4", "unpack"),
+        ("x.gz", "--format"),
+        ("-", "--format"),
         ("x.parquet", "convert"),
     ],
 )
 def test_undetected_format(path: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         detect_format(path)
-    assert path in str(caught.value)
+    assert path in str(caught.value) or path == "-"
     assert hint in str(caught.value.hint)
 
 
@@ -67,7 +73,7 @@ def test_defaults_are_those_of_copy() -> None:
     assert (text.delimiter, text.quote, text.escape, text.null_text) == ("\t", None, None, "\\N")
     assert (tbl.delimiter, tbl.quote, tbl.escape, tbl.null_text) == ("|", None, None, "")
     assert [dialect.trailing_delimiter for dialect in (csv, text, tbl)] == [False, False, True]
-    assert {dialect.encoding for dialect in (csv, text, tbl)} == {"UTF8"}
+    assert {dialect.encoding for dialect in (csv, text, tbl)} == {None}
 
 
 def test_escape_follows_the_quote() -> None:
@@ -95,9 +101,27 @@ def test_null_is_taken_as_it_is() -> None:
     assert plan_dialect("csv", null_text="\\N").null_text == "\\N"
 
 
-@pytest.mark.parametrize("name", ["utf8", "UTF-8", "utf_8", "Unicode"])
-def test_encoding(name: str) -> None:
-    assert plan_dialect("csv", encoding=name).encoding == "UTF8"
+@pytest.mark.parametrize(
+    ("head", "compression"),
+    [
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd"),
+        (b"\x5a\x2a\x4d\x18\x04", "zstd"),
+        (b"BZh91AY&SYxx", "bzip2"),
+        (b"BZh9\x17\x72\x45\x38\x50\x90", "bzip2"),
+        (b"\xfd7zXZ\x00\x00", "xz"),
+        (b"BZhello,1\n", None),
+        (b"a,b\n", None),
+        (b"", None),
+    ],
+)
+def test_compression_by_content(head: bytes, compression: str | None) -> None:
+    assert detect_compression(head) == compression
+
+
+def test_fixed_widths() -> None:
+    dialect = plan_dialect("fixed", field_widths=[5, 3])
+    assert (dialect.widths, dialect.null_text, dialect.quote) == ((5, 3), "", None)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +143,14 @@ def test_encoding(name: str) -> None:
         ("csv", {"null_text": '"'}, "must not appear"),
         ("csv", {"null_text": "a\nb"}, "--null cannot use"),
         ("csv", {"header": "maybe"}, "--header must be"),
-        ("csv", {"encoding": "LATIN1"}, "cannot be read yet"),
+        ("csv", {"comment": ","}, "another meaning"),
+        ("csv", {"comment": "##"}, "single one-byte"),
+        ("csv", {"skip_lines": -1}, "negative"),
+        ("csv", {"field_widths": [1]}, "need each other"),
+        ("fixed", {}, "need each other"),
+        ("fixed", {"field_widths": [1, 0]}, "positive"),
+        ("fixed", {"field_widths": [1], "delimiter": "|"}, "no delimiter"),
+        ("text", {"force_null": ["*"]}, "requires --format csv"),
         ("text", {"quote": "'"}, "requires --format csv"),
         ("tbl", {"escape": "'"}, "requires --format csv"),
         ("text", {"delimiter": "a"}, "cannot be 'a'"),

@@ -11,6 +11,9 @@ __all__ = [
     "VerifyJob",
     "cut_sources",
     "digest_arrow_stream",
+    "is_utf8_name",
+    "peek_stdin",
+    "read_head",
 ]
 
 class CoreError(Exception):
@@ -26,6 +29,16 @@ def cut_sources(plan_json: str) -> str:
 def digest_arrow_stream(stream: Any, digested: list[bool]) -> str:
     """Rows and digest of all batches of an object with `__arrow_c_stream__`, over the columns whose entry in
     `digested` is true."""
+
+def is_utf8_name(name: str) -> bool | None:
+    """Whether there is an encoding of this name (None: there is not), and whether it is UTF-8."""
+
+def peek_stdin(wanted_bytes: int) -> bytes:
+    """The first bytes of standard input, at least so many if it has them; they will be read again."""
+
+def read_head(source_json: str, dialect_json: str, wanted_bytes: int) -> bytes:
+    """Text from the beginning of a source that is read as a stream (`Source`, `Dialect`), at least so many bytes if
+    it has them."""
 
 @final
 class LoadJob:

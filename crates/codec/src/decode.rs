@@ -17,24 +17,43 @@ impl Decoder {
         Self { dialect, scratch: Vec::new() }
     }
 
-    /// The field's text, or `None` for NULL.
+    /// The text of a field of this column, or `None` for NULL.
     #[inline(always)]
-    pub fn decode<'a>(&'a mut self, field: RawField<'a>) -> Option<&'a [u8]> {
+    pub fn decode<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
         if !field.marked {
             let null = self.dialect.null_text.as_bytes();
-            return if field.bytes.len() == null.len() && field.bytes == null { None } else { Some(field.bytes) };
+            if field.bytes.len() == null.len() && field.bytes == null {
+                return if self.dialect.null_rules.is_empty() { None } else { self.unquoted_null(field.bytes, column) };
+            }
+            return Some(field.bytes);
         }
-        self.decode_marked(field.bytes)
+        self.decode_marked(field.bytes, column)
     }
 
     #[inline(never)]
-    fn decode_marked(&mut self, bytes: &[u8]) -> Option<&[u8]> {
+    fn unquoted_null<'a>(&self, bytes: &'a [u8], column: usize) -> Option<&'a [u8]> {
+        self.dialect.null_rules.get(column).is_some_and(|rule| rule.unquoted_is_value).then_some(bytes)
+    }
+
+    #[inline(never)]
+    fn decode_marked<'a>(&'a mut self, bytes: &'a [u8], column: usize) -> Option<&'a [u8]> {
         self.scratch.clear();
         match self.dialect.family {
             // COPY compares the NULL text before it removes backslashes, and never with a quoted field.
             Family::Text if bytes == self.dialect.null_text.as_bytes() => return None,
             Family::Text => unescape_text(bytes, &mut self.scratch),
-            Family::Csv => unquote_csv(bytes, self.dialect.quote, self.dialect.escape, &mut self.scratch),
+            Family::Csv => {
+                unquote_csv(bytes, self.dialect.quote, self.dialect.escape, &mut self.scratch);
+                let forced = self.dialect.null_rules.get(column).is_some_and(|rule| rule.quoted_is_null);
+                if forced && self.scratch == self.dialect.null_text.as_bytes() {
+                    return None;
+                }
+            }
+            Family::Fixed => {
+                let spaces = bytes.iter().rev().take_while(|&&byte| byte == b' ').count();
+                let text = &bytes[..bytes.len() - spaces];
+                return (text != self.dialect.null_text.as_bytes()).then_some(text);
+            }
             Family::Plain => self.scratch.extend_from_slice(bytes),
         }
         Some(&self.scratch)
@@ -122,9 +141,10 @@ fn unescape_text(bytes: &[u8], text: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::NullRule;
 
     fn decode(dialect: Dialect, bytes: &[u8], marked: bool) -> Option<Vec<u8>> {
-        Decoder::new(dialect).decode(RawField::new(bytes, marked)).map(<[u8]>::to_vec)
+        Decoder::new(dialect).decode(RawField::new(bytes, marked), 0).map(<[u8]>::to_vec)
     }
 
     #[test]
@@ -154,6 +174,18 @@ mod tests {
         assert_eq!(decode(Dialect::text(), b"\\N", true), None);
         assert_eq!(decode(Dialect::text(), b"\\\\N", true), Some(b"\\N".to_vec()));
         assert_eq!(decode(Dialect::text(), b"", false), Some(vec![]));
+    }
+
+    #[test]
+    fn null_rules_turn_quoted_and_unquoted_around() {
+        for (quoted_is_null, unquoted_is_value) in [(false, false), (true, false), (false, true), (true, true)] {
+            let rule = NullRule { quoted_is_null, unquoted_is_value };
+            let dialect = Dialect { null_text: "NA".into(), null_rules: vec![rule], ..Dialect::csv() };
+            let value = Some(b"NA".to_vec());
+            assert_eq!(decode(dialect.clone(), b"NA", false), value.clone().filter(|_| unquoted_is_value));
+            assert_eq!(decode(dialect.clone(), b"\"NA\"", true), value.filter(|_| !quoted_is_null));
+            assert_eq!(decode(dialect, b"\"N\"", true), Some(b"N".to_vec()));
+        }
     }
 
     #[test]

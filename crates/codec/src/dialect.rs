@@ -14,6 +14,8 @@ pub enum Family {
     Text,
     /// No quoting and no escaping at all (dbgen's `tbl`).
     Plain,
+    /// Fields of fixed widths, spaces at their ends cut off.
+    Fixed,
 }
 
 /// What ends a record.
@@ -70,7 +72,7 @@ impl LineEnd {
                     position += 2;
                     continue;
                 }
-                Family::Text | Family::Plain => {}
+                Family::Text | Family::Plain | Family::Fixed => {}
             }
             if !in_quote {
                 if byte == b'\n' {
@@ -103,6 +105,22 @@ pub struct Dialect {
     pub trailing_delimiter: bool,
     /// What ends a record.
     pub line_end: LineEnd,
+    /// By column: how NULL is told in other ways; empty where no column has one.
+    #[serde(default)]
+    pub null_rules: Vec<NullRule>,
+    /// The fields' widths in characters; for [`Family::Fixed`] only, one per column.
+    #[serde(default)]
+    pub widths: Vec<u32>,
+}
+
+/// How a column of CSV tells NULL, apart from the unquoted NULL text (COPY's FORCE_NULL and FORCE_NOT_NULL).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NullRule {
+    /// The NULL text means NULL in quotes too.
+    pub quoted_is_null: bool,
+    /// The NULL text without quotes is a value.
+    pub unquoted_is_value: bool,
 }
 
 impl Dialect {
@@ -117,6 +135,8 @@ impl Dialect {
             null_text: String::new(),
             trailing_delimiter: false,
             line_end: LineEnd::Lf,
+            null_rules: Vec::new(),
+            widths: Vec::new(),
         }
     }
 
@@ -130,6 +150,12 @@ impl Dialect {
     #[must_use]
     pub fn tbl() -> Self {
         Self { family: Family::Plain, delimiter: b'|', trailing_delimiter: true, ..Self::csv() }
+    }
+
+    /// Fields of these widths, in characters.
+    #[must_use]
+    pub fn fixed(widths: Vec<u32>) -> Self {
+        Self { family: Family::Fixed, widths, ..Self::csv() }
     }
 
     /// Whether the escape at `position` and the byte after it stand for one literal byte inside quotes, in a

@@ -4,6 +4,11 @@
 //! every part is scanned for both possibilities at once (it began inside quotes, or outside), and the answers are
 //! chained afterwards: parts can be scanned in parallel and the cuts are exact all the same.
 
+mod comments;
+mod count;
+
+pub use comments::CommentFilter;
+
 use crate::dialect::{Dialect, Family};
 
 /// Where the byte before a part has left the reader.
@@ -82,15 +87,23 @@ pub fn scan_part(bytes: &[u8], dialect: &Dialect) -> Part {
     part
 }
 
-fn first_record(bytes: &[u8], state: State, dialect: &Dialect) -> Option<usize> {
+/// The first byte in `bytes`, or right behind them, at which a record begins, if a record ends in them.
+#[must_use]
+pub fn first_record(bytes: &[u8], state: State, dialect: &Dialect) -> Option<usize> {
     walk(bytes, state, dialect, |_| true).1.map(|position| position + 1)
 }
 
 /// Counts the records that end in `bytes`, and gives the state behind them.
 #[must_use]
 pub fn count_records(bytes: &[u8], state: State, dialect: &Dialect) -> (u64, State) {
-    if dialect.family == Family::Plain {
+    if matches!(dialect.family, Family::Plain | Family::Fixed) {
         return (memchr::memchr_iter(dialect.line_end.last_byte(), bytes).count() as u64, state);
+    }
+    if dialect.family == Family::Csv && dialect.escape == dialect.quote {
+        // A doubled quote closes and opens again, so that only the number of quotes matters.
+        let inside = state != State::Outside;
+        let (records, inside) = count::count(bytes, inside, dialect.quote, dialect.line_end.last_byte());
+        return (records, if inside { State::Inside } else { State::Outside });
     }
     let mut records = 0;
     let (state, _) = walk(bytes, state, dialect, |_| {
@@ -112,7 +125,7 @@ fn walk(
     let (quote, escape) = match dialect.family {
         Family::Csv => (dialect.quote, dialect.escape),
         Family::Text => (b'\\', b'\\'),
-        Family::Plain => (end, end),
+        Family::Plain | Family::Fixed => (end, end),
     };
     let mut escaped_at = None;
     if state == State::Escaped

@@ -42,7 +42,7 @@ fn decoded(text: &[u8], fields: usize, dialect: &Dialect) -> Vec<Vec<Option<Vec<
     let records = scanner.scan(text);
     assert_eq!((records.consumed, records.irregular), (text.len(), None));
     let mut decoder = Decoder::new(dialect.clone());
-    let mut field = |row, column| decoder.decode(records.field(row, column)).map(<[u8]>::to_vec);
+    let mut field = |row, column| decoder.decode(records.field(row, column), column).map(<[u8]>::to_vec);
     (0..records.rows()).map(|row| (0..fields).map(|column| field(row, column)).collect()).collect()
 }
 

@@ -79,7 +79,9 @@ impl StreamCounters {
 pub struct Counters {
     started: Instant,
     bytes_total: u64,
-    slices_total: u64,
+    slices_total: AtomicU64,
+    /// Bytes that an earlier run has stored.
+    skipped: AtomicU64,
     slices_done: AtomicU64,
     retries: AtomicU64,
     /// One per stream.
@@ -122,12 +124,23 @@ impl Counters {
         Self {
             started: Instant::now(),
             bytes_total,
-            slices_total,
+            slices_total: AtomicU64::new(slices_total),
+            skipped: AtomicU64::new(0),
             slices_done: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             streams: (0..streams).map(stream).collect(),
             cancelled: AtomicBool::new(false),
         }
+    }
+
+    /// One more slice was cut.
+    pub fn slice_found(&self) {
+        self.slices_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many bytes had been stored by an earlier run.
+    pub fn skip(&self, bytes: u64) {
+        self.skipped.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A slice is done.
@@ -174,9 +187,9 @@ impl Counters {
             .collect();
         Snapshot {
             bytes_total: self.bytes_total,
-            bytes_done: streams.iter().map(|stream| stream.bytes).sum(),
+            bytes_done: self.skipped.load(Ordering::Relaxed) + streams.iter().map(|stream| stream.bytes).sum::<u64>(),
             rows: streams.iter().map(|stream| stream.rows).sum(),
-            slices_total: self.slices_total,
+            slices_total: self.slices_total.load(Ordering::Relaxed),
             slices_done: self.slices_done.load(Ordering::Relaxed),
             retries: self.retries(),
             streams,

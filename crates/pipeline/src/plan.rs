@@ -14,6 +14,64 @@ pub struct Source {
     pub size: u64,
     /// When it was last changed, in nanoseconds since the Unix epoch.
     pub mtime_ns: i64,
+    /// How its bytes become text; `None` where they are the text, and can be read from any place.
+    #[serde(default)]
+    pub form: Option<StreamForm>,
+}
+
+impl Source {
+    /// Whether this is standard input.
+    #[must_use]
+    pub fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == STDIN
+    }
+}
+
+/// The path that means standard input.
+pub const STDIN: &str = "-";
+
+/// How the bytes of a source that is read from beginning to end become text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamForm {
+    /// How it is compressed.
+    pub compression: Option<Compression>,
+    /// Its encoding by any of its names; `None`: UTF-8, or what a byte order mark says.
+    pub encoding: Option<String>,
+    /// Lines to leave out at the beginning.
+    pub skip_lines: u64,
+    /// Lines that begin with this byte are left out.
+    pub comment: Option<u8>,
+}
+
+/// How a source is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// RFC 1952, one member or several.
+    Gzip,
+    /// RFC 8878, one frame or several.
+    Zstd,
+    /// bzip2, one stream or several.
+    Bzip2,
+    /// The .xz file format.
+    Xz,
+}
+
+/// What is read as streams, and cut into slices while it is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Feeding {
+    /// Indexes of sources; those of one feed are read one after the other, and small ones share slices.
+    pub feeds: Vec<Vec<usize>>,
+    /// Slices that an earlier run of the job has stored: first source, and offset in its text.
+    pub done: Vec<(usize, u64)>,
+    /// The number of the first slice that is cut.
+    pub first_n: u32,
+    /// The text of a slice: the shortest run of whole records that is not shorter than this.
+    pub block_bytes: usize,
+    /// Text that is read at a time; 0 for the default.
+    pub chunk_bytes: usize,
 }
 
 /// A byte range of one source that holds whole records.
@@ -72,8 +130,11 @@ pub struct LoadPlan {
     pub header: bool,
     /// The columns, in the order of the fields.
     pub columns: Vec<Column>,
-    /// What is left to load.
+    /// What is left to load, where that is known beforehand.
     pub slices: Vec<Slice>,
+    /// What is cut into slices while it is read.
+    #[serde(default)]
+    pub feeding: Feeding,
     /// How many streams.
     pub streams: usize,
     /// Bytes that are parsed at a time.
@@ -167,7 +228,7 @@ pub struct PostgresTarget {
     pub table: String,
     /// Its columns, quoted, in the order of the fields.
     pub column_list: String,
-    /// A setting that gets the number of the slice in each slice's transaction, where the table wants to know it.
+    /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,
     /// Whether values go as COPY binary or as COPY text.
@@ -255,6 +316,8 @@ pub struct LoadOutcome {
     pub sources: Vec<SourceOutcome>,
     /// Number, rows and rejects of every slice.
     pub slices: Vec<(u32, u64, u64)>,
+    /// The slices among them that were cut while their source was read.
+    pub cut: Vec<Slice>,
 }
 
 /// What was read of one source.
@@ -262,6 +325,8 @@ pub struct LoadOutcome {
 pub struct SourceOutcome {
     /// Records read.
     pub rows: u64,
-    /// Bytes read.
+    /// Bytes of text read.
     pub bytes: u64,
+    /// Bytes of the file read, where they are not the text.
+    pub file_bytes: u64,
 }

@@ -11,7 +11,7 @@ use tipple_pipeline::source::cut::{Cut, cut};
 
 /// Checks the slices of `plan` against the slow reader.
 fn check(files: &Files, contents: &[Vec<u8>], plan: &CutPlan) -> Result<Vec<Slice>, TestCaseError> {
-    let Cut { slices, line_end } = cut(plan).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let Cut { slices, line_end, .. } = cut(plan).map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(line_end, plan.dialect.line_end);
     let mut pieces: Vec<&Piece> = Vec::new();
     for (index, slice) in slices.iter().enumerate() {

@@ -15,7 +15,7 @@ use tipple_codec::dialect::Dialect;
 use tipple_codec::scan::Scanner;
 use tipple_pipeline::error::{BadRecord, Error, Result};
 use tipple_pipeline::load::LoadJob;
-use tipple_pipeline::plan::{CutPlan, LoadOutcome, LoadPlan, Target};
+use tipple_pipeline::plan::{CutPlan, Feeding, LoadOutcome, LoadPlan, Target};
 use tipple_pipeline::source::cut::cut;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -35,6 +35,7 @@ fn plan(files: &Files, cut_plan: CutPlan, columns: Vec<Column>, window_bytes: us
         header: cut_plan.header,
         columns,
         slices: slices.slices,
+        feeding: Feeding { feeds: slices.feeds, block_bytes: 1 << 20, ..Feeding::default() },
         streams: cut_plan.streams,
         window_bytes,
         max_record_bytes: cut_plan.max_record_bytes,
@@ -108,7 +109,7 @@ fn reference(contents: &[Vec<u8>], dialect: &Dialect, header: bool) -> Vec<Row> 
             let records = scanner.scan(&record);
             let mut decoder = Decoder::new(dialect.clone());
             let mut text = |column| {
-                let text = decoder.decode(records.field(0, column))?;
+                let text = decoder.decode(records.field(0, column), column)?;
                 Some(String::from_utf8(text.to_vec()).expect("UTF-8"))
             };
             rows.push(vec![text(0), text(1)]);

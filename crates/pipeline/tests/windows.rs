@@ -11,7 +11,7 @@ use tipple_pipeline::plan::{CutPlan, Piece};
 use tipple_pipeline::source::SourceFile;
 use tipple_pipeline::source::cut::cut;
 use tipple_pipeline::source::locate::{record_after, record_number};
-use tipple_pipeline::source::window::WindowReader;
+use tipple_pipeline::source::window::{WindowReader, Windows};
 
 /// Reads pieces window by window as a stream does; also gives how many source bytes it was told of.
 fn read_windows(

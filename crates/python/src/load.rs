@@ -6,15 +6,18 @@ use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyBytes, PyCapsule};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::path::Path;
 use std::time::Duration;
+use tipple_codec::dialect::Dialect;
 use tipple_codec::digest::{RowDigest, of_batch};
 use tipple_pipeline::error::Error;
 use tipple_pipeline::load::LoadJob as Job;
-use tipple_pipeline::plan::{CutPlan, LoadPlan};
-use tipple_pipeline::source::cut;
+use tipple_pipeline::plan::{CutPlan, LoadPlan, STDIN, Source};
+use tipple_pipeline::source::stdin::{self, Peeked};
+use tipple_pipeline::source::{cut, encoding, head};
 use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
 
 create_exception!(
@@ -29,6 +32,38 @@ create_exception!(
 fn cut_sources(py: Python<'_>, plan_json: &str) -> PyResult<String> {
     let plan: CutPlan = parse(plan_json)?;
     json(&py.detach(|| cut::cut(&plan)).map_err(|error| exception(&error))?)
+}
+
+/// The first bytes of standard input, at least so many if it has them; they will be read again. Ctrl-C ends the wait.
+#[pyfunction]
+fn peek_stdin<'py>(py: Python<'py>, wanted_bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
+    loop {
+        let peeked = py.detach(|| stdin::peek(wanted_bytes, Duration::from_millis(200)));
+        if peeked.map_err(|error| exception(&Error::file(Path::new(STDIN), "read it", &error)))? == Peeked::Enough {
+            return Ok(PyBytes::new(py, &stdin::peeked()));
+        }
+        py.check_signals()?;
+    }
+}
+
+/// Text from the beginning of a source that is read as a stream, at least so many bytes if it has them.
+#[pyfunction]
+fn read_head<'py>(
+    py: Python<'py>,
+    source_json: &str,
+    dialect_json: &str,
+    wanted_bytes: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let source: Source = parse(source_json)?;
+    let dialect: Dialect = parse(dialect_json)?;
+    let head = py.detach(|| head::head(&source, &dialect, wanted_bytes)).map_err(|error| exception(&error))?;
+    Ok(PyBytes::new(py, &head))
+}
+
+/// Whether there is an encoding of this name, and whether it is UTF-8; None or a boolean.
+#[pyfunction]
+fn is_utf8_name(name: &str) -> Option<bool> {
+    encoding::find(name).map(|named| named == encoding::Named::Utf8)
 }
 
 /// A load that runs on threads of its own.
@@ -169,5 +204,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LoadJob>()?;
     module.add_class::<VerifyJob>()?;
     module.add_function(pyo3::wrap_pyfunction!(cut_sources, module)?)?;
+    module.add_function(pyo3::wrap_pyfunction!(peek_stdin, module)?)?;
+    module.add_function(pyo3::wrap_pyfunction!(read_head, module)?)?;
+    module.add_function(pyo3::wrap_pyfunction!(is_utf8_name, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(digest_arrow_stream, module)?)
 }

@@ -67,10 +67,11 @@ Examples:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(("auto", "csv", "tbl", "text")),
+    type=click.Choice(("auto", "csv", "tbl", "text", "fixed")),
     default="auto",
     show_default=True,
     help="csv: RFC 4180. tbl: | after every field, as dbgen writes. text: tabs and backslashes, as COPY writes. "
+    "fixed: fields of --field-widths. "
     "auto: by the files' names.",
 )
 @click.option("--delimiter", metavar="C", help="The byte between fields.")
@@ -83,7 +84,21 @@ Examples:
     "but names of columns, else no.",
 )
 @click.option("--null", "null_text", metavar="TEXT", help="The unquoted text that means NULL.")
-@click.option("--encoding", metavar="NAME", help="The files' encoding. Default: UTF-8.")
+@click.option("--encoding", metavar="NAME", help="The files' encoding. Default: UTF-8, or what a BOM says.")
+@click.option(
+    "--trailing-delimiter", type=click.Choice(("yes", "no")), help="Whether a delimiter also follows the last field."
+)
+@click.option(
+    "--skip-lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Leave out so many lines at the beginning of each file, before the header.",
+)
+@click.option("--comment", metavar="C", help="Leave out lines that begin with this character.")
+@click.option("--force-null", metavar="A,B,...|*", help="Columns where the NULL text means NULL in quotes too.")
+@click.option("--force-not-null", metavar="A,B,...|*", help="Columns where the unquoted NULL text is a value.")
+@click.option("--field-widths", metavar="N,N,...", help="The fields' widths in characters, for --format fixed.")
 @click.option("--columns", metavar="A,B,...", help="The columns in the order of the fields. Default: all.")
 @click.option(
     "-j",
@@ -203,6 +218,12 @@ def load(
     header: Literal["yes", "no", "match"] | None,
     null_text: str | None,
     encoding: str | None,
+    trailing_delimiter: Literal["yes", "no"] | None,
+    skip_lines: int,
+    comment: str | None,
+    force_null: str | None,
+    force_not_null: str | None,
+    field_widths: str | None,
     columns: str | None,
     jobs: int | None,
     write_path: str,
@@ -227,8 +248,9 @@ def load(
 ) -> None:
     """Load files into a table, in parallel, exactly once.
 
-    SOURCE is a file, a pattern or a directory. All rows become visible in one commit, or none does. Running the same
-    command again after an interruption goes on where it stopped; after a success it changes nothing.
+    SOURCE is a file, a pattern, a directory, or - for standard input. All rows become visible in one commit, or none
+    does. Running the same command again after an interruption goes on where it stopped; after a success it changes
+    nothing.
     """
     if summary is not None:
         _check_summary(summary)
@@ -244,6 +266,12 @@ def load(
         header=header,
         null=null_text,
         encoding=encoding,
+        trailing_delimiter=None if trailing_delimiter is None else trailing_delimiter == "yes",
+        skip_lines=skip_lines,
+        comment=comment,
+        force_null=split_names(force_null) if force_null is not None else (),
+        force_not_null=split_names(force_not_null) if force_not_null is not None else (),
+        field_widths=_widths(field_widths) if field_widths is not None else None,
         columns=split_names(columns) if columns is not None else None,
         mode=mode,
         key=split_names(key) if key is not None else None,
@@ -275,6 +303,15 @@ def load(
         render_report(report, Console(file=sys.stdout))
     if report.rejects:
         sys.exit(PUBLISHED_WITH_REJECTS)
+
+
+def _widths(text: str) -> list[int]:
+    try:
+        return [int(width) for width in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--field-widths must be numbers, and not {text!r}", hint="for example --field-widths 5,3,10"
+        ) from None
 
 
 def _size(option: str, text: str) -> int:

@@ -18,6 +18,9 @@ from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
 
+STDIN = "-"
+"""The path that means standard input."""
+
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
@@ -59,7 +62,38 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[TableColumn, ...]
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
+class StreamForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the bytes of a source that is read from beginning to end become text: the core's struct of this name."""
+
+    compression: Literal["gzip", "zstd", "bzip2", "xz"] | None = None
+    encoding: str | None = None
+    """None: UTF-8, or what a byte order mark says."""
+    skip_lines: int = 0
+    comment: int | None = None
+
+
+class Cut(msgspec.Struct, kw_only=True):
+    """What there is to load, as the core takes it."""
+
+    slices: list[dict[str, Any]]
+    """What is known beforehand."""
+    feeds: list[list[int]]
+    """Indexes of sources that are cut into slices while they are read."""
+    line_end: str
+    done: list[tuple[int, int]] = []
+    """What an earlier run has stored of the feeds: first source and offset of each slice."""
+    first_n: int = 0
+    """The number of the first slice that is cut."""
+    block_bytes: int
+    """The least text of a slice that is cut while it is read."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return not self.slices and not self.feeds
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A source file as it was when the job was planned."""
 
     path: str
@@ -67,6 +101,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     mtime_ns: int
     content: str
     """A digest of its head and tail."""
+    form: StreamForm | None = None
+    """How its bytes become text; None where they are the text, and can be read from any place."""
 
 
 class LoadTask(msgspec.Struct, kw_only=True):
@@ -85,6 +121,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     header: bool
     streams: int
     slice_bytes: int
+    block_bytes: int
+    """The least text of a slice that is cut while its source is read."""
     window_bytes: int
     max_record_bytes: int
     write_path: str
@@ -107,6 +145,11 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None
     """A directory of this run alone, where the core keeps rejects until they are in the ledger."""
+
+    @property
+    def reads_stdin(self) -> bool:
+        """Whether a source is standard input, which can be read only once."""
+        return any(source.path == STDIN for source in self.sources)
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +202,8 @@ class LoadResult(msgspec.Struct, kw_only=True):
     merged: MergeCounts | None = None
     """What became of the records of an upsert."""
     source_rows: list[int] | None = None
+    source_outcomes: list[dict[str, int]] = []
+    """Rows, bytes of text and bytes of the file, by source, as far as this run has read them."""
     verified: Verified | None = None
     settings: dict[str, str] = {}
     notes: list[str] = []

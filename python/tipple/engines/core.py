@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tipple import _core
-from tipple.engines.base import LoadTask, Reject
+from tipple.engines.base import Cut, Identity, LoadTask, Reject
 from tipple.errors import (
     BadRecord,
     ConnectionFailed,
@@ -39,8 +41,8 @@ class SpooledReject(NamedTuple):
     record: str
 
 
-def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
-    """The slices of the task's sources, and what ends their records.
+def cut(task: LoadTask) -> Cut:
+    """The slices of the task's sources, what is to be cut while it is read, and what ends the records.
 
     Raises:
         TippleError: a source cannot be read or has changed.
@@ -57,14 +59,20 @@ def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
         found = json.loads(_core.cut_sources(json.dumps(plan)))
     except _core.CoreError as error:
         raise core_error(error) from None
-    return found["slices"], found["line_end"]
+    slices = found["slices"]
+    return Cut(
+        slices=slices,
+        feeds=found["feeds"],
+        line_end=found["line_end"],
+        first_n=len(slices),
+        block_bytes=task.block_bytes,
+    )
 
 
 def load_plan(
     task: LoadTask,
     job_id: str,
-    slices: Sequence[dict[str, Any]],
-    line_end: str,
+    cut: Cut,
     target: dict[str, Any],
     *,
     digest: bool,
@@ -74,15 +82,19 @@ def load_plan(
     return json.dumps(
         {
             "sources": _sources(task),
-            "dialect": {**task.dialect, "line_end": line_end},
+            "dialect": {**task.dialect, "line_end": cut.line_end},
             "header": task.header,
             "columns": [
                 {"name": column.name, "type": column.codec_type, "not_null": column.not_null} for column in task.columns
             ],
-            "slices": slices,
-            "streams": 1
-            if target.get("preserve_order", task.preserve_order)
-            else max(1, min(task.streams, len(slices))),
+            "slices": cut.slices,
+            "feeding": {
+                "feeds": cut.feeds,
+                "done": cut.done,
+                "first_n": cut.first_n,
+                "block_bytes": cut.block_bytes,
+            },
+            "streams": _streams(task, cut, in_order=target.get("preserve_order", task.preserve_order)),
             "window_bytes": task.window_bytes,
             "max_record_bytes": task.max_record_bytes,
             "digest": digest,
@@ -100,8 +112,21 @@ def load_plan(
     )
 
 
+def _streams(task: LoadTask, cut: Cut, *, in_order: bool) -> int:
+    if in_order:
+        return 1
+    # A feed may come to any number of slices.
+    return task.streams if cut.feeds else max(1, min(task.streams, len(cut.slices)))
+
+
 def _sources(task: LoadTask) -> list[dict[str, Any]]:
-    return [{"path": s.path, "size": s.size, "mtime_ns": s.mtime_ns} for s in task.sources]
+    return [source_plan(source) for source in task.sources]
+
+
+def source_plan(source: Identity) -> dict[str, Any]:
+    """A source as the core takes it."""
+    form = msgspec.to_builtins(source.form) if source.form is not None else None
+    return {"path": source.path, "size": source.size, "mtime_ns": source.mtime_ns, "form": form}
 
 
 def require_share(task: LoadTask, rejects: int, rows: int) -> None:
@@ -122,7 +147,7 @@ def spooled_rejects(
 
     Args:
         task: the load.
-        slices: all its slices.
+        slices: those of its slices whose records are numbered by the slice; in others numbers are the source's.
         counts: number, rows and rejects of each.
     """
     first = first_records(slices, counts)

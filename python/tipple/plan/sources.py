@@ -27,7 +27,7 @@ __all__ = [
     "plan_slices",
 ]
 
-Format = Literal["csv", "tbl", "text"]
+Format = Literal["csv", "tbl", "text", "fixed"]
 Header = Literal["yes", "no", "match"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -39,15 +39,25 @@ _ENDINGS_TO_COME = {
     "pq": "Parquet",
     "arrow": "Arrow",
     "feather": "Arrow",
-    "gz": "gzip-compressed",
-    "zst": "zstd-compressed",
-    "bz2": "bzip2-compressed",
-    "xz": "xz-compressed",
     "lz4": "lz4-compressed",
     "zip": "zip-compressed",
 }
-_ENCODING_NAMES = {"utf8": "UTF8", "unicode": "UTF8"}
-"""Encodings by their names without case, hyphen and underscore, to COPY's own name."""
+_COMPRESSION_ENDINGS = ("gz", "gzip", "zst", "zstd", "bz2", "xz")
+"""What a name may have behind the ending that says the format. Whether a file is compressed, its content says."""
+
+Compression = Literal["gzip", "zstd", "bzip2", "xz"]
+# RFC 1952; RFC 8878 (frames, and skippable frames, which some writers begin with); bzip2 1.0.8; xz-file-format 1.2.
+_COMPRESSION_MAGIC: tuple[tuple[str, Compression], ...] = (
+    (r"\x1f\x8b\x08", "gzip"),
+    (r"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "zstd"),
+    (r"BZh[1-9](\x31\x41\x59\x26\x53\x59|\x17\x72\x45\x38\x50\x90)", "bzip2"),
+    (r"\xfd7zXZ\x00", "xz"),
+)
+
+
+def detect_compression(head: bytes) -> Compression | None:
+    """How a file with these first bytes is compressed."""
+    return next((name for magic, name in _COMPRESSION_MAGIC if re.match(magic.encode(), head, re.DOTALL)), None)
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +77,18 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """`match`: there is a header, and its names must be the columns' names in order."""
     trailing_delimiter: bool
     """Whether a delimiter stands after a record's last field too, as dbgen writes it."""
-    encoding: str
-    """By COPY's name."""
+    encoding: str | None = None
+    """As the user named it; None: UTF-8, or what a byte order mark says."""
+    skip_lines: int = 0
+    """Lines at the beginning of every file that are no records."""
+    comment: str | None = None
+    """One byte; lines that begin with it are no records."""
+    force_null: tuple[str, ...] = ()
+    """Columns whose NULL text means NULL in quotes too; `*` for all."""
+    force_not_null: tuple[str, ...] = ()
+    """Columns whose NULL text without quotes is a value; `*` for all."""
+    widths: tuple[int, ...] = ()
+    """The fields' widths in characters; for `fixed` only."""
 
 
 _DEFAULT_DIALECTS: dict[Format, Dialect] = {
@@ -80,7 +100,6 @@ _DEFAULT_DIALECTS: dict[Format, Dialect] = {
         null_text="",
         header="no",
         trailing_delimiter=False,
-        encoding="UTF8",
     ),
     "text": Dialect(
         format="text",
@@ -90,7 +109,6 @@ _DEFAULT_DIALECTS: dict[Format, Dialect] = {
         null_text="\\N",
         header="no",
         trailing_delimiter=False,
-        encoding="UTF8",
     ),
     "tbl": Dialect(
         format="tbl",
@@ -100,9 +118,13 @@ _DEFAULT_DIALECTS: dict[Format, Dialect] = {
         null_text="",
         header="no",
         trailing_delimiter=True,
-        encoding="UTF8",
     ),
 }
+
+
+_DEFAULT_DIALECTS["fixed"] = msgspec.structs.replace(
+    _DEFAULT_DIALECTS["tbl"], format="fixed", delimiter=",", trailing_delimiter=False
+)
 
 
 def detect_format(path: str) -> Format:
@@ -111,7 +133,15 @@ def detect_format(path: str) -> Format:
     Raises:
         UsageError: an ending that says nothing, or one of a format that Tipple cannot read yet.
     """
+    if path == "-":
+        raise UsageError(
+            "standard input has no name that says which format it has",
+            hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
+        )
     file_name = re.split(r"[/\\]", path)[-1].lower()
+    name, dot, last = file_name.rpartition(".")
+    if dot and last in _COMPRESSION_ENDINGS:
+        file_name = name
     if re.search(r"[^.]\.tbl\.[0-9]+$", file_name):
         return "tbl"
     _, dot, ending = file_name.rpartition(".")
@@ -160,13 +190,25 @@ def plan_dialect(
     null_text: str | None = None,
     header: str | None = None,
     encoding: str | None = None,
+    trailing_delimiter: bool | None = None,
+    skip_lines: int = 0,
+    comment: str | None = None,
+    force_null: Sequence[str] = (),
+    force_not_null: Sequence[str] = (),
+    field_widths: Sequence[int] | None = None,
 ) -> Dialect:
     """COPY's defaults for the format, what the user said in their place, and COPY's checks.
 
     Args:
-        format: `csv`, `tbl` or `text`.
+        format: `csv`, `tbl`, `text` or `fixed`.
         delimiter, quote, escape: one character, or an escape for one: `\\t`, `\\x1f`, `\\001`, ...
         null_text: taken as it is; no escapes, since `\\N` is a usual value.
+        encoding: by any name that the core knows; it is not checked here.
+        trailing_delimiter: whether a delimiter stands behind the last field too.
+        skip_lines: lines to leave out at the beginning of every file.
+        comment: one character; lines that begin with it are left out.
+        force_null, force_not_null: names of columns, or `*` alone.
+        field_widths: of `fixed`, in characters.
 
     Raises:
         UsageError: what COPY refuses as well, and options that the format does not have.
@@ -181,6 +223,21 @@ def plan_dialect(
                     f"{option} requires --format csv",
                     hint=f"the format {format} does not quote; leave {option} out, or name --format csv",
                 )
+        for option, names in (("--force-null", force_null), ("--force-not-null", force_not_null)):
+            if names:
+                raise UsageError(
+                    f"{option} requires --format csv",
+                    hint=f"the format {format} does not quote; leave {option} out, or name --format csv",
+                )
+    if (format == "fixed") != (field_widths is not None):
+        raise UsageError(
+            "--format fixed and --field-widths need each other",
+            hint="give the fields' widths in characters: --format fixed --field-widths 5,3,10",
+        )
+    if field_widths is not None and (not field_widths or min(field_widths) < 1):
+        raise UsageError("--field-widths must be positive numbers", hint="for example --field-widths 5,3,10")
+    if format == "fixed" and (delimiter is not None or trailing_delimiter):
+        raise UsageError("--format fixed has no delimiter", hint="leave out --delimiter and --trailing-delimiter")
     plan_quote = default.quote if quote is None else _one_byte("--quote", quote)
     dialect = Dialect(
         format=default.format,
@@ -190,8 +247,13 @@ def plan_dialect(
         escape=plan_quote if escape is None else _one_byte("--escape", escape),
         null_text=default.null_text if null_text is None else null_text,
         header=_header(header) if header is not None else default.header,
-        trailing_delimiter=default.trailing_delimiter,
-        encoding=default.encoding if encoding is None else _encoding(encoding),
+        trailing_delimiter=default.trailing_delimiter if trailing_delimiter is None else trailing_delimiter,
+        encoding=encoding,
+        skip_lines=skip_lines,
+        comment=None if comment is None else _one_byte("--comment", comment),
+        force_null=tuple(force_null),
+        force_not_null=tuple(force_not_null),
+        widths=tuple(field_widths or ()),
     )
     _check_dialect(dialect)
     return dialect
@@ -229,22 +291,25 @@ def _header(text: str) -> Header:
     return folded
 
 
-def _encoding(text: str) -> str:
-    name = _ENCODING_NAMES.get(re.sub(r"[-_ ]", "", text).lower())
-    if name is None:
-        raise UsageError(
-            f"the encoding {text!r} cannot be read yet",
-            hint="convert the file to UTF-8 first, for example by iconv -f LATIN1 -t UTF-8",
-        )
-    return name
-
-
 # COPY refuses these in its text format: a backslash before one of them, or the character in data, would be
 # ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789").
 _NO_TEXT_DELIMITERS = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def _check_dialect(dialect: Dialect) -> None:
+    if dialect.skip_lines < 0:
+        raise UsageError("--skip-lines cannot be negative", hint="give the number of lines before the first record")
+    if dialect.comment is not None and dialect.comment in (
+        dialect.delimiter,
+        dialect.quote,
+        dialect.escape,
+        "\r",
+        "\n",
+    ):
+        raise UsageError(
+            f"--comment cannot be {dialect.comment!r}, which has another meaning",
+            hint="the delimiter, the quote, the escape and line ends begin fields and records",
+        )
     for option, character in (
         ("--delimiter", dialect.delimiter),
         ("--quote", dialect.quote),
@@ -260,6 +325,8 @@ def _check_dialect(dialect: Dialect) -> None:
             "--null cannot use newline, carriage return or a zero character",
             hint="line ends separate records; choose another text for NULL",
         )
+    if dialect.format == "fixed":
+        return
     if dialect.format != "csv" and dialect.delimiter in _NO_TEXT_DELIMITERS:
         raise UsageError(
             f"--delimiter cannot be {dialect.delimiter!r} in the format {dialect.format}",

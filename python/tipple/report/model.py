@@ -39,6 +39,10 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Annotated[str, Meta(description="Path as the user gave it or as a directory or pattern gave it.")]
     bytes: Annotated[int, Meta(description="Size of the file in bytes.", ge=0)]
+    text_bytes: Annotated[
+        int | None,
+        Meta(description="Bytes of its text, unpacked and decoded, that this run stored; null where it stored none."),
+    ] = None
     rows: Annotated[int | None, Meta(description="Rows stored from this file; null where the job was only planned.")]
 
 

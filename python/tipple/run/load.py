@@ -14,7 +14,18 @@ from typing import Any, Literal, cast
 import msgspec
 
 from tipple.engines import find_engine
-from tipple.engines.base import LoadResult, LoadTask, Mode, OnConflict, Session, Table, TableColumn, Verify
+from tipple.engines.base import (
+    STDIN,
+    Identity,
+    LoadResult,
+    LoadTask,
+    Mode,
+    OnConflict,
+    Session,
+    Table,
+    TableColumn,
+    Verify,
+)
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
 from tipple.plan.rejects import RejectPolicy, parse_limit
@@ -32,11 +43,14 @@ from tipple.report.model import (
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.rejects import check_writable, write_rejects
 from tipple.run.runner import JobRunner
-from tipple.run.sources import find_sources, identify, read_header, refuse_binary
+from tipple.run.sources import find_sources, identify, read_header
 
 DEFAULT_TARGET = "duckdb:///tipple.duckdb"
 WINDOW_BYTES = 256 * 1024
 """What a stream parses at a time: text, field list and output together stay in a core's second-level cache."""
+BLOCK_BYTES = 8 * 1024 * 1024
+"""The least text of a slice that is cut while it is read: as small as slices of files get; two and a half of them per
+stream are in memory."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 RETRY_SECONDS = 60
 STALL_SECONDS = 600
@@ -65,6 +79,12 @@ def load(
     header: Literal["yes", "no", "match"] | None = None,
     null: str | None = None,
     encoding: str | None = None,
+    trailing_delimiter: bool | None = None,
+    skip_lines: int = 0,
+    comment: str | None = None,
+    force_null: Sequence[str] = (),
+    force_not_null: Sequence[str] = (),
+    field_widths: Sequence[int] | None = None,
     columns: Sequence[str] | None = None,
     mode: Mode | None = None,
     key: Sequence[str] | None = None,
@@ -91,15 +111,23 @@ def load(
     """Loads delimited files into a table, in parallel, exactly once.
 
     Args:
-        sources: files, patterns or directories; one or several.
+        sources: files, patterns or directories, one or several; `-` is standard input (file descriptor 0). Files
+            compressed by gzip, zstd, bzip2 or xz are told by their content.
         into: the target's URL, such as `postgresql://user@host/db` or `duckdb:///file.duckdb`. Default: the
             environment's `TIPPLE_TARGET`, else `duckdb:///tipple.duckdb`.
         table: `[SCHEMA.]NAME`, as SQL spells it.
         schema: a file with the CREATE TABLE statement, or `tpch`; used when the table is missing.
-        format: `csv`, `tbl`, `text`, or `auto`: by the files' names.
-        delimiter, quote, escape, null, encoding: as COPY's options of these names.
+        format: `csv`, `tbl`, `text`, `fixed`, or `auto`: by the files' names.
+        delimiter, quote, escape, null, encoding: as COPY's options of these names. Default encoding: UTF-8, or what
+            a byte order mark says.
+        trailing_delimiter: whether a delimiter stands behind the last field too. Default: in `tbl` only.
+        skip_lines: lines to leave out at the beginning of every file, before the header.
+        comment: a character; lines that begin with it are left out.
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
+        force_null, force_not_null: columns (or `*` for all) of `csv` where the NULL text means NULL in quotes too, or
+            is a value without quotes; as COPY's options of these names.
+        field_widths: the fields' widths in characters, for `fixed`.
         columns: the columns in the order of the files' fields. Default: all of the table's own.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
@@ -164,7 +192,15 @@ def load(
         null_text=null,
         header=header,
         encoding=encoding,
+        trailing_delimiter=trailing_delimiter,
+        skip_lines=skip_lines,
+        comment=comment,
+        force_null=force_null,
+        force_not_null=force_not_null,
+        field_widths=field_widths,
     )
+    if resume is not None and STDIN in paths:
+        raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
     runner = JobRunner(display)
     spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
@@ -173,10 +209,8 @@ def load(
         with runner.phase("prepare"):
             if policy is not None and not dry_run:
                 check_writable(policy)
-            identities = [identify(path) for path in loaded]
             # Where bad records may be skipped, their number decides whether this is text.
-            for identity in identities if policy is None else ():
-                refuse_binary(identity.path)
+            identities = [identify(path, dialect, refuse=policy is None) for path in loaded]
             session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
             with runner.phase("prepare"):
@@ -188,7 +222,7 @@ def load(
                     dialect=dialect,
                     header_given=header is not None,
                     columns=columns,
-                    paths=paths,
+                    sources=identities,
                 )
                 request.resolve()
                 if replay:
@@ -222,6 +256,7 @@ def load(
                     header=request.header,
                     streams=streams,
                     slice_bytes=slice_plan.slice_bytes,
+                    block_bytes=BLOCK_BYTES,
                     window_bytes=WINDOW_BYTES,
                     max_record_bytes=max_record_size,
                     write_path=write_path,
@@ -307,7 +342,7 @@ class _Request:
         dialect: Dialect,
         header_given: bool,
         columns: Sequence[str] | None,
-        paths: Sequence[str],
+        sources: Sequence[Identity],
     ) -> None:
         self.session = session
         self.name = name
@@ -316,7 +351,7 @@ class _Request:
         self.dialect = dialect
         self.header_given = header_given
         self.wanted_columns = columns
-        self.paths = paths
+        self.sources = sources
         self.notes: list[str] = []
         self.mode: Mode = mode or "append"
         self.definition: TableDefinition | None = None
@@ -324,6 +359,7 @@ class _Request:
         self.columns: list[TableColumn] = []
         self.header = dialect.header != "no"
         self.key: tuple[str, ...] = ()
+        self.null_rules: list[dict[str, bool]] = []
 
     def resolve(self) -> None:
         """Finds out all of it."""
@@ -339,6 +375,30 @@ class _Request:
             self.table = found.name
             self._check_existing()
         self.columns = self._choose_columns(found)
+        widths = self.dialect.widths
+        if widths and len(widths) != len(self.columns):
+            raise UsageError(
+                f"--field-widths has {len(widths)} widths for {len(self.columns)} columns",
+                hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by --columns",
+            )
+        self.null_rules = self._null_rules()
+
+    def _null_rules(self) -> list[dict[str, bool]]:
+        """The codec's `NullRule` of every column, or none where no column has one."""
+        if not self.dialect.force_null and not self.dialect.force_not_null:
+            return []
+        forced: list[set[str]] = []
+        for option, names in (
+            ("--force-null", self.dialect.force_null),
+            ("--force-not-null", self.dialect.force_not_null),
+        ):
+            loaded = {column.name: column for column in self.columns}
+            chosen = self.columns if "*" in names else self._named(names, loaded, set(), option) if names else []
+            forced.append({column.name for column in chosen})
+        return [
+            {"quoted_is_null": column.name in forced[0], "unquoted_is_value": column.name in forced[1]}
+            for column in self.columns
+        ]
 
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
@@ -399,17 +459,17 @@ class _Request:
         return list(loadable.values())
 
     def _header_place(self) -> str:
-        return f"the header of {self.paths[0]}"
+        return f"the header of {self.sources[0].path}"
 
     def _common_header(self) -> list[str]:
         first: list[str] | None = None
-        for path in self.paths:
-            names = read_header(path, self.dialect)
+        for source in self.sources:
+            names = read_header(source, self.dialect, self.dialect_json)
             if first is None:
                 first = names
             elif names != first:
                 raise TippleError(
-                    f"{path} has another header than {self.paths[0]}: {', '.join(names)}",
+                    f"{source.path} has another header than {self.sources[0].path}: {', '.join(names)}",
                     hint="load files with different headers by commands of their own",
                 )
         return first or []
@@ -418,11 +478,11 @@ class _Request:
         """The header, where every file's first record holds nothing but names of columns."""
         known = {name.lower() for name in loadable}
         first: list[str] | None = None
-        for path in self.paths:
-            if os.path.getsize(path) == 0:
+        for source in self.sources:
+            if source.size == 0 and source.path != STDIN:
                 continue
             try:
-                names = read_header(path, self.dialect)
+                names = read_header(source, self.dialect, self.dialect_json)
             except TippleError:
                 return None
             if not names or any(name.strip().lower() not in known for name in names):
@@ -465,8 +525,8 @@ class _Request:
     def dialect_json(self) -> dict[str, Any]:
         """The codec's `Dialect`."""
         dialect = self.dialect
-        family = {"csv": "csv", "text": "text", "tbl": "plain"}[dialect.format]
-        return {
+        family = {"csv": "csv", "text": "text", "tbl": "plain", "fixed": "fixed"}[dialect.format]
+        plan: dict[str, Any] = {
             "family": family,
             "delimiter": ord(dialect.delimiter),
             "quote": ord(dialect.quote or '"'),
@@ -475,6 +535,12 @@ class _Request:
             "trailing_delimiter": dialect.trailing_delimiter,
             "line_end": "lf",
         }
+        # What is not used is not named, so that a job keeps its key.
+        if self.null_rules:
+            plan["null_rules"] = self.null_rules
+        if dialect.widths:
+            plan["widths"] = dialect.widths
+        return plan
 
 
 class _Called(_Silent):
@@ -512,7 +578,12 @@ def _report(
     *,
     verify_seconds: float,
 ) -> LoadReport:
-    source_bytes = sum(source.size for source in task.sources)
+    outcomes = result.source_outcomes or [{}] * len(paths)
+    sizes = [
+        outcome.get("file_bytes", 0) if source.path == STDIN else source.size
+        for source, outcome in zip(task.sources, outcomes, strict=True)
+    ]
+    source_bytes = sum(sizes)
     rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
     verified = result.verified
     verify = None
@@ -556,8 +627,8 @@ def _report(
         peak_memory_bytes=_peak_memory_bytes(),
         phases=phases,
         sources=[
-            SourceReport(path=path, bytes=source.size, rows=rows)
-            for path, source, rows in zip(paths, task.sources, rows_by_source, strict=True)
+            SourceReport(path=path, bytes=size, text_bytes=outcome.get("bytes"), rows=rows)
+            for path, size, outcome, rows in zip(paths, sizes, outcomes, rows_by_source, strict=True)
         ],
         verify=verify,
         settings=result.settings,

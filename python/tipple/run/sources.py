@@ -6,31 +6,39 @@ import csv
 import glob
 import hashlib
 import io
+import itertools
+import json
 import os
 import stat
+import uuid
 from collections.abc import Sequence
+from typing import Any
 
-from tipple.engines.base import Identity
+from tipple import _core
+from tipple.engines.base import STDIN, Identity, StreamForm
+from tipple.engines.core import core_error, source_plan
 from tipple.errors import TippleError, UsageError
-from tipple.plan.sources import Dialect
+from tipple.plan.sources import Dialect, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 HEADER_BYTES = 1024 * 1024
 BINARY_NUL_BYTES = 4
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def find_sources(names: Sequence[str]) -> list[str]:
-    """The files that `names` mean: files, patterns, and directories (the files right in them, hidden ones left out).
+    """The files that `names` mean: files, patterns, directories (the files right in them, hidden ones left out), and
+    `-` for standard input.
 
     Raises:
         TippleError: a name that means no file.
     """
     found: list[str] = []
     for name in names:
-        if name == "-":
-            raise UsageError("standard input cannot be read yet", hint="write the data to a file first")
-        if os.path.isdir(name):
+        if name == STDIN:
+            found.append(name)
+        elif os.path.isdir(name):
             inside = sorted(
                 path
                 for entry in os.listdir(name)
@@ -57,18 +65,26 @@ def find_sources(names: Sequence[str]) -> list[str]:
     return found
 
 
-def identify(path: str) -> Identity:
-    """A file as it is now.
+def identify(path: str, dialect: Dialect, *, refuse: bool = True) -> Identity:
+    """A file as it is now, or standard input, which is never the same again; with `refuse` it must look like text.
 
     Raises:
-        TippleError: it cannot be read, or is not a file of which parts can be read.
+        UsageError: it is no text, nor text that can be unpacked and decoded.
+        TippleError: it cannot be read, or is not a file.
     """
+    if path == STDIN:
+        head = _core.peek_stdin(SAMPLE_BYTES)
+        form = _form(path, head, dialect, refuse) or StreamForm()
+        return Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"{path} is not a regular file", hint="write the data to a file first")
-            digest = hashlib.sha256(file.read(SAMPLE_BYTES))
+                raise UsageError(
+                    f"{path} is not a regular file", hint=f"read it as standard input: tipple load - ... < {path}"
+                )
+            head = file.read(SAMPLE_BYTES)
+            digest = hashlib.sha256(head)
             if status.st_size > SAMPLE_BYTES:
                 file.seek(max(SAMPLE_BYTES, status.st_size - SAMPLE_BYTES))
                 digest.update(file.read(SAMPLE_BYTES))
@@ -83,27 +99,47 @@ def identify(path: str) -> Identity:
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         content=digest.hexdigest(),
+        form=_form(path, head, dialect, refuse),
     )
 
 
-def refuse_binary(path: str) -> None:
+def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm | None:
+    """How a source with these first bytes becomes text; None where it is text by itself."""
+    compression = detect_compression(head)
+    is_utf8 = dialect.encoding is None or _core.is_utf8_name(dialect.encoding)
+    if is_utf8 is None:
+        raise UsageError(
+            f"the encoding {dialect.encoding!r} is not known",
+            hint="known are PostgreSQL's names (LATIN1, WIN1252, SJIS, ...) and the web's (windows-1252, euc-jp, ...)",
+        )
+    utf16 = dialect.encoding is None and head.startswith(_UTF16_MARKS)
+    if refuse and compression is None and is_utf8 and not utf16:
+        refuse_binary(path, head)
+    if compression is None and is_utf8 and not utf16 and not dialect.skip_lines and dialect.comment is None:
+        return None
+    return StreamForm(
+        compression=compression,
+        encoding=dialect.encoding,
+        skip_lines=dialect.skip_lines,
+        comment=None if dialect.comment is None else ord(dialect.comment),
+    )
+
+
+def refuse_binary(path: str, head: bytes) -> None:
     """Refuses a file that is no text at all, before any record of it is blamed.
 
     Raises:
         UsageError: with what the file seems to be.
     """
-    with open(path, "rb") as file:
-        head = file.read(4096)
+    head = head[:4096]
     for magic, name, remedy in (
-        (b"\x1f\x8b", "gzip-compressed", "unpack it first (gunzip)"),
-        (b"\x28\xb5\x2f\xfd", "zstd-compressed", "unpack it first (unzstd)"),
-        (b"BZh", "bzip2-compressed", "unpack it first (bunzip2)"),
-        (b"\xfd7zXZ", "xz-compressed", "unpack it first (unxz)"),
+        (b"\x04\x22\x4d\x18", "lz4-compressed", "unpack it first (unlz4)"),
+        (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
         (b"PAR1", "a Parquet file", "convert it to CSV first"),
         (b"ARROW1", "an Arrow file", "convert it to CSV first"),
         (b"PK\x03\x04", "a ZIP archive", "unpack it first (unzip)"),
-        (b"\xff\xfe", "UTF-16 text", "convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"),
-        (b"\xfe\xff", "UTF-16 text", "convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"),
+        (b"\xff\xfe", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
+        (b"\xfe\xff", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
     ):
         if head.startswith(magic):
             raise UsageError(f"{path} is {name}, not delimited text", hint=remedy)
@@ -115,23 +151,43 @@ def refuse_binary(path: str) -> None:
         )
 
 
-def read_header(path: str, dialect: Dialect) -> list[str]:
+def read_head(identity: Identity, dialect_plan: dict[str, Any]) -> bytes:
+    """The beginning of a source's text, `HEADER_BYTES` of it if it has so many.
+
+    Raises:
+        TippleError: it cannot be read.
+    """
+    if identity.form is None:
+        with open(identity.path, "rb") as file:
+            return file.read(HEADER_BYTES)
+    wanted = SAMPLE_BYTES if identity.path == STDIN else HEADER_BYTES
+    try:
+        return _core.read_head(json.dumps(source_plan(identity)), json.dumps(dialect_plan), wanted)
+    except _core.CoreError as error:
+        raise core_error(error) from None
+
+
+def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, Any]) -> list[str]:
     """The names in a file's first record.
 
     Raises:
         TippleError: there is no such record, or it is not text.
     """
-    with open(path, "rb") as file:
-        head = file.read(HEADER_BYTES)
+    path = identity.path
+    head = read_head(identity, dialect_plan)
     if not head:
         raise TippleError(f"{path} is empty: it has no header", hint="check the file, or leave out --header")
     try:
-        text = head.decode("utf-8", errors="strict" if len(head) < HEADER_BYTES else "replace")
+        text = head.decode("utf-8", errors="strict" if len(head) < SAMPLE_BYTES else "replace")
     except UnicodeDecodeError as error:
         raise TippleError(
             f"{path}: the header is not valid UTF-8 at byte {error.start}", hint="convert the file to UTF-8"
         ) from None
     text = text.removeprefix("\ufeff")
+    if dialect.format == "fixed":
+        line = text.splitlines()[0] if text else ""
+        ends = list(itertools.accumulate(dialect.widths))
+        return [line[end - width : end].strip() for width, end in zip(dialect.widths, ends, strict=True)]
     if dialect.quote is None:
         line = text.splitlines()[0] if text else ""
         names = line.split(dialect.delimiter)

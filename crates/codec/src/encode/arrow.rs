@@ -297,7 +297,7 @@ impl ColumnReader<'_> {
     ) -> Stopped {
         for row in 0..self.rows {
             let field = self.records.field(row, self.index);
-            let text = self.decoder.decode(field);
+            let text = self.decoder.decode(field, self.index);
             let stored = if text.is_none() && self.not_null {
                 Err(Refusal::NullNotAllowed)
             } else {

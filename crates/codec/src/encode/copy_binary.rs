@@ -85,7 +85,8 @@ impl CopyBinaryEncoder {
             for (index, &column) in self.columns.iter().enumerate() {
                 let field = records.field(row, index);
                 // SAFETY: room for the whole record was reserved, column by column.
-                let encoded = unsafe { encode_field(column, field, &mut self.decoder, check, self.server, room, out) };
+                let encoded =
+                    unsafe { encode_field((column, index), field, &mut self.decoder, check, self.server, room, out) };
                 if let Err(refusal) = encoded {
                     out.truncate(begin);
                     let problem = Problem::value(records, row, index, refusal);
@@ -132,7 +133,7 @@ pub fn row_ends(bytes: &[u8]) -> Vec<usize> {
 /// for the columns that follow, `room` being that of the whole record.
 #[inline(always)]
 unsafe fn encode_field(
-    column: FieldPlan,
+    (column, index): (FieldPlan, usize),
     field: RawField<'_>,
     decoder: &mut Decoder,
     check: TextCheck,
@@ -140,7 +141,7 @@ unsafe fn encode_field(
     room: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let Some(text) = decoder.decode(field) else {
+    let Some(text) = decoder.decode(field, index) else {
         if column.not_null {
             return Err(Refusal::NullNotAllowed);
         }

@@ -49,7 +49,7 @@ impl CopyTextEncoder {
                     out.push(b'\t');
                 }
                 let field = records.field(row, index);
-                let outcome = match self.decoder.decode(field) {
+                let outcome = match self.decoder.decode(field, index) {
                     None if column.not_null => Err(Refusal::NullNotAllowed),
                     None => {
                         out.extend_from_slice(b"\\N");

@@ -4,7 +4,7 @@
 //! implementation inside a function that has the target feature; a method that is not `#[inline(always)]` loses it.
 
 /// 64 consecutive bytes.
-pub(super) trait Block {
+pub(crate) trait Block {
     /// Loads 64 bytes.
     ///
     /// # Safety
@@ -19,7 +19,7 @@ pub(super) trait Block {
 }
 
 /// For any CPU; the compiler vectorises the loop with what the target has.
-pub(super) struct Portable([u8; 64]);
+pub(crate) struct Portable([u8; 64]);
 
 impl Block for Portable {
     #[inline(always)]
@@ -40,7 +40,7 @@ impl Block for Portable {
 
 /// Two AVX2 registers.
 #[cfg(target_arch = "x86_64")]
-pub(super) struct Avx2(std::arch::x86_64::__m256i, std::arch::x86_64::__m256i);
+pub(crate) struct Avx2(std::arch::x86_64::__m256i, std::arch::x86_64::__m256i);
 
 #[cfg(target_arch = "x86_64")]
 impl Block for Avx2 {

@@ -114,7 +114,7 @@ unsafe fn flatten_block<B: Block>(
             }
             Family::Csv => block.equals(dialect.quote),
             Family::Text => block.equals(b'\\'),
-            Family::Plain => 0,
+            Family::Plain | Family::Fixed => 0,
         };
         (block.equals(dialect.delimiter), block.equals(b'\n'), block.equals(b'\r'), special)
     };
@@ -214,7 +214,7 @@ fn step_by_step(window: &[u8], base: usize, mut bits: u64, dialect: &Dialect, ca
                 carry.found.any_marked = true;
                 continue;
             }
-            Family::Text | Family::Plain => {}
+            Family::Text | Family::Plain | Family::Fixed => {}
         }
         let delimiter = byte == dialect.delimiter;
         if delimiter || byte == end_byte {

@@ -7,10 +7,11 @@
 //! Advice for whoever works here: entries carry [`MARKED`] where the field holds quotes or escapes; the sentinel
 //! `next[0] == 0` makes the first field an ordinary one; and a window always begins at the start of a record.
 
-mod block;
+pub(crate) mod block;
+mod fixed;
 mod flatten;
 
-use crate::dialect::{Dialect, LineEnd};
+use crate::dialect::{Dialect, Family, LineEnd};
 use flatten::Found;
 
 /// Set in an entry of the list where the field holds a quote or an escape and has to be decoded.
@@ -88,7 +89,10 @@ pub struct Records<'w> {
     found: Found,
     stride: usize,
     last_field: usize,
-    cut_carriage_return: usize,
+    /// Bytes between two fields.
+    separator: usize,
+    /// Bytes of a record end, the separator's not counted.
+    cut_at_end: usize,
     rows: usize,
     /// Bytes of the window that the `rows` records take.
     pub consumed: usize,
@@ -115,9 +119,9 @@ impl<'w> Records<'w> {
         let index = row * self.stride + column;
         let start = (self.next[index] & !MARKED) as usize;
         let entry = self.next[index + 1];
-        let mut end = (entry & !MARKED) as usize - 1;
+        let mut end = (entry & !MARKED) as usize - self.separator;
         if column == self.last_field {
-            end -= self.cut_carriage_return;
+            end -= self.cut_at_end;
         }
         RawField { bytes: &self.window[start..end], marked: entry & MARKED != 0, readable: self.window.len() - start }
     }
@@ -183,7 +187,8 @@ impl<'w> Records<'w> {
             found,
             stride,
             last_field: layout.fields - 1,
-            cut_carriage_return: usize::from(layout.line_end == LineEnd::Crlf && !layout.trailing_delimiter),
+            separator: 1,
+            cut_at_end: usize::from(layout.line_end == LineEnd::Crlf && !layout.trailing_delimiter),
             rows,
             consumed,
             irregular,
@@ -204,11 +209,12 @@ impl Scanner {
     /// A scanner for records of `fields` fields, at least one.
     ///
     /// # Panics
-    /// Where `fields` is 0, or the dialect's bytes are not ASCII: they could stand inside a character, and what is
+    /// Where `fields` is 0 or not the number of fixed widths, or the dialect's bytes are not ASCII: they could stand inside a character, and what is
     /// left of a window known to be valid UTF-8 would not be.
     #[must_use]
     pub fn new(dialect: Dialect, fields: usize) -> Self {
         assert!(fields > 0, "a record has at least one field");
+        assert!(dialect.family != Family::Fixed || dialect.widths.len() == fields, "every field has a width");
         assert!([dialect.delimiter, dialect.quote, dialect.escape].is_ascii(), "delimiter, quote and escape are ASCII");
         Self { dialect, fields, next: Vec::new() }
     }
@@ -220,6 +226,9 @@ impl Scanner {
     /// Where the window is larger than [`MAX_WINDOW_BYTES`].
     pub fn scan<'w>(&'w mut self, window: &'w [u8]) -> Records<'w> {
         assert!(window.len() <= MAX_WINDOW_BYTES, "a window of {} bytes", window.len());
+        if self.dialect.family == Family::Fixed {
+            return self.scan_fixed(window);
+        }
         let found = flatten::flatten(window, &self.dialect, &mut self.next);
         let layout = Layout {
             fields: self.fields,
@@ -228,6 +237,30 @@ impl Scanner {
             trailing_delimiter: self.dialect.trailing_delimiter,
         };
         Records::find(window, &self.next, layout, found)
+    }
+
+    fn scan_fixed<'w>(&'w mut self, window: &'w [u8]) -> Records<'w> {
+        let (rows, irregular) = fixed::flatten(window, &self.dialect, &mut self.next);
+        let layout = Layout {
+            fields: self.fields,
+            stride: self.fields,
+            line_end: self.dialect.line_end,
+            trailing_delimiter: false,
+        };
+        Records {
+            window,
+            next: &self.next,
+            layout,
+            found: Found { any_marked: true, record_ends: rows, fault: irregular.map(|it| (it.start, it.what)) },
+            stride: self.fields,
+            last_field: self.fields - 1,
+            separator: 0,
+            cut_at_end: self.dialect.line_end.bytes().len(),
+            rows,
+            consumed: (self.next[rows * self.fields] & !MARKED) as usize,
+            irregular,
+            any_marked: true,
+        }
     }
 }
 

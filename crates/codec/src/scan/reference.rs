@@ -207,7 +207,7 @@ fn protect(field: &[u8], dialect: &Dialect, text: &mut Vec<u8>) {
                 text.extend([b'\\', byte].iter().skip(usize::from(byte >= 0x80)));
             }
         }
-        Family::Plain => {
+        Family::Plain | Family::Fixed => {
             text.extend(field.iter().filter(|&&byte| byte != dialect.delimiter && byte != b'\n' && byte != b'\r'));
         }
     }

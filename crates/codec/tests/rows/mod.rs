@@ -186,7 +186,7 @@ fn write_field(text: &[u8], index: usize, dialect: &Dialect, file: &mut Vec<u8>)
                 }
             }
         }
-        Family::Csv | Family::Plain => file.extend(text),
+        Family::Csv | Family::Plain | Family::Fixed => file.extend(text),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Context;
 use super::parse::Parser;
-use super::queue::SliceQueue;
+use super::queue::WorkQueue;
 use super::rejects::RejectLog;
 use crate::counters::{Counters, StreamState};
 use crate::error::{Error, Result};
@@ -117,10 +117,11 @@ impl BatchSink {
 pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
     let plan = context.plan;
     let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true });
-    let queue = SliceQueue::new(&plan.slices, keep_order);
+    let queue = WorkQueue::new(context, keep_order);
     // Opaque columns are read by the engine: what it makes of them is not for us to digest.
     let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind != ColumnType::Opaque).collect();
     std::thread::scope(|scope| {
+        queue.start_feeders(scope, context);
         for index in 0..plan.streams {
             let (queue, digested) = (&queue, digested.clone());
             scope.spawn(move || {
@@ -139,7 +140,7 @@ pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
 fn stream(
     context: &Context<'_>,
     sink: &BatchSink,
-    queue: &SliceQueue<'_>,
+    queue: &WorkQueue<'_>,
     digested: &[bool],
     index: usize,
 ) -> Result<()> {
@@ -148,18 +149,18 @@ fn stream(
     let mut parser = Parser::new(context);
     let mut encoder = ArrowEncoder::new(plan.columns.clone(), plan.dialect.clone());
     let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
-    while let Some(slice) = queue.take() {
-        counters.take(slice.n);
+    while let Some(work) = queue.take(context)? {
+        counters.take(work.n());
         let mut sum = digest::RowDigest::default();
         if let Some(log) = &mut rejects {
-            log.begin(slice.n)?;
+            log.begin(work.n())?;
         }
-        let mut totals = parser.parse(context, counters, slice, &mut rejects, |parsed, rejects| {
+        let mut totals = parser.parse(context, counters, &work, &mut rejects, |parsed, rejects| {
             let batch = match rejects {
                 None => match encoder.encode(parsed.records) {
                     (batch, Encoded { problem: None, .. }) => batch,
                     (_, Encoded { problem: Some(problem), .. }) => {
-                        return Err(context.explain_problem(parsed.place, parsed.window, &problem));
+                        return Err(context.explain_problem(parsed, &problem));
                     }
                 },
                 Some(log) => {
@@ -185,7 +186,7 @@ fn stream(
         if let Some(log) = &mut rejects {
             log.keep()?;
         }
-        context.add(slice, &totals);
+        context.add(&work, &totals);
     }
     Ok(())
 }

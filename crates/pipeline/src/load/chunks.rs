@@ -84,7 +84,7 @@ impl Encoder {
         chunks.push(self.chunk(&rest, WritePath::Text, bytes, (0, encoded.rows), &skipped));
         match encoded.problem.filter(|_| rejects.is_none()) {
             None => Ok(chunks),
-            Some(problem) => Err(explain(context, parsed, &problem)),
+            Some(problem) => Err(explain(context, &rest, &problem)),
         }
     }
 
@@ -113,7 +113,7 @@ impl Encoder {
             format,
             bytes: Bytes::from(bytes),
             rows: (end - first - skipped.len()) as u64,
-            place: parsed.place.behind(start),
+            place: parsed.place.behind(start, parsed.first_record + first as u64),
             origin,
         }
     }
@@ -153,7 +153,7 @@ impl<'w, 'l, 'c, 'p> Skip<'w, 'l, 'c, 'p> {
 }
 
 fn explain(context: &Context<'_>, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
-    context.explain_problem(parsed.place, parsed.window, problem)
+    context.explain_problem(parsed, problem)
 }
 
 /// The field that only the server can read.

@@ -1,5 +1,6 @@
 //! What the streams of one load share: the plan, the counters, the first failure, the totals.
 
+use super::queue::Work;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
@@ -16,9 +17,10 @@ pub struct Context<'p> {
     /// What has been done.
     pub counters: Arc<Counters>,
     failure: Mutex<Option<Error>>,
-    sources: Vec<(AtomicU64, AtomicU64)>,
+    sources: Vec<[AtomicU64; 3]>,
     digest: Mutex<RowDigest>,
     slices: Mutex<Vec<(u32, u64, u64)>>,
+    cut: Mutex<Vec<Slice>>,
     rejects: AtomicU64,
     late_rejects: Mutex<Vec<(u32, usize)>>,
     guarded: AtomicBool,
@@ -56,6 +58,7 @@ impl<'p> Context<'p> {
             rejects: AtomicU64::new(0),
             late_rejects: Mutex::default(),
             guarded: AtomicBool::new(false),
+            cut: Mutex::default(),
             target_digest: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
@@ -84,16 +87,42 @@ impl<'p> Context<'p> {
         if self.counters.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
+    /// Counts what was read of a file that is not text by itself.
+    pub(super) fn note_file_bytes(&self, source: usize, bytes: u64) {
+        self.sources[source][2].fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Counts a slice that is safely done.
-    pub(super) fn add(&self, slice: &Slice, totals: &SliceTotals) {
-        lock(&self.slices).push((slice.n, totals.rows(), totals.rejects));
+    pub(super) fn add(&self, work: &Work<'_>, totals: &SliceTotals) {
+        lock(&self.slices).push((work.n(), totals.rows(), totals.rejects));
+        if work.block().is_some() {
+            lock(&self.cut).push(Slice { n: work.n(), pieces: work.pieces() });
+        }
         for &(source, rows, bytes) in &totals.pieces {
-            self.sources[source].0.fetch_add(rows, Ordering::Relaxed);
-            self.sources[source].1.fetch_add(bytes, Ordering::Relaxed);
+            self.sources[source][0].fetch_add(rows, Ordering::Relaxed);
+            self.sources[source][1].fetch_add(bytes, Ordering::Relaxed);
         }
         let mut digest = lock(&self.digest);
         *digest = digest.plus(totals.digest);
         self.counters.slice_done();
+    }
+
+    /// A statement that writes the slices that were cut while their source was read into the ledger, as planned.
+    pub(super) fn insert_cut(&self, job_id: &str) -> Option<String> {
+        let row = |slice: &Slice| {
+            let first = slice.pieces.first()?;
+            let pieces = serde_json::to_string(&slice.pieces).ok()?;
+            Some(format!(
+                "('{job_id}', {}, {}, {}, {}, '{pieces}')",
+                slice.n,
+                first.source,
+                first.offset,
+                slice.bytes()
+            ))
+        };
+        let rows: Vec<String> = lock(&self.cut).iter().filter_map(row).collect();
+        let columns = "job_id, n, source, byte_offset, byte_length, pieces";
+        (!rows.is_empty()).then(|| format!("INSERT INTO tipple.slice ({columns}) VALUES {}", rows.join(", ")))
     }
 
     /// Counts rejects and gives their number in the whole job so far.
@@ -185,14 +214,15 @@ impl<'p> Context<'p> {
         self.check_cancelled()?;
         let slices = self.slice_counts();
         for &(_, source) in lock(&self.late_rejects).iter() {
-            self.sources[source].0.fetch_sub(1, Ordering::Relaxed);
+            self.sources[source][0].fetch_sub(1, Ordering::Relaxed);
         }
         let sources: Vec<SourceOutcome> = self
             .sources
             .iter()
-            .map(|(rows, bytes)| SourceOutcome {
+            .map(|[rows, bytes, file_bytes]| SourceOutcome {
                 rows: rows.load(Ordering::Relaxed),
                 bytes: bytes.load(Ordering::Relaxed),
+                file_bytes: file_bytes.load(Ordering::Relaxed),
             })
             .collect();
         let target = *lock(&self.target_digest);
@@ -208,6 +238,7 @@ impl<'p> Context<'p> {
             fallback_example: lock(&self.fallback_example).clone(),
             sources,
             slices,
+            cut: std::mem::take(&mut *lock(&self.cut)),
         })
     }
 }

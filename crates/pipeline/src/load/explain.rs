@@ -1,8 +1,11 @@
 //! Turns what a codec or a server found wrong into an error that names file, record, offset, column and text.
 
 use super::Context;
+use super::feed::{Block, cutting};
+use super::parse::ParsedWindow;
 use crate::error::{Error, ServerError};
 use crate::postgres::copy::{CopyFailure, Place};
+use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
 use tipple_codec::problem::{Problem, ProblemKind};
@@ -10,8 +13,9 @@ use tipple_codec::scan::Scanner;
 
 impl Context<'_> {
     /// The problem that the codec found in a window that begins at `place`.
-    pub(super) fn explain_problem(&self, place: Place, window: &[u8], problem: &Problem) -> Error {
-        self.explain_complaint(place.behind(problem.start), self.complaint(window, problem))
+    pub(super) fn explain_problem(&self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
+        let place = parsed.place.behind(problem.start, parsed.first_record + problem.row as u64);
+        self.explain_complaint(place, self.complaint(parsed.window, problem))
     }
 
     /// What is wrong with a record, found by the codec.
@@ -35,7 +39,8 @@ impl Context<'_> {
     /// An error that names the record at `place`.
     pub(super) fn explain_complaint(&self, place: Place, complaint: Complaint) -> Error {
         let plan = self.plan;
-        locate::bad_record(&plan.sources[place.source], place.offset, &plan.dialect, plan.header, complaint)
+        let at = (place.offset, place.record);
+        locate::bad_record(&plan.sources[place.source], at, &plan.dialect, plan.header, complaint)
     }
 
     /// What is wrong with a record that the file ends in the middle of.
@@ -49,17 +54,15 @@ impl Context<'_> {
         }
     }
 
-    /// What the server said while rows were stored.
-    pub(super) fn explain_copy(&self, failure: CopyFailure) -> Error {
+    /// What the server said while rows were stored, `block` being what they came from, if it is still there.
+    pub(super) fn explain_copy(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        let source = &self.plan.sources[place.source];
-        let Ok((offset, bytes)) = locate::record_after(source, place.offset, index, &self.plan.dialect) else {
-            return error;
-        };
+        let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };
         let complaint = self.server_complaint(&bytes, server, column.as_deref());
-        self.explain_complaint(Place { source: place.source, offset }, complaint)
+        let record = place.record.map(|first| first + index);
+        self.explain_complaint(Place { source: place.source, offset, record }, complaint)
     }
 
     /// What is wrong with a record, found by the server.
@@ -69,6 +72,39 @@ impl Context<'_> {
         let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }
+    }
+
+    /// Where the record that is `index` records after `place` begins, and its bytes, as far as they can be had.
+    fn record_after(&self, place: Place, index: u64, block: Option<&Block>) -> Option<(u64, Vec<u8>)> {
+        let plan = self.plan;
+        let source = &plan.sources[place.source];
+        if source.form.is_none() {
+            return locate::record_after(source, place.offset, index, &plan.dialect).ok();
+        }
+        let inside = |text: &[u8], pieces: &[BlockPiece]| {
+            let of_place = |piece: &&BlockPiece| {
+                let (begin, length) = (piece.piece.offset, piece.piece.length);
+                piece.piece.source == place.source && (begin..begin + length).contains(&place.offset)
+            };
+            let piece = pieces.iter().find(of_place)?;
+            let begin = piece.begin + (place.offset - piece.piece.offset) as usize;
+            Some(locate::record_in(&text[begin..piece.end], place.offset, index, &plan.dialect))
+        };
+        if let Some(found) = block.and_then(|block| inside(block.text(), block.pieces())) {
+            return Some(found);
+        }
+        if source.is_stdin() {
+            // What is gone is gone; the number and the server's message remain.
+            return Some((place.offset, Vec::new()));
+        }
+        let feed = [place.source];
+        let mut cutter = BlockCutter::new(cutting(plan), &feed, None);
+        while let Ok(Some(block)) = cutter.next(Vec::new()) {
+            if let Some(found) = inside(&block.text, &block.pieces) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// The decoded text of one field of a record, for a message.
@@ -83,7 +119,7 @@ impl Context<'_> {
             return locate::shown(record);
         }
         let mut decoder = Decoder::new(self.plan.dialect.clone());
-        decoder.decode(records.field(0, column)).map_or_else(|| "NULL".into(), locate::shown)
+        decoder.decode(records.field(0, column), column).map_or_else(|| "NULL".into(), locate::shown)
     }
 }
 

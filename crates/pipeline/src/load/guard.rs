@@ -59,7 +59,7 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
                     self.refused += 1;
                     let (index, start, end) = origin.records[row];
                     let record = &origin.text[start as usize..end as usize];
-                    let place = chunk.place.behind(start as usize);
+                    let place = chunk.place.behind(start as usize, index);
                     let complaint = self.context.server_complaint(record, server, failure.column.as_deref());
                     reject(Refused { slice: origin.slice, place, index, record, complaint })?;
                     ranges.extend([(row + 1, high), (low, row)]);
@@ -84,7 +84,7 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
                 self.session.run("ROLLBACK TO SAVEPOINT tipple", "taking a batch back")?;
                 Ok(Err(failure))
             }
-            Err(failure) => Err(self.context.explain_copy(failure)),
+            Err(failure) => Err(self.context.explain_copy(failure, None)),
             Ok(()) => Ok(Ok(())),
         }
     }

@@ -6,6 +6,7 @@ pub mod arrow;
 mod chunks;
 mod context;
 mod explain;
+mod feed;
 mod guard;
 mod parse;
 mod queue;
@@ -35,7 +36,13 @@ impl LoadJob {
     /// Starts the job that `plan` describes.
     #[must_use]
     pub fn start(plan: LoadPlan) -> Self {
-        let bytes = plan.slices.iter().map(crate::plan::Slice::bytes).sum();
+        let fed = || plan.feeding.feeds.iter().flatten().map(|&source| &plan.sources[source]);
+        // Nobody knows how long standard input is; without a total none is shown.
+        let bytes = if fed().any(crate::plan::Source::is_stdin) {
+            0
+        } else {
+            plan.slices.iter().map(crate::plan::Slice::bytes).chain(fed().map(|source| source.size)).sum()
+        };
         let counters = Arc::new(Counters::new(plan.streams, bytes, plan.slices.len() as u64));
         let (batches, batch_sink) = match &plan.target {
             Target::Arrow { .. } => {

@@ -2,13 +2,14 @@
 
 use super::Context;
 use super::context::SliceTotals;
+use super::queue::Work;
 use super::rejects::RejectLog;
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
-use crate::plan::Slice;
 use crate::postgres::copy::Place;
 use crate::source::SourceFile;
-use crate::source::window::WindowReader;
+use crate::source::blocks::BlockWindows;
+use crate::source::window::{WindowReader, Windows};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
 
@@ -26,7 +27,7 @@ pub(super) struct ParsedWindow<'w> {
     pub(super) window: &'w [u8],
     /// Where it begins.
     pub(super) place: Place,
-    /// The number of the first record in its piece, from 0.
+    /// The number of the first record in its piece, from 0; in its source, where records were counted beforehand.
     pub(super) first_record: u64,
     /// The slice.
     pub(super) slice: u32,
@@ -40,78 +41,48 @@ impl Parser {
         }
     }
 
-    /// Hands the regular records of `slice` to `store`, which stores them or says why not. Irregular records go to
+    /// Hands the regular records of `work` to `store`, which stores them or says why not. Irregular records go to
     /// `rejects`; without one they are handed over too, so that `store` can report them.
     pub(super) fn parse<'c, 'p>(
         &mut self,
         context: &Context<'_>,
         stream: &StreamCounters,
-        slice: &Slice,
+        work: &Work<'_>,
         rejects: &mut Option<RejectLog<'c, 'p>>,
         mut store: impl FnMut(&ParsedWindow<'_>, &mut Option<RejectLog<'c, 'p>>) -> Result<()>,
     ) -> Result<SliceTotals> {
         let plan = context.plan;
+        let (window_bytes, limit) = (plan.window_bytes, plan.max_record_bytes);
         let mut totals = SliceTotals::default();
         let rejects_before_slice = count(rejects);
-        for &piece in &slice.pieces {
-            let source = SourceFile::open(&plan.sources[piece.source])?;
-            let (window_bytes, limit) = (plan.window_bytes, plan.max_record_bytes);
-            let mut reader = WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
-            let rejects_before = count(rejects);
-            let mut piece_records = 0;
-            loop {
-                context.check_cancelled()?;
-                stream.enter(StreamState::Read);
-                let Some(window) = reader.fill()? else { break };
-                stream.enter(StreamState::Encode);
-                let place = Place { source: piece.source, offset: window.offset };
-                let mut records = self.scanner.scan(window.bytes);
-                let (mut consumed, mut rows) = (0, 0);
-                loop {
-                    if records.rows() > 0 || (records.irregular.is_some() && rejects.is_none()) {
-                        let (window, first_record) = (window.bytes, piece_records);
-                        let parsed = ParsedWindow { records: &records, window, place, first_record, slice: slice.n };
-                        store(&parsed, rejects)?;
-                    }
-                    rows += records.rows() as u64;
-                    piece_records += records.rows() as u64;
-                    consumed = consumed.max(records.consumed);
-                    let Some(mut problem) = Problem::structure(&records) else { break };
-                    let Some(log) = rejects else {
-                        return Err(Error::Internal { message: "an irregular record was not reported".into() });
-                    };
-                    if records.irregular.is_some_and(|irregular| !irregular.complete) {
-                        if !window.last {
-                            // What is wrong is known, where the record ends is not.
-                            break;
-                        }
-                        problem.end = window.bytes.len();
-                    }
-                    let complaint = context.complaint(window.bytes, &problem);
-                    let record = &window.bytes[problem.start..problem.end];
-                    log.push(place.behind(problem.start), piece_records, record, complaint)?;
-                    piece_records += 1;
-                    consumed = problem.end;
-                    match records.rest() {
-                        Some(rest) => records = rest,
-                        None => break,
-                    }
+        match work {
+            Work::Slice(slice) => {
+                for &piece in &slice.pieces {
+                    let source = SourceFile::open(&plan.sources[piece.source])?;
+                    let mut reader =
+                        WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
+                    let begin = PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1) };
+                    let rows =
+                        parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
+                    source.check_unchanged()?;
+                    totals.pieces.push((piece.source, rows, piece.length));
                 }
-                if consumed == 0 && window.last && !window.bytes.is_empty() {
-                    let complaint = Context::unterminated(window.bytes);
-                    match rejects {
-                        None => return Err(context.explain_complaint(place, complaint)),
-                        Some(log) => log.push(place, piece_records, window.bytes, complaint)?,
-                    }
-                    piece_records += 1;
-                    consumed = window.bytes.len();
-                }
-                stream.add(consumed.min(window.source_bytes) as u64, rows);
-                reader.consume(consumed);
             }
-            source.check_unchanged()?;
-            let rejected = count(rejects) - rejects_before;
-            totals.pieces.push((piece.source, piece_records - rejected, piece.length));
+            Work::Block(block) => {
+                for &piece in block.pieces() {
+                    let index = piece.piece.source;
+                    let mut reader = BlockWindows::new(&plan.sources[index], piece, block.text(), window_bytes, limit);
+                    let begin = PieceBegin {
+                        source: index,
+                        slice: block.n(),
+                        record: Some(piece.first_record),
+                        read: (block.file_bytes(), block.text().len() as u64),
+                    };
+                    let rows =
+                        parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
+                    totals.pieces.push((index, rows, piece.piece.length));
+                }
+            }
         }
         totals.rejects = count(rejects) - rejects_before_slice;
         totals.digest.rows = totals.rows();
@@ -121,4 +92,92 @@ impl Parser {
 
 fn count(rejects: &Option<RejectLog<'_, '_>>) -> u64 {
     rejects.as_ref().map_or(0, RejectLog::count)
+}
+
+/// What there is to know of a piece before its first window.
+struct PieceBegin {
+    source: usize,
+    slice: u32,
+    /// The number of its first record in the source, from 1, where it was counted.
+    record: Option<u64>,
+    /// Bytes of the file per bytes of text.
+    read: (u64, u64),
+}
+
+/// Reads one piece, and gives the rows that were stored.
+fn parse_piece<'c, 'p>(
+    scanner: &mut Scanner,
+    context: &Context<'_>,
+    stream: &StreamCounters,
+    reader: &mut impl Windows,
+    begin: PieceBegin,
+    rejects: &mut Option<RejectLog<'c, 'p>>,
+    store: &mut impl FnMut(&ParsedWindow<'_>, &mut Option<RejectLog<'c, 'p>>) -> Result<()>,
+) -> Result<u64> {
+    let rejects_before = count(rejects);
+    // Where records were counted beforehand, their numbers are those in the source.
+    let first = begin.record.map_or(0, |record| record - 1);
+    let mut piece_records = first;
+    loop {
+        context.check_cancelled()?;
+        stream.enter(StreamState::Read);
+        let Some(window) = reader.fill()? else { break };
+        stream.enter(StreamState::Encode);
+        let place = Place {
+            source: begin.source,
+            offset: window.offset,
+            record: begin.record.is_some().then_some(piece_records + 1),
+        };
+        let mut records = scanner.scan(window.bytes);
+        let (mut consumed, mut rows) = (0, 0);
+        loop {
+            if records.rows() > 0 || (records.irregular.is_some() && rejects.is_none()) {
+                let parsed = ParsedWindow {
+                    records: &records,
+                    window: window.bytes,
+                    place,
+                    first_record: piece_records,
+                    slice: begin.slice,
+                };
+                store(&parsed, rejects)?;
+            }
+            rows += records.rows() as u64;
+            piece_records += records.rows() as u64;
+            consumed = consumed.max(records.consumed);
+            let Some(mut problem) = Problem::structure(&records) else { break };
+            let Some(log) = rejects else {
+                return Err(Error::Internal { message: "an irregular record was not reported".into() });
+            };
+            if records.irregular.is_some_and(|irregular| !irregular.complete) {
+                if !window.last {
+                    // What is wrong is known, where the record ends is not.
+                    break;
+                }
+                problem.end = window.bytes.len();
+            }
+            let complaint = context.complaint(window.bytes, &problem);
+            let record = &window.bytes[problem.start..problem.end];
+            log.push(place.behind(problem.start, piece_records), piece_records, record, complaint)?;
+            piece_records += 1;
+            consumed = problem.end;
+            match records.rest() {
+                Some(rest) => records = rest,
+                None => break,
+            }
+        }
+        if consumed == 0 && window.last && !window.bytes.is_empty() {
+            let complaint = Context::unterminated(window.bytes);
+            match rejects {
+                None => return Err(context.explain_complaint(place, complaint)),
+                Some(log) => log.push(place, piece_records, window.bytes, complaint)?,
+            }
+            piece_records += 1;
+            consumed = window.bytes.len();
+        }
+        let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);
+        stream.add(read, rows);
+        reader.consume(consumed);
+    }
+    let rejected = count(rejects) - rejects_before;
+    Ok(piece_records - first - rejected)
 }

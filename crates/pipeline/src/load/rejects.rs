@@ -109,7 +109,8 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     pub(super) fn push_problem(&mut self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Result<()> {
         let complaint = self.context.complaint(parsed.window, problem);
         let record = &parsed.window[problem.start..problem.end];
-        self.push(parsed.place.behind(problem.start), parsed.first_record + problem.row as u64, record, complaint)
+        let index = parsed.first_record + problem.row as u64;
+        self.push(parsed.place.behind(problem.start, index), index, record, complaint)
     }
 
     /// Stores the rejects since [`RejectLog::keep`] in the ledger, in the transaction that is open.
@@ -145,7 +146,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
 
     fn line(&self, place: Place, index: u64, record: &[u8], complaint: &Complaint) -> Vec<u8> {
         let mut line = Vec::with_capacity(160 + 2 * record.len());
-        let Place { source, offset } = place;
+        let Place { source, offset, .. } = place;
         let job = &self.plan.job_id;
         // Writing to memory cannot fail.
         let _infallible = write!(line, "{job},{},{source},{offset},{index},", self.slice);

@@ -8,7 +8,7 @@ use super::chunks::Encoder;
 use super::context::SliceTotals;
 use super::guard::Guard;
 use super::parse::Parser;
-use super::queue::SliceQueue;
+use super::queue::WorkQueue;
 use super::rejects::RejectLog;
 use super::slices::{BEGIN_IMMEDIATE, waits};
 use crate::counters::StreamState;
@@ -48,11 +48,16 @@ pub(super) fn run(
     for statement in transaction.before {
         session.run(statement, "preparing the table")?;
     }
-    let queue = SliceQueue::new(&context.plan.slices, keep_order);
-    let (lanes, receivers) = Lanes::new(&context.plan.slices, keep_order, 2 * context.plan.streams.max(1));
+    let queue = WorkQueue::new(context, keep_order);
+    // Of what is cut while it is read, nobody knows beforehand how many slices there are: one stream keeps the order.
+    let fed_in_order = keep_order && !context.plan.feeding.feeds.is_empty();
+    let streams = if fed_in_order { 1 } else { context.plan.streams };
+    let (lanes, receivers) =
+        Lanes::new(&context.plan.slices, keep_order && !fed_in_order, 2 * context.plan.streams.max(1));
     let mut log = RejectLog::open(context, "session");
     let mut logs: Vec<RejectLog<'_, '_>> = std::thread::scope(|scope| {
-        let streams: Vec<_> = (0..context.plan.streams)
+        queue.start_feeders(scope, context);
+        let streams: Vec<_> = (0..streams)
             .map(|index| {
                 let (queue, lanes) = (&queue, lanes.clone());
                 scope.spawn(move || {
@@ -80,6 +85,11 @@ pub(super) fn run(
         for log in logs.iter_mut().filter(|log| log.count() > 0) {
             log.copy_to_ledger(&session)?;
         }
+    }
+    if let Some(key) = &target.ledger
+        && let Some(statement) = context.insert_cut(&key.job_id)
+    {
+        session.run(&statement, "writing the ledger")?;
     }
     // Rows that the server itself read have no digest on this side; rows behind savepoints are not told apart.
     if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0 && !skips) {
@@ -151,21 +161,21 @@ impl Lanes {
 fn stream<'c, 'p>(
     context: &Context<'_>,
     target: &PostgresTarget,
-    queue: &SliceQueue<'_>,
+    queue: &WorkQueue<'_>,
     lanes: &Lanes,
     rejects: &mut Option<RejectLog<'c, 'p>>,
     index: usize,
 ) -> Result<()> {
     let counters = &context.counters.streams[index];
     let mut parser = Parser::new(context);
-    while let Some(slice) = queue.take() {
-        counters.take(slice.n);
-        let lane = lanes.of(slice.n)?;
+    while let Some(work) = queue.take(context)? {
+        counters.take(work.n());
+        let lane = lanes.of(work.n())?;
         if let Some(log) = rejects {
-            log.enter(slice.n);
+            log.enter(work.n());
         }
         let mut encoder = Encoder::new(context, target, rejects.is_some());
-        let mut totals: SliceTotals = parser.parse(context, counters, slice, rejects, |parsed, rejects| {
+        let mut totals: SliceTotals = parser.parse(context, counters, &work, rejects, |parsed, rejects| {
             let chunks = encoder.encode(context, parsed, rejects)?;
             counters.enter(StreamState::Send);
             for chunk in chunks {
@@ -174,7 +184,7 @@ fn stream<'c, 'p>(
             Ok(())
         })?;
         totals.digest.sum = encoder.digest();
-        context.add(slice, &totals);
+        context.add(&work, &totals);
     }
     Ok(())
 }
@@ -214,10 +224,10 @@ fn send_all(
                     context.reject_late(refused.slice, refused.place.source);
                     refused.keep_in(log)
                 })?,
-                _ => writer.send(chunk).map_err(|failure| context.explain_copy(failure))?,
+                _ => writer.send(chunk).map_err(|failure| context.explain_copy(failure, None))?,
             }
         }
     }
     context.check_cancelled()?;
-    writer.finish().map_err(|failure| context.explain_copy(failure))
+    writer.finish().map_err(|failure| context.explain_copy(failure, None))
 }

@@ -6,11 +6,11 @@ use super::chunks::Encoder;
 use super::context::SliceTotals;
 use super::guard::{Guard, is_records_fault};
 use super::parse::Parser;
-use super::queue::SliceQueue;
+use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{LedgerKey, PostgresTarget, Slice};
+use crate::plan::{LedgerKey, Piece, PostgresTarget};
 use crate::postgres::copy::{CopyFailure, CopyWriter};
 use crate::postgres::session::{Session, Waits};
 use std::time::{Duration, Instant};
@@ -23,8 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) const BEGIN_IMMEDIATE: &str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
 
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> {
-    let queue = SliceQueue::new(&context.plan.slices, false);
+    let queue = WorkQueue::new(context, false);
     std::thread::scope(|scope| {
+        queue.start_feeders(scope, context);
         for index in 0..context.plan.streams {
             let queue = &queue;
             scope.spawn(move || {
@@ -38,18 +39,18 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> 
     context.failure().map_or(Ok(()), Err)
 }
 
-fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &SliceQueue<'_>, index: usize) -> Result<()> {
+fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
     let mut session: Option<Session> = None;
     let mut worker = Worker::new(context, target, index);
-    while let Some(slice) = queue.take() {
-        context.counters.streams[index].take(slice.n);
+    while let Some(work) = queue.take(context)? {
+        context.counters.streams[index].take(work.n());
         let mut lost_since: Option<Instant> = None;
         let mut pause = FIRST_PAUSE;
         loop {
             let guarded = context.is_guarded();
-            match worker.load(&mut session, slice, lost_since.is_some()) {
+            match worker.load(&mut session, &work, lost_since.is_some()) {
                 Ok(totals) => {
-                    context.add(slice, &totals);
+                    context.add(&work, &totals);
                     break;
                 }
                 Err(error @ Error::Connection { .. }) => {
@@ -104,7 +105,7 @@ impl<'c, 'p> Worker<'c, 'p> {
     }
 
     /// Loads one slice in one transaction; `again` where an earlier attempt may have committed.
-    fn load(&mut self, slot: &mut Option<Session>, slice: &Slice, again: bool) -> Result<SliceTotals> {
+    fn load(&mut self, slot: &mut Option<Session>, work: &Work<'_>, again: bool) -> Result<SliceTotals> {
         let stream = &self.context.counters.streams[self.index];
         stream.enter(StreamState::Wait);
         let session = match slot {
@@ -116,10 +117,10 @@ impl<'c, 'p> Worker<'c, 'p> {
                 waits(self.context, self.target),
             )?),
         };
-        if again && let Some(done) = self.find_done(session, slice)? {
+        if again && let Some(done) = self.find_done(session, work)? {
             return Ok(done);
         }
-        let result = self.transaction(session, slice);
+        let result = self.transaction(session, work);
         if let Err(error) = &result {
             // A session that is still alive is left clean; a lost one has nothing to clean.
             if !matches!(error, Error::Connection { .. } | Error::Cancelled) {
@@ -130,27 +131,27 @@ impl<'c, 'p> Worker<'c, 'p> {
         result
     }
 
-    fn transaction(&mut self, session: &Session, slice: &Slice) -> Result<SliceTotals> {
+    fn transaction(&mut self, session: &Session, work: &Work<'_>) -> Result<SliceTotals> {
         let (context, target) = (self.context, self.target);
         let stream = &context.counters.streams[self.index];
         let mark = stream.mark();
         if let Some(log) = &mut self.rejects {
-            log.begin(slice.n)?;
+            log.begin(work.n())?;
         }
         session.run(if self.rejects.is_some() { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning a slice")?;
         if let Some(setting) = &target.slice_setting {
-            session.run(&format!("SET LOCAL {setting} = {}", slice.n), "beginning a slice")?;
+            session.run(&format!("SET LOCAL {setting} = {}", work.order()), "beginning a slice")?;
         }
         self.refused = false;
         let mut refused = false;
         let mut explain = |failure: CopyFailure| {
             refused |= is_records_fault(&failure.error);
-            context.explain_copy(failure)
+            context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
         let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         let mut encoder = Encoder::new(context, target, guard.is_some());
-        let result = self.parser.parse(context, stream, slice, &mut self.rejects, |parsed, rejects| {
+        let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
             let chunks = encoder.encode(context, parsed, rejects)?;
             stream.enter(StreamState::Send);
             for chunk in chunks {
@@ -168,7 +169,7 @@ impl<'c, 'p> Worker<'c, 'p> {
             writer.finish().map_err(&mut explain)?;
             totals.digest.sum = encoder.digest();
             let has_digest = encoder.has_digest() && guard.as_ref().is_none_or(|guard| guard.refused == 0);
-            self.record_and_commit(session, slice, &totals, has_digest)?;
+            self.record_and_commit(session, work, &totals, has_digest)?;
             Ok(totals)
         });
         self.refused = refused && self.rejects.is_some();
@@ -181,7 +182,7 @@ impl<'c, 'p> Worker<'c, 'p> {
     fn record_and_commit(
         &mut self,
         session: &Session,
-        slice: &Slice,
+        work: &Work<'_>,
         totals: &SliceTotals,
         has_digest: bool,
     ) -> Result<()> {
@@ -189,7 +190,7 @@ impl<'c, 'p> Worker<'c, 'p> {
             if let Some(log) = self.rejects.as_mut().filter(|log| log.count() > 0) {
                 log.copy_to_ledger(session)?;
             }
-            let statement = done_statement(key, slice, totals, has_digest);
+            let statement = done_statement(key, work, totals, has_digest);
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
             }
@@ -199,11 +200,12 @@ impl<'c, 'p> Worker<'c, 'p> {
     }
 
     /// The totals of a slice that an attempt with a lost answer has committed after all.
-    fn find_done(&self, session: &Session, slice: &Slice) -> Result<Option<SliceTotals>> {
+    fn find_done(&self, session: &Session, work: &Work<'_>) -> Result<Option<SliceTotals>> {
         let Some(key) = &self.target.ledger else { return Ok(None) };
         let statement = format!(
             "SELECT rows, row_digest, rejects FROM tipple.slice WHERE job_id = '{}' AND n = {} AND state = 'done'",
-            key.job_id, slice.n
+            key.job_id,
+            work.n()
         );
         let found = session.query(&statement, "reading the ledger")?;
         let Some(row) = found.first() else { return Ok(None) };
@@ -212,27 +214,44 @@ impl<'c, 'p> Worker<'c, 'p> {
         totals.digest.rows = rows.cast_unsigned();
         totals.digest.sum = digest.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0);
         // Which of several grouped sources the rows came from is not worth a second reading.
-        for (index, piece) in slice.pieces.iter().enumerate() {
+        for (index, piece) in work.pieces().iter().enumerate() {
             totals.pieces.push((piece.source, if index == 0 { totals.digest.rows } else { 0 }, piece.length));
         }
-        self.context.counters.streams[self.index].add(slice.bytes(), totals.digest.rows);
+        self.context.counters.streams[self.index].add(work.file_bytes(), totals.digest.rows);
         Ok(Some(totals))
     }
 }
 
 /// Marks a slice as done, if the job is still this owner's and the slice not done yet; returns a row if so.
-fn done_statement(key: &LedgerKey, slice: &Slice, totals: &SliceTotals, has_digest: bool) -> String {
+fn done_statement(key: &LedgerKey, work: &Work<'_>, totals: &SliceTotals, has_digest: bool) -> String {
     let digest = if has_digest { format!("'{:032x}'", totals.digest.sum) } else { "NULL".into() };
-    format!(
+    let owner = format!(
         "WITH owner AS (SELECT FROM tipple.job WHERE job_id = '{job}' AND epoch = {epoch} \
-           AND state = 'loading' FOR SHARE) \
-         UPDATE tipple.slice SET state = 'done', rows = {rows}, rejects = {rejects}, row_digest = {digest}, \
-           attempt = attempt + 1, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() \
-         FROM owner WHERE job_id = '{job}' AND n = {n} AND state <> 'done' RETURNING n",
+           AND state = 'loading' FOR SHARE) ",
         job = key.job_id,
         epoch = key.epoch,
-        rows = totals.digest.rows,
-        rejects = totals.rejects,
-        n = slice.n,
-    )
+    );
+    let (job, n, rows, rejects) = (&key.job_id, work.n(), totals.digest.rows, totals.rejects);
+    match work {
+        Work::Slice(_) => format!(
+            "{owner}UPDATE tipple.slice SET state = 'done', rows = {rows}, rejects = {rejects}, row_digest = {digest}, \
+               attempt = attempt + 1, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() \
+             FROM owner WHERE job_id = '{job}' AND n = {n} AND state <> 'done' RETURNING n",
+        ),
+        // How many blocks there are is known at the end only, so each brings its own row.
+        Work::Block(_) => {
+            let pieces = work.pieces();
+            let length: u64 = pieces.iter().map(|piece| piece.length).sum();
+            let first = pieces.first().copied().unwrap_or(Piece { source: 0, offset: 0, length: 0 });
+            let pieces = serde_json::to_string(&pieces).unwrap_or_default();
+            format!(
+                "{owner}INSERT INTO tipple.slice (job_id, n, source, byte_offset, byte_length, pieces, state, attempt, \
+                   rows, rejects, row_digest, xid, finished_at) \
+                 SELECT '{job}', {n}, {source}, {offset}, {length}, '{pieces}', 'done', 1, {rows}, {rejects}, {digest}, \
+                   pg_current_xact_id()::text, clock_timestamp() FROM owner RETURNING n",
+                source = first.source,
+                offset = first.offset,
+            )
+        }
+    }
 }

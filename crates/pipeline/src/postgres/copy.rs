@@ -46,15 +46,17 @@ pub struct Origin {
 pub struct Place {
     /// The index of the source.
     pub source: usize,
-    /// The byte offset in it.
+    /// The byte offset in its text.
     pub offset: u64,
+    /// The number of the first record, from 1, where it was counted.
+    pub record: Option<u64>,
 }
 
 impl Place {
-    /// So many bytes further on.
+    /// So many bytes further on, where the record with this number from 0 begins.
     #[must_use]
-    pub fn behind(self, bytes: usize) -> Self {
-        Self { offset: self.offset + bytes as u64, ..self }
+    pub fn behind(self, bytes: usize, index: u64) -> Self {
+        Self { offset: self.offset + bytes as u64, record: self.record.map(|_| index + 1), ..self }
     }
 }
 

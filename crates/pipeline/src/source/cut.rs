@@ -3,8 +3,8 @@
 //! A source without quotes is cut by looking for a record end after each wished-for place. One with quotes is
 //! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
 
-use super::SourceFile;
 use super::window::ends_with_escape;
+use super::{SourceFile, head};
 use crate::error::{Error, Result};
 use crate::plan::{CutPlan, Piece, Slice, Source};
 use std::ops::Range;
@@ -24,11 +24,16 @@ const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
 /// The most sources that one slice groups, so that resuming stays cheap.
 const MAX_PIECES: usize = 1024;
 
+/// Bytes of small files that are read by one feeder as one feed.
+const FEED_BYTES: u64 = 4 << 20;
+
 /// The slices of a job and what was learnt on the way.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Cut {
     /// The slices, numbered from 0 in the order of the sources.
     pub slices: Vec<Slice>,
+    /// Sources that are cut while they are read: indexes, those together that share slices.
+    pub feeds: Vec<Vec<usize>>,
     /// What ends a record in these sources.
     pub line_end: LineEnd,
 }
@@ -44,7 +49,11 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
     let mut group: Vec<Piece> = Vec::new();
     let mut grouped_bytes = 0;
     for (index, planned) in plan.sources.iter().enumerate() {
-        if planned.size == 0 {
+        if planned.form.is_some() && !group.is_empty() {
+            push_slice(&mut slices, std::mem::take(&mut group));
+            grouped_bytes = 0;
+        }
+        if planned.size == 0 || planned.form.is_some() {
             continue;
         }
         let source = SourceFile::open(planned)?;
@@ -84,7 +93,30 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
     if !group.is_empty() {
         push_slice(&mut slices, group);
     }
-    Ok(Cut { slices, line_end })
+    Ok(Cut { slices, feeds: feeds(&plan.sources), line_end })
+}
+
+/// Sources that are read as streams; small ones that follow one another are one feed. It depends on nothing but the
+/// sources, so that an interrupted job finds the same ones again.
+fn feeds(sources: &[Source]) -> Vec<Vec<usize>> {
+    let mut feeds: Vec<Vec<usize>> = Vec::new();
+    let mut bytes = 0;
+    let mut before: Option<usize> = None;
+    for (index, source) in sources.iter().enumerate().filter(|(_, source)| source.form.is_some()) {
+        let follows = before.is_some_and(|before| before + 1 == index);
+        before = Some(index);
+        match feeds.last_mut() {
+            Some(feed) if follows && bytes + source.size <= FEED_BYTES && feed.len() < MAX_PIECES => {
+                feed.push(index);
+                bytes += source.size;
+            }
+            _ => {
+                feeds.push(vec![index]);
+                bytes = if source.is_stdin() { FEED_BYTES } else { source.size };
+            }
+        }
+    }
+    feeds
 }
 
 fn push_slice(slices: &mut Vec<Slice>, pieces: Vec<Piece>) {
@@ -96,6 +128,10 @@ fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
     let mut found: Option<(LineEnd, &Source)> = None;
     let mut sample = Vec::new();
     for planned in &plan.sources {
+        if planned.form.is_some() {
+            contradict(head::line_end(planned, &plan.dialect, plan.max_record_bytes)?, planned, &mut found)?;
+            continue;
+        }
         if planned.size == 0 {
             continue;
         }
@@ -114,23 +150,34 @@ fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
             }
             wanted *= 4;
         };
-        match (line_end, found) {
-            (Some(line_end), None) => found = Some((line_end, planned)),
-            (Some(line_end), Some((first, example))) if line_end != first => {
-                return Err(Error::Invalid {
-                    message: format!(
-                        "{} ends its records with {}, but {} with {}; load them by separate commands",
-                        planned.path.display(),
-                        spell(line_end),
-                        example.path.display(),
-                        spell(first)
-                    ),
-                });
-            }
-            _ => {}
-        }
+        contradict(line_end, planned, &mut found)?;
     }
     Ok(found.map_or(LineEnd::Lf, |(line_end, _)| line_end))
+}
+
+/// Keeps the first record end that was found, and refuses another.
+fn contradict<'p>(
+    line_end: Option<LineEnd>,
+    planned: &'p Source,
+    found: &mut Option<(LineEnd, &'p Source)>,
+) -> Result<()> {
+    let Some(line_end) = line_end else { return Ok(()) };
+    match *found {
+        Some((first, example)) if line_end != first => Err(Error::Invalid {
+            message: format!(
+                "{} ends its records with {}, but {} with {}; load them by separate commands",
+                planned.path.display(),
+                spell(line_end),
+                example.path.display(),
+                spell(first)
+            ),
+        }),
+        Some(_) => Ok(()),
+        None => {
+            *found = Some((line_end, planned));
+            Ok(())
+        }
+    }
 }
 
 fn spell(line_end: LineEnd) -> &'static str {
@@ -161,12 +208,15 @@ fn end_of_data(source: &SourceFile<'_>, begin: u64, dialect: &Dialect) -> Result
     let mut tail = vec![0; (size - begin).min(TAIL_BYTES) as usize];
     let offset = size - tail.len() as u64;
     source.read_exact_at(&mut tail, offset)?;
+    Ok(size - end_marker_bytes(&tail, dialect) as u64)
+}
+
+/// The bytes of the end-of-data marker that `tail`, which begins with a line and ends with the file, has at its end.
+pub(super) fn end_marker_bytes(tail: &[u8], dialect: &Dialect) -> usize {
     let line_end = dialect.line_end.bytes();
-    let Some(before) = tail.strip_suffix(line_end).and_then(|tail| tail.strip_suffix(b"\\.")) else {
-        return Ok(size);
-    };
+    let Some(before) = tail.strip_suffix(line_end).and_then(|tail| tail.strip_suffix(b"\\.")) else { return 0 };
     let alone = before.is_empty() || before.strip_suffix(line_end).is_some_and(|line| !ends_with_escape(line));
-    Ok(if alone { size - (tail.len() - before.len()) as u64 } else { size })
+    if alone { tail.len() - before.len() } else { 0 }
 }
 
 /// Where the first record after the header begins.

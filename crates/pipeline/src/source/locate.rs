@@ -63,6 +63,22 @@ pub fn record_after(planned: &Source, offset: u64, index: u64, dialect: &Dialect
     }
 }
 
+/// The same in `text`, which begins at `offset`.
+#[must_use]
+pub fn record_in(text: &[u8], offset: u64, index: u64, dialect: &Dialect) -> (u64, Vec<u8>) {
+    let mut start = 0;
+    let mut left = index;
+    loop {
+        let rest = &text[start..];
+        let length = split::first_record(rest, State::Outside, dialect).unwrap_or(rest.len());
+        if left == 0 || length == 0 {
+            return (offset + start as u64, rest[..length].to_vec());
+        }
+        start += length;
+        left -= 1;
+    }
+}
+
 /// Text for a message: shortened, and without bytes that would spoil a terminal.
 #[must_use]
 pub fn shown(text: &[u8]) -> String {
@@ -175,6 +191,19 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
     }
 }
 
+/// What the byte offset counts, where that is not the file's bytes.
+pub(super) fn offset_note(planned: &Source) -> &'static str {
+    match &planned.form {
+        Some(form) if form.skip_lines > 0 || form.comment.is_some() => {
+            " (the offset counts text after unpacking, decoding and leaving lines out)"
+        }
+        Some(form) if form.compression.is_some() || form.encoding.is_some() => {
+            " (the offset counts text after unpacking and decoding)"
+        }
+        _ => "",
+    }
+}
+
 /// What there is to say of a bad record, but for where it stands.
 #[derive(Debug)]
 pub struct Complaint {
@@ -190,18 +219,24 @@ pub struct Complaint {
     pub remedy: String,
 }
 
-/// The record at `offset` as an error. Where it cannot be counted any more, that failure is the error.
+/// The record at an offset as an error; its number, where it is not given, is counted. Where it cannot be counted any more, that failure is the error.
 #[must_use]
-pub fn bad_record(planned: &Source, offset: u64, dialect: &Dialect, header: bool, complaint: Complaint) -> Error {
+pub fn bad_record(
+    planned: &Source,
+    (offset, number): (u64, Option<u64>),
+    dialect: &Dialect,
+    header: bool,
+    complaint: Complaint,
+) -> Error {
     let Complaint { column, text, reason, sqlstate, remedy } = complaint;
-    match record_number(planned, offset, dialect, header) {
+    match number.map_or_else(|| record_number(planned, offset, dialect, header), Ok) {
         Ok(record_number) => Error::BadRecord(Box::new(BadRecord {
             file: planned.path.display().to_string(),
             record_number,
             byte_offset: offset,
             column,
             text,
-            reason,
+            reason: reason + offset_note(planned),
             sqlstate: Some(sqlstate),
             remedy,
         })),

@@ -1,8 +1,14 @@
 //! Source files: opening them as they were planned, reading them in windows, cutting them into slices, and finding
 //! out where in them a bad record stands.
 
+pub mod blocks;
+mod compression;
 pub mod cut;
+pub mod encoding;
+pub mod head;
 pub mod locate;
+pub mod stdin;
+pub mod text;
 pub mod window;
 
 use crate::error::{Error, Result};
@@ -61,6 +67,12 @@ impl<'p> SourceFile<'p> {
             }
             Err(error) => Err(Error::file(&self.planned.path, "read it", &error)),
         }
+    }
+
+    /// The file itself, to be read from its beginning.
+    #[must_use]
+    pub(super) fn into_file(self) -> File {
+        self.file
     }
 
     /// What the plan says of the file.

@@ -5,7 +5,7 @@
 
 use super::SourceFile;
 use crate::error::{Error, Result};
-use crate::plan::Piece;
+use crate::plan::{Piece, Source};
 use tipple_codec::dialect::{Dialect, Family};
 
 /// The bytes now in the buffer.
@@ -19,6 +19,18 @@ pub struct Window<'b> {
     pub offset: u64,
     /// No more follow in this piece.
     pub last: bool,
+}
+
+/// What gives windows of one piece, one after the other.
+pub trait Windows {
+    /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
+    ///
+    /// # Errors
+    /// Where reading fails or a record is longer than the limit.
+    fn fill(&mut self) -> Result<Option<Window<'_>>>;
+
+    /// Marks the first `bytes` of the window as done.
+    fn consume(&mut self, bytes: usize);
 }
 
 /// Reads one piece.
@@ -68,11 +80,17 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         }
     }
 
-    /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
+    /// The last record of a file need not have a record end; give it one.
     ///
-    /// # Errors
-    /// Where reading fails or a record is longer than the limit.
-    pub fn fill(&mut self) -> Result<Option<Window<'_>>> {
+    /// As COPY does, a backslash that is the last byte of the file is dropped, and a carriage return that is the last
+    /// byte of a file with CR LF stays data, which the scanner then refuses.
+    fn end_last_record(&mut self) {
+        end_last_record(self.buffer, self.line_end, self.escapes);
+    }
+}
+
+impl Windows for WindowReader<'_, '_> {
+    fn fill(&mut self) -> Result<Option<Window<'_>>> {
         let pending = self.buffer.len() - self.begin;
         let left = self.piece.length - self.read;
         if pending == 0 && left == 0 {
@@ -84,14 +102,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         let target = if pending * 2 > self.window_bytes { pending * 2 } else { self.window_bytes };
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(target - pending);
         if pending >= self.max_record_bytes && left > 0 {
-            return Err(Error::Invalid {
-                message: format!(
-                    "{}: the record that begins at byte {} is longer than {} bytes; an unclosed quote? Otherwise raise --max-record-size",
-                    self.source.planned().path.display(),
-                    self.offset,
-                    self.max_record_bytes
-                ),
-            });
+            return Err(too_long(self.source.planned(), self.offset, self.max_record_bytes));
         }
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
@@ -105,27 +116,34 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         Ok(Some(Window { bytes: &self.buffer[..], source_bytes, offset: self.offset, last }))
     }
 
-    /// Marks the first `bytes` of the window as done.
-    pub fn consume(&mut self, bytes: usize) {
+    fn consume(&mut self, bytes: usize) {
         self.begin = bytes;
         self.offset += bytes as u64;
     }
+}
 
-    /// The last record of a file need not have a record end; give it one.
-    ///
-    /// As COPY does, a backslash that is the last byte of the file is dropped, and a carriage return that is the last
-    /// byte of a file with CR LF stays data, which the scanner then refuses.
-    fn end_last_record(&mut self) {
-        if self.escapes && ends_with_escape(self.buffer) {
-            self.buffer.pop();
-            self.buffer.extend_from_slice(self.line_end);
-            return;
-        }
-        let Some((last, before)) = self.buffer.split_last() else { return };
-        let ended = Some(last) == self.line_end.last();
-        if !ended || (self.escapes && ends_with_escape(before)) {
-            self.buffer.extend_from_slice(self.line_end);
-        }
+/// Gives the last record its record end, where it has none.
+pub(super) fn end_last_record(text: &mut Vec<u8>, line_end: &[u8], escapes: bool) {
+    if escapes && ends_with_escape(text) {
+        text.pop();
+        text.extend_from_slice(line_end);
+        return;
+    }
+    let Some((last, before)) = text.split_last() else { return };
+    let ended = Some(last) == line_end.last();
+    if !ended || (escapes && ends_with_escape(before)) {
+        text.extend_from_slice(line_end);
+    }
+}
+
+/// A record that goes on and on.
+pub(super) fn too_long(planned: &Source, offset: u64, limit_bytes: usize) -> Error {
+    Error::Invalid {
+        message: format!(
+            "{}: the record that begins at byte {offset} is longer than {limit_bytes} bytes; an unclosed quote? \
+             Otherwise raise --max-record-size",
+            planned.path.display(),
+        ),
     }
 }
 

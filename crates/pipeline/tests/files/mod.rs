@@ -45,7 +45,7 @@ impl Files {
 pub(crate) fn planned(path: &Path) -> Source {
     let metadata = std::fs::metadata(path).expect("the file's metadata");
     let mtime_ns = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
-    Source { path: path.to_owned(), size: metadata.len(), mtime_ns }
+    Source { path: path.to_owned(), size: metadata.len(), mtime_ns, form: None }
 }
 
 /// A record of a file: where it begins, and its bytes without its record end.
@@ -66,7 +66,7 @@ pub(crate) fn read(file: &[u8], dialect: &Dialect, header: bool) -> (Vec<Record>
             Family::Csv if in_quote && byte == dialect.escape && dialect.escape != dialect.quote => {
                 next.is_some_and(|next| next == dialect.quote || next == dialect.escape)
             }
-            Family::Csv | Family::Plain => false,
+            Family::Csv | Family::Plain | Family::Fixed => false,
         };
         if escapes_next {
             position += 2;
@@ -118,7 +118,7 @@ pub(crate) fn any_file(dialect: &Dialect, rows: usize) -> impl Strategy<Value = 
         }
         Family::Csv => &[b"\"\"", b"\"\"\"\"", b"\"\n\"", b"\"\r\n\"\"\n\"", b"\"\r\"", b"a\",\"b", b"\\.", b"\\"],
         Family::Text => &[b"\\\\", b"\\\n", b"\\\r", b"\\\\\\\\", b"\\t", b"\\N", b"\\\t", b"\\\\."],
-        Family::Plain => &[b"\"", b"\\", b"'"],
+        Family::Plain | Family::Fixed => &[b"\"", b"\\", b"'"],
     };
     fields.extend(special.iter().map(|&field| field.to_vec()));
     let field = proptest::sample::select(fields);

@@ -156,6 +156,13 @@ def insert_job(
         f"INSERT INTO {_job(connection)} VALUES (?, ?, ?, ?, ?, ?, 'loading', NULL, NULL, ?, NULL)",
         [job_id, request_key, table.sql, mode, json.dumps(request), json.dumps(plan), started_at],
     )
+    insert_slices(connection, job_id, slices)
+
+
+def insert_slices(connection: duckdb.DuckDBPyConnection, job_id: str, slices: Sequence[dict[str, Any]]) -> None:
+    """Writes slices of a job, as planned."""
+    if not slices:
+        return
     facts = [
         {
             "n": part["n"],
@@ -208,18 +215,23 @@ def add_rejects(connection: duckdb.DuckDBPyConnection, lines: Iterable[SpooledRe
 
 def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reject]:
     """A job's rejects in the order of its sources, fetched in pieces."""
-    # A slice of one piece begins where the slices of its source before it end; others hold whole sources.
+    # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices
+    # that were cut while their source was read, records are numbered in the source already.
     found = connection.execute(
         f"""
         SELECT r.source, r.byte_offset,
-               CASE WHEN json_array_length(s.pieces) = 1 THEN s.before ELSE 0 END + r.record_index + 1,
+               CASE WHEN json_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
+                   + r.record_index + 1,
                r.column_name, r.reason, r.sqlstate, r.record
         FROM {catalog(connection)}.tipple.reject r JOIN (
             SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
                 PARTITION BY source, json_array_length(pieces) = 1 ORDER BY byte_offset
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before
             FROM {_slice(connection)} WHERE job_id = $job
-        ) s USING (n)
+        ) s USING (n), (
+            SELECT coalesce(CAST(plan ->> 'first_n' AS INTEGER), 2147483647) AS first_n
+            FROM {_job(connection)} WHERE job_id = $job
+        ) j
         WHERE r.job_id = $job ORDER BY r.source, r.byte_offset
         """,
         {"job": job_id},
@@ -255,6 +267,13 @@ def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[d
         [job_id],
     ).fetchall()
     return [{"n": n, "pieces": json.loads(pieces)} for n, pieces in rows]
+
+
+def cut_slices(connection: duckdb.DuckDBPyConnection, job_id: str, first_n: int) -> list[tuple[int, int]]:
+    """Number and first source of the slices that were cut while their source was read."""
+    return connection.execute(
+        f"SELECT n, source FROM {_slice(connection)} WHERE job_id = ? AND n >= ? AND state = 'done'", [job_id, first_n]
+    ).fetchall()
 
 
 def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> int:

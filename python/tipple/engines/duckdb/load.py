@@ -10,14 +10,15 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
+import msgspec
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
@@ -65,8 +66,7 @@ class DuckLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        slices, _ = core.cut(self.task)
-        return self._result("planned", "-", slices=len(slices))
+        return self._result("planned", "-", slices=len(core.cut(self.task).slices))
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
@@ -84,20 +84,32 @@ class DuckLoad:
                 raise table_exists(self.table)
             self._settings()
         if earlier is not None:
-            job_id, line_end = earlier["job_id"], earlier["plan"]["line_end"]
-            slices = ledger.planned_slices(self.connection, job_id)
+            job_id = earlier["job_id"]
+            cut = self._left(job_id, earlier["plan"])
         else:
             job_id = str(uuid.uuid4())
             with runner.phase("split"):
-                slices, line_end = core.cut(task)
-        result = self._result("loaded", job_id, slices=len(slices))
+                cut = core.cut(task)
+        result = self._result("loaded", job_id, slices=len(cut.slices))
         if task.atomic:
-            self._run_atomic(runner, result, slices, line_end)
+            self._run_atomic(runner, result, cut)
         else:
-            self._run_incremental(runner, result, slices, line_end, begun=earlier is not None)
+            self._run_incremental(runner, result, cut, begun=earlier is not None)
         return result
 
-    def _run_atomic(self, runner: Runner, result: LoadResult, slices: Sequence[dict[str, Any]], line_end: str) -> None:
+    def _left(self, job_id: str, plan: dict[str, Any]) -> Cut:
+        """What the ledger does not have as done. A feed is one transaction: all of it is stored, or nothing."""
+        done = ledger.cut_slices(self.connection, job_id, plan.get("first_n", 0))
+        stored = {source for _, source in done}
+        return Cut(
+            slices=ledger.planned_slices(self.connection, job_id),
+            feeds=[feed for feed in plan.get("feeds", []) if stored.isdisjoint(feed)],
+            line_end=plan["line_end"],
+            first_n=max((n + 1 for n, _ in done), default=plan.get("first_n", 0)),
+            block_bytes=plan.get("block_bytes", self.task.block_bytes),
+        )
+
+    def _run_atomic(self, runner: Runner, result: LoadResult, cut: Cut) -> None:
         task, connection = self.task, self.connection
         connection.execute("BEGIN")
         try:
@@ -106,14 +118,16 @@ class DuckLoad:
             elif task.mode == "replace":
                 connection.execute(f"DELETE FROM {self.into}")
             if task.ledger:
-                self._begin_job(result.job_id, slices, line_end)
+                self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
                 merge.create_staging(connection, task)
             before = self._held(runner, result) if task.verify != "none" else None
-            outcome = self._insert(runner, result.job_id, slices, line_end)
+            outcome = self._insert(runner, result.job_id, cut)
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
-            self._note_rejects(result, slices, outcome["slices"])
+            result.slices = len(outcome["slices"])
+            result.source_outcomes = outcome["sources"]
+            self._note_rejects(result, cut.slices, outcome["slices"])
             result.source_rows = [source["rows"] for source in outcome["sources"]]
             with runner.phase("verify"):
                 if before is not None:
@@ -133,8 +147,7 @@ class DuckLoad:
         self,
         runner: Runner,
         result: LoadResult,
-        slices: Sequence[dict[str, Any]],
-        line_end: str,
+        cut: Cut,
         *,
         begun: bool,
     ) -> None:
@@ -147,18 +160,20 @@ class DuckLoad:
                 if task.definition is not None:
                     connection.execute(task.definition.create_sql(self.into, with_constraints=True))
                 if task.ledger:
-                    self._begin_job(result.job_id, slices, line_end)
+                    self._begin_job(result.job_id, cut)
                 self._commit()
             except BaseException:
                 self._rollback()
                 raise
         counts: list[tuple[int, int, int]] = []
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
-        for first in range(0, len(slices), SLICES_PER_COMMIT):
-            group = slices[first : first + SLICES_PER_COMMIT]
+        result.slices = 0
+        first_n = cut.first_n
+        for group in _transactions(cut):
+            group.first_n = first_n
             connection.execute("BEGIN")
             try:
-                outcome = self._insert(runner, result.job_id, group, line_end, rejects_before=result.rejects)
+                outcome = self._insert(runner, result.job_id, group, rejects_before=result.rejects)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                 self._commit()
@@ -167,9 +182,11 @@ class DuckLoad:
                 raise
             result.rows += outcome["rows"]
             result.rejects += outcome["rejects"]
+            result.slices += len(outcome["slices"])
+            first_n += len(outcome["cut"])
             counts += outcome["slices"]
             core.settle_spool(task)
-        self._note_rejects(result, slices, counts)
+        self._note_rejects(result, cut.slices, counts)
         if task.ledger:
             with runner.phase("publish"):
                 result.rows = ledger.publish(connection, result.job_id, None, _now())
@@ -178,6 +195,7 @@ class DuckLoad:
             result.verified = Verified(kind="count", rows_source=result.rows, rows_target=result.rows)
 
     def _mark_done(self, job_id: str, outcome: dict[str, Any]) -> None:
+        ledger.insert_slices(self.connection, job_id, outcome["cut"])
         ledger.mark_done(self.connection, job_id, outcome["slices"])
         ledger.add_rows(self.connection, job_id, outcome["rows"])
         if outcome["rejects"]:
@@ -207,7 +225,7 @@ class DuckLoad:
             return None
         if found is None:
             for other in ledger.find_unfinished(self.connection, self.table):
-                if task.restart:
+                if task.restart or any(s["path"] == STDIN for s in other["request"]["sources"]):
                     ledger.give_up(self.connection, other["job_id"], "superseded")
                 elif {s["path"] for s in other["request"]["sources"]} == {s.path for s in task.sources}:
                     raise SourceChanged(
@@ -227,7 +245,7 @@ class DuckLoad:
         )
         return result
 
-    def _begin_job(self, job_id: str, slices: Sequence[dict[str, Any]], line_end: str) -> None:
+    def _begin_job(self, job_id: str, cut: Cut) -> None:
         task = self.task
         ledger.ensure(self.connection)
         ledger.insert_job(
@@ -237,9 +255,10 @@ class DuckLoad:
             table=self.table,
             mode=task.mode,
             request=task.request,
-            plan={"line_end": line_end},
+            plan={"line_end": cut.line_end}
+            | ({"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes} if cut.feeds else {}),
             started_at=_now(),
-            slices=slices,
+            slices=cut.slices,
         )
 
     # Rows
@@ -251,19 +270,11 @@ class DuckLoad:
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
-    def _insert(
-        self,
-        runner: Runner,
-        job_id: str,
-        slices: Sequence[dict[str, Any]],
-        line_end: str,
-        *,
-        rejects_before: int = 0,
-    ) -> dict[str, Any]:
+    def _insert(self, runner: Runner, job_id: str, cut: Cut, *, rejects_before: int = 0) -> dict[str, Any]:
         """Stores the slices' rows in the transaction that is open."""
         target = {"kind": "arrow", "preserve_order": self.keep_order}
         digest = self.task.verify == "checksum" and self.task.atomic
-        plan = core.load_plan(self.task, job_id, slices, line_end, target, digest=digest, rejects_before=rejects_before)
+        plan = core.load_plan(self.task, job_id, cut, target, digest=digest, rejects_before=rejects_before)
         job = _core.LoadJob.start(plan)
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
@@ -369,6 +380,14 @@ class DuckLoad:
             settings={"preserve_insertion_order": str(self.keep_order).lower()},
             notes=self.notes,
         )
+
+
+def _transactions(cut: Cut) -> Iterator[Cut]:
+    """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
+    for first in range(0, len(cut.slices), SLICES_PER_COMMIT):
+        yield msgspec.structs.replace(cut, slices=cut.slices[first : first + SLICES_PER_COMMIT], feeds=[])
+    for feed in cut.feeds:
+        yield msgspec.structs.replace(cut, slices=[], feeds=[feed])
 
 
 def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:

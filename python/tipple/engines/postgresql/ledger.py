@@ -268,6 +268,13 @@ def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list
     return [{"n": n, "pieces": pieces} for n, pieces in rows]
 
 
+def cut_slices(connection: psycopg.Connection[Any], job_id: str, first_n: int) -> list[tuple[int, int, int]]:
+    """Number, first source and offset of the slices that were cut while their source was read: all of them are done."""
+    return connection.execute(
+        "SELECT n, source, byte_offset FROM tipple.slice WHERE job_id = %s AND n >= %s ORDER BY n", (job_id, first_n)
+    ).fetchall()
+
+
 class Totals(msgspec.Struct):
     """What the slices that are done come to."""
 
@@ -295,18 +302,23 @@ def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
 def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
     """A job's rejects in the order of its sources, fetched in pieces."""
     with connection.transaction(), connection.cursor(name="tipple_rejects") as cursor:
-        # A slice of one piece begins where the slices of its source before it end; others hold whole sources.
+        # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In
+        # slices that were cut while their source was read, records are numbered in the source already.
         cursor.execute(
             """
             SELECT r.source, r.byte_offset,
-                   CASE WHEN jsonb_array_length(s.pieces) = 1 THEN s.before ELSE 0 END + r.record_index + 1,
+                   CASE WHEN jsonb_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
+                       + r.record_index + 1,
                    r.column_name, r.reason, r.sqlstate, r.record
             FROM tipple.reject r JOIN (
                 SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
                     PARTITION BY source, jsonb_array_length(pieces) = 1 ORDER BY byte_offset
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
                 FROM tipple.slice WHERE job_id = %(job)s
-            ) s USING (n)
+            ) s USING (n), LATERAL (
+                SELECT coalesce((plan ->> 'first_n')::integer, 2147483647) AS first_n
+                FROM tipple.job WHERE job_id = %(job)s
+            ) j
             WHERE r.job_id = %(job)s ORDER BY r.source, r.byte_offset
             """,
             {"job": job_id},

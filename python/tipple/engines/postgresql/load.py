@@ -22,7 +22,7 @@ import psycopg
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, merge, stage
@@ -54,7 +54,8 @@ class _Owned(msgspec.Struct):
     epoch: int
     staging: TableName | None
     strategy: Strategy
-    line_end: str
+    plan: dict[str, Any]
+    """As the ledger has it."""
     resumed: bool
 
 
@@ -128,8 +129,8 @@ class PostgresLoad:
     def plan(self) -> LoadResult:
         """What `run` would do."""
         choice = self._choose()
-        slices, _ = core.cut(self.task)
-        return self._result("planned", "-", choice.strategy, choice.reason, slices=len(slices))
+        cut = core.cut(self.task)
+        return self._result("planned", "-", choice.strategy, choice.reason, slices=len(cut.slices))
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
@@ -162,16 +163,16 @@ class PostgresLoad:
             owned = self._take_over(earlier) if earlier is not None else None
         if owned is None:
             with runner.phase("split"):
-                slices, line_end = core.cut(task)
+                cut = core.cut(task)
             with runner.phase("prepare"):
-                owned = self._begin(choice, slices, line_end)
+                owned = self._begin(choice, cut)
         else:
             choice = _Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
-            slices = ledger.slices(self.connection, owned.job_id, "planned")
+            cut = self._left(owned)
         try:
             if owned.strategy == "single":
-                return self._run_single(runner, owned, choice, slices)
-            return self._run_slices(runner, owned, choice, slices)
+                return self._run_single(runner, owned, choice, cut)
+            return self._run_slices(runner, owned, choice, cut)
         except BaseException as error:
             self._tidy(owned, error)
             raise
@@ -182,7 +183,11 @@ class PostgresLoad:
             error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
         )
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
-        if self.task.ledger and (transient or out_of_room or not self.task.atomic):
+        resumable = not self.task.reads_stdin
+        if self.task.ledger and not self.task.atomic and not resumable:
+            self._give_up_unread(owned)
+            return
+        if self.task.ledger and ((resumable and (transient or out_of_room)) or not self.task.atomic):
             return
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
@@ -193,6 +198,13 @@ class PostgresLoad:
                 self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
         except psycopg.Error:
             self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
+
+    def _give_up_unread(self, owned: _Owned) -> None:
+        """What came from standard input cannot be read again: the job can never go on."""
+        try:
+            self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
+        except psycopg.Error:
+            self.notes.append(f"job {owned.job_id} could not be given up: tipple jobs URL clean")
 
     # Ownership
 
@@ -229,7 +241,12 @@ class PostgresLoad:
                 return None
         if found is None:
             for other in ledger.find_unfinished(self.connection, self.table):
-                if task.restart:
+                if task.restart or _read_stdin(other):
+                    if not task.restart:
+                        self.notes.append(
+                            f"job {other.job_id} was loading from standard input, which cannot be read again: given up"
+                            + self._duplicates_warning(other)
+                        )
                     self._supersede(other)
                 elif {s["path"] for s in other.request["sources"]} == {s.path for s in task.sources}:
                     self._refuse_other(other)
@@ -295,13 +312,13 @@ class PostgresLoad:
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
         epoch = ledger.take_over(self.connection, job.job_id, _owner())
-        return _Owned(job.job_id, epoch, staging, strategy, job.plan["line_end"], True)
+        return _Owned(job.job_id, epoch, staging, strategy, job.plan, True)
 
     def _relation_exists(self, table: TableName) -> bool:
         found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
         return found is not None and found[0] is not None
 
-    def _begin(self, choice: _Choice, slices: list[dict[str, Any]], line_end: str) -> _Owned:
+    def _begin(self, choice: _Choice, cut: Cut) -> _Owned:
         """Writes the job and creates what it stages into, in one transaction."""
         task = self.task
         job_id = str(uuid.uuid4())
@@ -309,6 +326,13 @@ class PostgresLoad:
         if choice.strategy in ("swap", "merge"):
             schema = "tipple" if task.ledger else self.table.schema
             staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
+        plan: dict[str, Any] = {
+            "strategy": choice.strategy,
+            "staging": [staging.schema, staging.name] if staging else None,
+            "line_end": cut.line_end,
+        }
+        if cut.feeds:
+            plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
         with self.connection.transaction():
             if choice.strategy == "merge" and staging is not None:
                 if task.definition is not None:
@@ -319,11 +343,6 @@ class PostgresLoad:
             elif task.definition is not None and choice.strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
             if task.ledger:
-                plan = {
-                    "strategy": choice.strategy,
-                    "staging": [staging.schema, staging.name] if staging else None,
-                    "line_end": line_end,
-                }
                 ledger.insert_job(
                     self.connection,
                     job_id=job_id,
@@ -333,10 +352,10 @@ class PostgresLoad:
                     request=task.request,
                     plan=plan,
                     staging=staging.sql if staging else None,
-                    slices=slices,
+                    slices=cut.slices,
                     owner=_owner(),
                 )
-        return _Owned(job_id, 1, staging, choice.strategy, line_end, False)
+        return _Owned(job_id, 1, staging, choice.strategy, plan, False)
 
     def _create_staging(self, staging: TableName) -> None:
         if self.task.definition is None:
@@ -347,26 +366,43 @@ class PostgresLoad:
 
     # Slices, each a transaction
 
-    def _run_slices(self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]) -> LoadResult:
-        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
+    def _left(self, owned: _Owned) -> Cut:
+        """What the ledger does not have as done."""
+        feeds = owned.plan.get("feeds", [])
+        done = ledger.cut_slices(self.connection, owned.job_id, owned.plan["first_n"]) if feeds else []
+        return Cut(
+            slices=ledger.slices(self.connection, owned.job_id, "planned"),
+            feeds=feeds,
+            line_end=owned.plan["line_end"],
+            done=[(source, offset) for _, source, offset in done],
+            first_n=max((n + 1 for n, _, _ in done), default=owned.plan.get("first_n", 0)),
+            block_bytes=owned.plan.get("block_bytes", self.task.block_bytes),
+        )
+
+    def _run_slices(self, runner: Runner, owned: _Owned, choice: _Choice, cut: Cut) -> LoadResult:
+        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason)
         into = owned.staging or self.table
-        planned, planned_slices = len(slices), slices
+        result.slices_resumed = self._done_slices(owned) if owned.resumed else 0
+        planned_slices = cut.slices
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
             with runner.phase("load"):
-                outcome = runner.run(_core.LoadJob.start(self._slices_plan(owned, into, slices, before)))
+                outcome = runner.run(_core.LoadJob.start(self._slices_plan(owned, into, cut, before)))
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
             digest: int | None = int(outcome["digest"] or "0", 16)
+            result.slices = len(outcome["slices"])
+            lost = 0
             if self.task.ledger:
                 self._ensure_connection(owned)
-                slices = ledger.slices(self.connection, owned.job_id, "planned")
+                expected = self._expected(cut, outcome)
+                cut = self._left(owned)
+                lost = len(cut.slices) + expected - len(cut.done)
                 totals = ledger.done_totals(self.connection, owned.job_id)
                 result.slices, rows, digest = totals.slices, totals.rows, totals.digest
                 result.rejects = totals.rejects
-                result.slices_resumed = max(0, result.slices - planned)
-            if not slices or not self.task.ledger:
+            if not lost:
                 result.rows = rows
                 core.require_share(self.task, result.rejects, rows)
                 self._note_rejects(result, planned_slices, outcome)
@@ -377,17 +413,30 @@ class PostgresLoad:
                     if self._publish(owned, choice, rows, digest):
                         result.merged = self.merged
                         return result
-                slices = ledger.slices(self.connection, owned.job_id, "planned")
+                expected = len(cut.done)
+                cut = self._left(owned)
+                lost = len(cut.slices) + expected - len(cut.done)
+            if self.task.reads_stdin:
+                raise TippleError(
+                    f"the server lost {lost} slices in a crash, and standard input cannot be read again",
+                    hint="nothing was published; run the command again with the same input",
+                )
             before = result.rejects
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
-            self.notes.append(f"the server lost {len(slices)} slices in a crash: they were loaded again")
+            self.notes.append(f"the server lost {lost} slices in a crash: they were loaded again")
 
-    def _slices_plan(self, owned: _Owned, into: TableName, slices: list[dict[str, Any]], rejects_before: int) -> str:
+    def _done_slices(self, owned: _Owned) -> int:
+        return ledger.done_totals(self.connection, owned.job_id).slices if self.task.ledger else 0
+
+    def _expected(self, cut: Cut, outcome: dict[str, Any]) -> int:
+        """How many slices of feeds the ledger must have as done."""
+        return len(cut.done) + len(outcome["cut"])
+
+    def _slices_plan(self, owned: _Owned, into: TableName, cut: Cut, rejects_before: int) -> str:
         return core.load_plan(
             self.task,
             owned.job_id,
-            slices,
-            owned.line_end,
+            cut,
             self._target(owned, into, {"name": "slices"}),
             digest=self.task.verify == "checksum",
             rejects_before=rejects_before,
@@ -514,10 +563,10 @@ class PostgresLoad:
 
     # One transaction
 
-    def _run_single(self, runner: Runner, owned: _Owned, choice: _Choice, slices: list[dict[str, Any]]) -> LoadResult:
+    def _run_single(self, runner: Runner, owned: _Owned, choice: _Choice, cut: Cut) -> LoadResult:
         target = self._target(owned, self.table, self._single_strategy(owned))
         digest = self.task.verify == "checksum" and self.write_path == "binary"
-        plan = core.load_plan(self.task, owned.job_id, slices, owned.line_end, target, digest=digest)
+        plan = core.load_plan(self.task, owned.job_id, cut, target, digest=digest)
         lost_since: float | None = None
         retries = 0
         while True:
@@ -528,6 +577,11 @@ class PostgresLoad:
             except (core.ConnectionLost, core.CommitInDoubt) as error:
                 if not self.task.ledger:
                     raise
+                if self.task.reads_stdin and not self._was_published(owned):
+                    raise core.ConnectionLost(
+                        f"{error}; standard input cannot be read again",
+                        hint="nothing was published; run the command again with the same input",
+                    ) from None
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since >= self.task.retry_seconds:
                     raise
@@ -535,15 +589,22 @@ class PostgresLoad:
                 job = ledger.find_by_id(self.connection, owned.job_id)
                 if job is not None and job.state == "published":
                     rejects = ledger.done_totals(self.connection, owned.job_id).rejects
-                    outcome = {"rows": job.rows, "rejects": rejects, "retries": 0, "fallback_windows": 0, "sources": []}
+                    outcome = {
+                        "rows": job.rows,
+                        "rejects": rejects,
+                        "retries": 0,
+                        "fallback_windows": 0,
+                        "sources": [],
+                        "slices": [],
+                    }
                     break
-                retries += len(slices)
+                retries += len(cut.slices)
                 self.notes.append(f"the transaction was lost and done again: {error}")
-        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(slices))
+        result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(outcome["slices"]))
         self._note_outcome(result, outcome)
         result.retries += retries
         result.rows, result.rejects = outcome["rows"], outcome["rejects"]
-        self._note_rejects(result, slices, outcome)
+        self._note_rejects(result, cut.slices, outcome)
         if outcome.get("target_rows") is not None:
             result.verified = Verified(
                 kind="checksum" if digest else "count",
@@ -559,6 +620,12 @@ class PostgresLoad:
             if self.task.verify == "checksum":
                 self._note_no_digest()
         return result
+
+    def _was_published(self, owned: _Owned) -> bool:
+        """Whether the transaction whose COMMIT has no answer took place after all."""
+        self._reconnect(owned)
+        job = ledger.find_by_id(self.connection, owned.job_id)
+        return job is not None and job.state == "published"
 
     def _single_strategy(self, owned: _Owned) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
@@ -605,7 +672,8 @@ class PostgresLoad:
         return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
     def _target(self, owned: _Owned, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
-        sliced = owned.strategy != "single"
+        # What came from standard input is gone once it is stored: a crash of the server must not take it back.
+        sliced = owned.strategy != "single" and not self.task.reads_stdin
         self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
         return {
             "kind": "postgres",
@@ -657,6 +725,7 @@ class PostgresLoad:
         result.fallback_windows += outcome["fallback_windows"]
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
+        result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]
 
@@ -680,6 +749,10 @@ class PostgresLoad:
             settings=self.settings,
             notes=self.notes,
         )
+
+
+def _read_stdin(job: ledger.LedgerJob) -> bool:
+    return any(source["path"] == STDIN for source in job.request["sources"])
 
 
 def _require(verified: Verified) -> None:

@@ -1,7 +1,7 @@
 """Upserts into PostgreSQL: streams fill a staging table slice by slice, one MERGE takes its rows over.
 
 The staging table keeps each row's place in the sources without the streams' help: by defaults that give the slice
-(slices are numbered in the order of the sources) and a number that grows within it.
+(a number in the order of the sources) and a number that grows within it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
     )
     connection.execute(
         f"ALTER TABLE {staging.sql} "
-        f"ADD tipple_slice integer NOT NULL DEFAULT current_setting('{SLICE_SETTING}', true)::integer, "
+        f"ADD tipple_slice bigint NOT NULL DEFAULT current_setting('{SLICE_SETTING}', true)::bigint, "
         # Each stream takes numbers by the thousand: within a slice, which one session loads, they only grow.
         "ADD tipple_row bigint GENERATED ALWAYS AS IDENTITY (CACHE 10000)"
     )

@@ -1,0 +1,202 @@
+"""What is read from beginning to end: compressed files, standard input, other encodings, lines that are left out."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from big import TABLE, BigFile
+from command import environment
+from loading import load, load_text, load_words
+from targets import Target, lines, write
+
+Pack = Callable[[bytes], bytes]
+
+
+def zstd_frame(data: bytes) -> bytes:
+    """A frame of raw blocks (RFC 8878, 3.1.1), since Python's own library has no zstd before 3.14."""
+    frame = b"\x28\xb5\x2f\xfd\xa0" + len(data).to_bytes(4, "little")
+    blocks = [data[start : start + 100_000] for start in range(0, len(data), 100_000)] or [b""]
+    for number, block in enumerate(blocks, 1):
+        frame += (len(block) << 3 | (number == len(blocks))).to_bytes(3, "little") + block
+    return frame
+
+
+PACKS: dict[str, Pack] = {
+    "gz": lambda data: gzip.compress(data, 1),
+    "bz2": bz2.compress,
+    "xz": lambda data: lzma.compress(data, preset=0),
+    "zst": zstd_frame,
+}
+packs = pytest.mark.parametrize("ending", PACKS)
+
+T = "CREATE TABLE t (a integer, b text)"
+DATA = 'a,b\n1,x\n2,"y\n""z"""\n3,é\n'
+ROWS = [(1, "x"), (2, 'y\n"z"'), (3, "é")]
+
+
+def load_stdin(target: Target, data: bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
+    words = load_words(target.url, ("-",), "t", {"format": "csv", **options})
+    command = [sys.executable, "-m", "tipple", *words]
+    return subprocess.run(command, input=data, capture_output=True, timeout=120, env=environment(), check=False)
+
+
+def bad_record(stderr: str) -> str:
+    """The number of the record that was refused."""
+    found = re.search(r"record +([0-9,]+), which begins at byte", stderr)
+    assert found is not None, stderr
+    return found[1]
+
+
+@packs
+def test_compressed(engine_target: Target, tmp_path: Path, ending: str) -> None:
+    """By content, also where the name says something else; several members are one text."""
+    engine_target.execute(T)
+    pack = PACKS[ending]
+    data = DATA.encode()
+    write(tmp_path / f"in.csv.{ending}", pack(data[:9]) + pack(data[9:]))
+    load(engine_target, tmp_path / f"in.csv.{ending}", header="yes")
+    load_text(engine_target, tmp_path / "other.csv", pack(b"4,w\n"), header="no")
+    assert engine_target.sorted_rows("t") == [*ROWS, (4, "w")]
+
+
+@packs
+def test_cut_short(engine_target: Target, tmp_path: Path, ending: str) -> None:
+    engine_target.execute(T)
+    packed = PACKS[ending](lines([(n, f"text {n}") for n in range(20_000)]).encode())
+    for length in (len(packed) // 2, len(packed) - 3):
+        run = load_text(engine_target, tmp_path / f"in.csv.{ending}", packed[:length], check=1, header="no")
+        assert f"in.csv.{ending}" in run.stderr
+        assert "cannot unpack it" in run.stderr
+        assert "hint" in run.stderr.lower()
+        assert engine_target.count("t") == 0
+
+
+def test_a_big_compressed_file(engine_target: Target, tmp_path: Path, big_file: BigFile) -> None:
+    """Many slices from one file, on several streams; and nothing twice."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "big.csv.gz", gzip.compress(big_file.path.read_bytes(), 1))
+    run = load(engine_target, path, jobs=3, verify="checksum")
+    assert run.summary is not None
+    assert run.summary["slices"] >= 4
+    assert run.summary["bytes"] == path.stat().st_size
+    assert run.summary["sources"][0]["text_bytes"] == big_file.path.stat().st_size
+    assert big_file.held_by(engine_target) == big_file.expected
+    again = load(engine_target, path, jobs=3)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+
+
+def test_plain_and_compressed_together(engine_target: Target, tmp_path: Path) -> None:
+    """Also into a table that has rows, and slice by slice."""
+    engine_target.execute(T)
+    engine_target.execute("INSERT INTO t VALUES (0, 'old')")
+    expected = {(0, "old")}
+    for number, options in enumerate(({}, {"no_atomic": True}, {"no_ledger": True}, {"preserve_order": True})):
+        folder = tmp_path / f"in{number}"
+        for part in range(4):
+            rows = [(number * 1000 + part * 10 + row, f"r{row}") for row in range(10)]
+            expected.update(rows)
+            data = lines(rows).encode()
+            write(folder / f"{part}.csv", gzip.compress(data) if part % 2 else data)
+        load(engine_target, folder, format="csv", header="no", **options)
+        assert set(engine_target.rows("SELECT a, b FROM t")) == expected
+        assert engine_target.count("t") == len(expected)
+
+
+def test_many_small_compressed_files(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    for number in range(300):
+        write(tmp_path / "in" / f"{number:03}.csv.gz", gzip.compress(f"{number},x\n".encode()))
+    run = load(engine_target, tmp_path / "in", header="no")
+    assert run.summary is not None
+    assert run.summary["slices"] < 10
+    assert engine_target.value("SELECT count(DISTINCT a) FROM t") == 300
+
+
+def test_standard_input(engine_target: Target) -> None:
+    engine_target.execute(T)
+    run = load_stdin(engine_target, DATA.encode())
+    assert run.returncode == 0, run.stderr
+    # It is never the same again, and so never "already loaded".
+    run = load_stdin(engine_target, gzip.compress(DATA.encode()), header="match")
+    assert run.returncode == 0, run.stderr
+    assert engine_target.sorted_rows("t") == sorted([*ROWS, *ROWS], key=repr)
+    run = load_stdin(engine_target, b"", header="no")
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("old_rows", [0, 1])
+def test_place_of_a_bad_record_in_standard_input(engine_target: Target, old_rows: int) -> None:
+    engine_target.execute(T)
+    if old_rows:
+        engine_target.execute("INSERT INTO t VALUES (-1, 'old')")
+    good = "".join(f'{n},"some\ntext"\n' for n in range(100_000))
+    run = load_stdin(engine_target, (good + "x1,bad\n" + good).encode(), header="no", jobs=2)
+    assert run.returncode == 1
+    message = run.stderr.decode()
+    assert bad_record(message) == "100,001"
+    assert "x1" in message
+    assert engine_target.count("t") == old_rows
+
+
+@pytest.mark.parametrize("encoding", [None, "UTF8", "LATIN1", "WIN1252", "windows-1252", "UTF-16", "SJIS"])
+def test_encodings(engine_target: Target, tmp_path: Path, encoding: str | None) -> None:
+    engine_target.execute(T)
+    text = {"SJIS": "日本,漢字"}.get(encoding or "", "é,ÿ")
+    codec = {None: "utf-8-sig", "LATIN1": "latin-1", "WIN1252": "cp1252", "SJIS": "shift_jis"}.get(encoding, encoding)
+    load_text(engine_target, tmp_path / "in.csv", f'1,"{text}"\n'.encode(codec or ""), encoding=encoding, header="no")
+    assert engine_target.rows("SELECT * FROM t") == [(1, text)]
+
+
+def test_undecodable(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    run = load_text(engine_target, tmp_path / "in.csv", b"1,x\n2,\x81\n", check=1, encoding="WIN1252", header="no")
+    assert bad_record(run.stderr) == "2"
+    assert "offset 6" in run.stderr
+    assert engine_target.count("t") == 0
+    run = load_text(engine_target, tmp_path / "in.csv", b"1,x\n", check=2, encoding="klingon")
+    assert "klingon" in run.stderr
+
+
+def test_lines_left_out(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    data = b'made "by x\n\n# c\na,b\n1,x\n#"\n2,"\n# no comment"\n3,#\n'
+    load_text(engine_target, tmp_path / "in.csv", data, skip_lines=2, comment="#", header="match")
+    assert engine_target.sorted_rows("t") == [(1, "x"), (2, "\n# no comment"), (3, "#")]
+    run = load_text(engine_target, tmp_path / "bad.csv", b"#\n1,x\n#\nz,y\n", check=1, comment="#", header="no")
+    assert bad_record(run.stderr) == "2"
+
+
+def test_trailing_delimiter(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    load_text(engine_target, tmp_path / "1.csv", b"1,x,\n", trailing_delimiter="yes", header="no")
+    load_text(engine_target, tmp_path / "2.tbl", b"2|y\n", trailing_delimiter="no")
+    assert engine_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+
+
+def test_fixed_widths(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    options = {"format": "fixed", "field_widths": "3,5", "header": "no"}
+    load_text(engine_target, tmp_path / "in.dat", "  1äöü  \n2  x\n3       \n", **options)
+    assert engine_target.sorted_rows("t") == [(1, "äöü"), (2, "x"), (3, None)]
+    run = load_text(engine_target, tmp_path / "in.dat", "1  x\n2\n", check=1, **options)
+    assert bad_record(run.stderr) == "2"
+    assert "missing data" in run.stderr
+    load_text(engine_target, tmp_path / "in.dat", "1  x\n", check=2, **{**options, "field_widths": "3"})
+
+
+def test_a_long_record_in_a_stream(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    packed = gzip.compress(b'1,x\n2,"' + b"x" * 40_000_000, 1)
+    run = load_text(engine_target, tmp_path / "in.csv.gz", packed, check=1, header="no")
+    assert "begins at byte 4 is longer than 16777216 bytes" in run.stderr
+    assert "--max-record-size" in run.stderr
