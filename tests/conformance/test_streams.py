@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import lzma
 import re
@@ -200,3 +201,37 @@ def test_a_long_record_in_a_stream(engine_target: Target, tmp_path: Path) -> Non
     run = load_text(engine_target, tmp_path / "in.csv.gz", packed, check=1, header="no")
     assert "begins at byte 4 is longer than 16777216 bytes" in run.stderr
     assert "--max-record-size" in run.stderr
+
+
+@pytest.mark.parametrize("old_rows", [0, 1])
+def test_rejects_of_streams_have_their_numbers(engine_target: Target, tmp_path: Path, old_rows: int) -> None:
+    """A large compressed file, which is many slices, and small ones, which share one."""
+    engine_target.execute(T)
+    if old_rows:
+        engine_target.execute("INSERT INTO t VALUES (-1, 'old')")
+    rows = 300_000
+    bad = {7: "x7", 150_000: "x", rows: "xx"}
+    large = "".join(f'{bad.get(n, n)},"some text that is long enough, {n}"\n' for n in range(1, rows + 1))
+    write(tmp_path / "in" / "large.csv.gz", gzip.compress(large.encode(), 1))
+    for number in range(3):
+        write(tmp_path / "in" / f"small{number}.csv.gz", gzip.compress(b"1,a\n2\ny,c\n"))
+    rejects = tmp_path / "bad.csv"
+    run = load(engine_target, tmp_path / "in", header="no", on_error="skip", rejects=rejects, jobs=3, check=3)
+    assert run.summary is not None
+    assert run.summary["rejects"] == 9
+    assert engine_target.count("t") == rows - 3 + 3 + old_rows
+    with (tmp_path / "bad.csv.reasons.csv").open(newline="") as file:
+        found = [(Path(line["file"]).name, int(line["record_number"])) for line in csv.DictReader(file)]
+    small = [(f"small{number}.csv.gz", record) for number in range(3) for record in (2, 3)]
+    assert found == [*(("large.csv.gz", number) for number in bad), *small]
+
+
+def test_upsert_from_streams_keeps_the_last(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b text)")
+    parts = []
+    for part in range(3):
+        data = "".join(f"{n % 1000},{part}-{n:06}-{'long text' * 5}\n" for n in range(200_000)).encode()
+        parts.append(write(tmp_path / f"{part}.csv.gz", gzip.compress(data, 1)))
+    load(engine_target, *parts, header="no", mode="upsert", key="a", jobs=3)
+    assert engine_target.value("SELECT count(*) FROM t") == 1000
+    assert engine_target.value("SELECT count(*) FROM t WHERE b LIKE '2-199%'") == 1000
