@@ -216,7 +216,9 @@ def test_rejects_of_streams_have_their_numbers(engine_target: Target, tmp_path: 
     for number in range(3):
         write(tmp_path / "in" / f"small{number}.csv.gz", gzip.compress(b"1,a\n2\ny,c\n"))
     rejects = tmp_path / "bad.csv"
-    run = load(engine_target, tmp_path / "in", header="no", on_error="skip", rejects=rejects, jobs=3, check=3)
+    run = load(
+        engine_target, tmp_path / "in", header="no", on_error="skip", max_rejects=100, rejects=rejects, jobs=3, check=3
+    )
     assert run.summary is not None
     assert run.summary["rejects"] == 9
     assert engine_target.count("t") == rows - 3 + 3 + old_rows

@@ -81,15 +81,15 @@ pub(super) fn run(
     if let Some(error) = context.failure() {
         return Err(error);
     }
-    if target.ledger.is_some() {
-        for log in logs.iter_mut().filter(|log| log.count() > 0) {
-            log.copy_to_ledger(&session)?;
-        }
-    }
     if let Some(key) = &target.ledger
         && let Some(statement) = context.insert_cut(&key.job_id)
     {
         session.run(&statement, "writing the ledger")?;
+    }
+    if target.ledger.is_some() {
+        for log in logs.iter_mut().filter(|log| log.count() > 0) {
+            log.copy_to_ledger(&session)?;
+        }
     }
     // Rows that the server itself read have no digest on this side; rows behind savepoints are not told apart.
     if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0 && !skips) {

@@ -187,12 +187,13 @@ impl<'c, 'p> Worker<'c, 'p> {
         has_digest: bool,
     ) -> Result<()> {
         if let Some(key) = &self.target.ledger {
-            if let Some(log) = self.rejects.as_mut().filter(|log| log.count() > 0) {
-                log.copy_to_ledger(session)?;
-            }
             let statement = done_statement(key, work, totals, has_digest);
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
+            }
+            // They refer to the slice's row.
+            if let Some(log) = self.rejects.as_mut().filter(|log| log.count() > 0) {
+                log.copy_to_ledger(session)?;
             }
         }
         session.run("COMMIT", "committing a slice")?;
