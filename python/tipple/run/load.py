@@ -210,7 +210,12 @@ def load(
             if policy is not None and not dry_run:
                 check_writable(policy)
             # Where bad records may be skipped, their number decides whether this is text.
-            identities = [identify(path, dialect, refuse=policy is None) for path in loaded]
+            identities = [identify(path, dialect, refuse=policy is None) for path in paths]
+            described = identities
+            if replay:
+                # Rejects are kept as text that was unpacked, decoded and cleared of comments.
+                kept = msgspec.structs.replace(dialect, encoding=None, skip_lines=0, comment=None)
+                identities = [identify(path, kept, refuse=False) for path in loaded]
             session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
             with runner.phase("prepare"):
@@ -222,7 +227,7 @@ def load(
                     dialect=dialect,
                     header_given=header is not None,
                     columns=columns,
-                    sources=identities,
+                    sources=described,
                 )
                 request.resolve()
                 if replay:
