@@ -112,7 +112,11 @@ def require_share(task: LoadTask, rejects: int, rows: int) -> None:
     """
     policy = task.rejects
     if policy is not None and policy.max_percent is not None and not policy.allows(rejects, rows + rejects):
-        raise TooManyRejects(f"{policy.max_percent:g}%")
+        raise _too_large_share(policy.max_percent, rejects, rows + rejects)
+
+
+def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejects:
+    return TooManyRejects(f"{percent:g}%", found=f": {rejects:,} of {records:,}")
 
 
 def spooled_rejects(
@@ -181,7 +185,7 @@ def core_error(error: Exception) -> TippleError:
         case "too_many_rejects":
             return TooManyRejects(str(facts["limit"]), BadRecord(**facts["record"]))
         case "too_large_share":
-            return TooManyRejects(f"{facts['percent']:g}%")
+            return _too_large_share(facts["percent"], facts["rejects"], facts["records"])
         case "file":
             return TippleError(f"{facts['file']}: {message}", hint=facts["remedy"], detail=facts)
         case "source_changed":

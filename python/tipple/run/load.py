@@ -242,7 +242,7 @@ def load(
                 )
             result = session.plan(task) if dry_run else session.load(task, runner)
             if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                write_rejects(policy, result.reject_rows(), loaded)
+                write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
         finally:
             session.close()
     except BadRecord as error:
