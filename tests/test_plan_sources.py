@@ -43,7 +43,7 @@ def test_detect_format(path: str, format: str) -> None:
         ("x.dat", "--format"),
         ("x.csv.3", "--format"),
         ("x.csv.gz", "unpack"),
-        ("x.parquet", "convert"),
+        ("x.parquet", "--format"),
     ],
 )
 def test_undetected_format(path: str, hint: str) -> None:

@@ -4,12 +4,14 @@ Rust types named beside each function."""
 from typing import Any, final
 
 __all__ = [
+    "ArrowStream",
     "CoreError",
     "GenerateFailed",
     "GenerateJob",
     "LoadJob",
     "VerifyJob",
     "cut_sources",
+    "describe_columnar",
     "digest_arrow_stream",
 ]
 
@@ -27,12 +29,22 @@ def digest_arrow_stream(stream: Any, digested: list[bool]) -> str:
     """Rows and digest of all batches of an object with `__arrow_c_stream__`, over the columns whose entry in
     `digested` is true."""
 
+def describe_columnar(plan_json: str) -> str:
+    """The fields of every source of a plan (`CutPlan` to lists of `FieldDescription`)."""
+
+@final
+class ArrowStream:
+    """The rows of an object with `__arrow_c_stream__`; a load reads them once."""
+
+    def __new__(cls, object: Any) -> ArrowStream: ...
+    def fields(self) -> str: ...
+
 @final
 class LoadJob:
     """A load that runs on threads of its own (`LoadPlan` to `LoadOutcome`)."""
 
     @staticmethod
-    def start(plan_json: str) -> LoadJob: ...
+    def start(plan_json: str, stream: ArrowStream | None = None) -> LoadJob: ...
     def progress(self) -> str: ...
     def wait(self, timeout_seconds: float) -> bool: ...
     def cancel(self) -> None: ...

@@ -1,5 +1,6 @@
 //! The Python module `tipple._core`: one file per verb, and no logic.
 
+mod columnar;
 mod generate;
 mod load;
 
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 /// The core of Tipple. Plans go down as JSON, reports and progress come up as JSON.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    columnar::register(module)?;
     generate::register(module)?;
     load::register(module)
 }

@@ -67,11 +67,11 @@ Examples:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(("auto", "csv", "tbl", "text")),
+    type=click.Choice(("auto", "csv", "tbl", "text", "parquet", "arrow")),
     default="auto",
     show_default=True,
     help="csv: RFC 4180. tbl: | after every field, as dbgen writes. text: tabs and backslashes, as COPY writes. "
-    "auto: by the files' names.",
+    "parquet, arrow: Parquet files, Arrow IPC files and streams. auto: by the files' contents and names.",
 )
 @click.option("--delimiter", metavar="C", help="The byte between fields.")
 @click.option("--quote", metavar="C", help="The quote of csv.")
@@ -84,7 +84,11 @@ Examples:
 )
 @click.option("--null", "null_text", metavar="TEXT", help="The unquoted text that means NULL.")
 @click.option("--encoding", metavar="NAME", help="The files' encoding. Default: UTF-8.")
-@click.option("--columns", metavar="A,B,...", help="The columns in the order of the fields. Default: all.")
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    help="The columns in the order of the fields; of parquet and arrow, the fields to load. Default: all.",
+)
 @click.option(
     "-j",
     "--jobs",

@@ -107,6 +107,10 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None
     """A directory of this run alone, where the core keeps rejects until they are in the ledger."""
+    columnar: dict[str, Any] | None = None
+    """The core's `ColumnarPlan`, where the sources are columnar."""
+    stream: Any = None
+    """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):

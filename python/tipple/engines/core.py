@@ -24,6 +24,23 @@ from tipple.errors import (
     UsageError,
 )
 
+TEXT_PLAN: dict[str, Any] = {
+    "dialect": {
+        "family": "text",
+        "delimiter": ord("\t"),
+        "quote": ord('"'),
+        "escape": ord('"'),
+        "null_text": "\\N",
+        "trailing_delimiter": False,
+        "line_end": "lf",
+    },
+    "header": False,
+    "slice_bytes": 1,
+    "streams": 1,
+    "max_record_bytes": 1,
+}
+"""What the core's `CutPlan` holds of text, for plans about sources that are none."""
+
 
 class SpooledReject(NamedTuple):
     """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
@@ -45,6 +62,10 @@ def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
     Raises:
         TippleError: a source cannot be read or has changed.
     """
+    if task.stream is not None:
+        # What one stream takes of a producer's batches: nobody knows it before.
+        pieces = [{"source": 0, "offset": 0, "length": 0}]
+        return [{"n": n, "pieces": pieces} for n in range(task.streams)], "lf"
     plan = {
         "sources": _sources(task),
         "dialect": task.dialect,
@@ -52,6 +73,7 @@ def cut(task: LoadTask) -> tuple[list[dict[str, Any]], str]:
         "slice_bytes": task.slice_bytes,
         "streams": task.streams,
         "max_record_bytes": task.max_record_bytes,
+        "columnar": task.columnar["format"] if task.columnar is not None else None,
     }
     try:
         found = json.loads(_core.cut_sources(json.dumps(plan)))
@@ -95,9 +117,22 @@ def load_plan(
                 "spool": task.spool,
                 "job_id": job_id,
             },
+            "columnar": task.columnar,
             "target": target,
         }
     )
+
+
+def start_load(task: LoadTask, plan: str) -> _core.LoadJob:
+    """Starts the load that a plan describes.
+
+    Raises:
+        TippleError: a columnar source cannot be read, or not into these columns.
+    """
+    try:
+        return _core.LoadJob.start(plan, task.stream)
+    except _core.CoreError as error:
+        raise core_error(error) from None
 
 
 def _sources(task: LoadTask) -> list[dict[str, Any]]:

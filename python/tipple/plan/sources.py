@@ -35,10 +35,6 @@ HEADERS: tuple[Header, ...] = get_args(Header)
 
 _FORMAT_BY_ENDING: dict[str, Format] = {"tbl": "tbl", "csv": "csv", "tsv": "text", "txt": "text"}
 _ENDINGS_TO_COME = {
-    "parquet": "Parquet",
-    "pq": "Parquet",
-    "arrow": "Arrow",
-    "feather": "Arrow",
     "gz": "gzip-compressed",
     "zst": "zstd-compressed",
     "bz2": "bzip2-compressed",

@@ -9,17 +9,18 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
 from tipple.engines import find_engine
-from tipple.engines.base import LoadResult, LoadTask, Mode, OnConflict, Session, Table, TableColumn, Verify
+from tipple.engines.base import Identity, LoadResult, LoadTask, Mode, OnConflict, Session, Table, TableColumn, Verify
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
+from tipple.plan.columnar import new_table, pick_fields, plan_of, refuse_text_options
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
-from tipple.plan.sources import Dialect, detect_formats, plan_dialect, plan_slices
+from tipple.plan.sources import MINIMUM_SLICE_BYTES, Dialect, detect_formats, plan_dialect, plan_slices
 from tipple.plan.url import TableName, Target, fold_identifier, parse_table_name, parse_target
 from tipple.report.model import (
     LoadReport,
@@ -30,6 +31,7 @@ from tipple.report.model import (
     rows_per_second,
 )
 from tipple.report.progress import ProgressForm, open_progress
+from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
 from tipple.run.rejects import check_writable, write_rejects
 from tipple.run.runner import JobRunner
 from tipple.run.sources import find_sources, identify, read_header, refuse_binary
@@ -38,8 +40,17 @@ DEFAULT_TARGET = "duckdb:///tipple.duckdb"
 WINDOW_BYTES = 256 * 1024
 """What a stream parses at a time: text, field list and output together stay in a core's second-level cache."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
+MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
+"""Columnar files are compressed: this much is as many rows as several times as much text."""
 RETRY_SECONDS = 60
 STALL_SECONDS = 600
+
+
+class ArrowStreamSource(Protocol):
+    """An object with rows: a pyarrow table or record batch reader, a polars or pandas frame (PyCapsule interface)."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows as a capsule."""
 
 
 class _Silent:
@@ -53,7 +64,7 @@ class _Silent:
 
 
 def load(
-    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowStreamSource,
     *,
     into: str | None = None,
     table: str,
@@ -88,19 +99,22 @@ def load(
     stall_timeout: int = STALL_SECONDS,
     progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
 ) -> LoadReport:
-    """Loads delimited files into a table, in parallel, exactly once.
+    """Loads files, or a table in memory, into a table, in parallel, exactly once.
 
     Args:
-        sources: files, patterns or directories; one or several.
+        sources: files, patterns or directories; one or several. Or an object with `__arrow_c_stream__`: a pyarrow
+            table or record batch reader, a polars or pandas frame. Such a load cannot be resumed, and is never
+            "already loaded".
         into: the target's URL, such as `postgresql://user@host/db` or `duckdb:///file.duckdb`. Default: the
             environment's `TIPPLE_TARGET`, else `duckdb:///tipple.duckdb`.
         table: `[SCHEMA.]NAME`, as SQL spells it.
         schema: a file with the CREATE TABLE statement, or `tpch`; used when the table is missing.
-        format: `csv`, `tbl`, `text`, or `auto`: by the files' names.
+        format: `csv`, `tbl`, `text`, `parquet`, `arrow`, or `auto`: by the files' contents and names.
         delimiter, quote, escape, null, encoding: as COPY's options of these names.
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
-        columns: the columns in the order of the files' fields. Default: all of the table's own.
+        columns: the columns in the order of the files' fields. Default: all of the table's own. Of Parquet and Arrow,
+            whose fields have names: the fields to load.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
         on_conflict: what `upsert` does with a record whose key the table has: `update` the row, `ignore` the record,
@@ -144,7 +158,11 @@ def load(
     started_at = _utc_now()
     target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
     name = parse_table_name(table)
-    names = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    names: list[Any] = []
+    if isinstance(sources, (str, os.PathLike)):
+        names = [sources]
+    elif not is_stream(sources):
+        names = list(cast("Sequence[str | os.PathLike[str]]", sources))
     if jobs is not None and jobs < 1:
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
@@ -155,7 +173,23 @@ def load(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
-    paths = find_sources([os.fspath(source) for source in names])
+    stream_identity: Identity | None = None
+    columnar: Columnar | None
+    if is_stream(sources):
+        columnar, stream_identity = open_stream(sources)
+        paths = [stream_identity.path]
+    else:
+        paths = find_sources([os.fspath(source) for source in names])
+        columnar = recognise(paths, format)
+    if columnar is not None:
+        given = {"delimiter": delimiter, "quote": quote, "escape": escape, "header": header, "null": null}
+        refuse_text_options(columnar.format, {**given, "encoding": encoding})
+        if policy is not None:
+            raise UsageError(
+                "--on-error skip is for delimited text: a record of a columnar source has no text to keep",
+                hint="leave it out: the first record that cannot be stored is named, and nothing is published",
+            )
+        format = "text"
     dialect = plan_dialect(
         detect_formats(paths) if format == "auto" else format,
         delimiter=delimiter,
@@ -173,10 +207,12 @@ def load(
         with runner.phase("prepare"):
             if policy is not None and not dry_run:
                 check_writable(policy)
-            identities = [identify(path) for path in loaded]
+            identities = [stream_identity] if stream_identity is not None else [identify(path) for path in loaded]
             # Where bad records may be skipped, their number decides whether this is text.
-            for identity in identities if policy is None else ():
+            for identity in identities if policy is None and columnar is None else ():
                 refuse_binary(identity.path)
+            if columnar is not None and columnar.stream is None:
+                read_fields(columnar, identities, all_needed=columns is None)
             session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
             with runner.phase("prepare"):
@@ -189,6 +225,7 @@ def load(
                     header_given=header is not None,
                     columns=columns,
                     paths=paths,
+                    columnar=columnar,
                 )
                 request.resolve()
                 if replay:
@@ -201,7 +238,7 @@ def load(
                     # The mode as it was asked for: a table that the first run created is there in the second.
                     "mode": mode or "auto",
                     "columns": [[column.name, column.type_text] for column in request.columns],
-                    "dialect": request.dialect_json,
+                    "dialect": request.dialect_json if columnar is None else request.columnar_plan,
                     "header": request.header,
                     "sources": [msgspec.to_builtins(identity) for identity in identities],
                 }
@@ -210,7 +247,14 @@ def load(
                     facts["on_error"] = "replay" if replay else "skip"
                 if key:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
-                slice_plan = plan_slices([(s.path, s.size) for s in identities], streams)
+                if key and columnar is not None and columnar.stream is not None:
+                    # Of two records with one key the later one counts: streams must not share the batches.
+                    streams = 1
+                slice_plan = plan_slices(
+                    [(s.path, s.size) for s in identities],
+                    streams,
+                    minimum_slice_bytes=MINIMUM_SLICE_BYTES if columnar is None else MINIMUM_COLUMNAR_SLICE_BYTES,
+                )
                 task = LoadTask(
                     table=request.table,
                     definition=request.definition,
@@ -239,6 +283,8 @@ def load(
                     on_conflict=on_conflict,
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
+                    columnar=request.columnar_plan,
+                    stream=columnar.stream if columnar is not None else None,
                 )
             result = session.plan(task) if dry_run else session.load(task, runner)
             if policy is not None and result.reject_rows is not None and (result.rejects or replay):
@@ -308,7 +354,10 @@ class _Request:
         header_given: bool,
         columns: Sequence[str] | None,
         paths: Sequence[str],
+        columnar: Columnar | None,
     ) -> None:
+        self.columnar = columnar
+        self.columnar_plan: dict[str, Any] | None = None
         self.session = session
         self.name = name
         self.schema = schema
@@ -371,12 +420,17 @@ class _Request:
             self.notes.append(f"the table {self.name} was missing and was created")
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
-        self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
+        if self.columnar is not None and os.fspath(self.schema) == "auto":
+            self.definition = new_table(self.name, self.columnar.fields)
+        else:
+            self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
         return self.session.columns_of(self.definition)
 
     def _choose_columns(self, table: Table) -> list[TableColumn]:
         loadable = {column.name: column for column in table.columns if not column.generated}
         all_names = {column.name for column in table.columns}
+        if self.columnar is not None:
+            return self._choose_columnar(self.columnar, loadable, all_names)
         if self.wanted_columns is not None:
             chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
             if self.dialect.header == "match":
@@ -397,6 +451,27 @@ class _Request:
                 self.notes.append("the first record of each file holds column names: taken as a header")
                 return self._named(names, loadable, all_names, self._header_place())
         return list(loadable.values())
+
+    def _choose_columnar(
+        self, columnar: Columnar, loadable: Mapping[str, TableColumn], all_names: set[str]
+    ) -> list[TableColumn]:
+        """The columns for the fields of columnar sources, which have names."""
+        if self.wanted_columns is not None:
+            chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
+            names = pick_fields(columnar.names, self.wanted_columns, [column.name for column in chosen], self.paths[0])
+        else:
+            names = columnar.names
+            try:
+                chosen = self._named(names, loadable, all_names, self.paths[0])
+            except UsageError as error:
+                hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+                raise UsageError(str(error), hint=hint) from None
+        self.columnar_plan = plan_of(columnar.format, names, [column.type_text for column in chosen])
+        moments = {field.name for field in columnar.fields if field.is_moment}
+        for name, column in zip(names, chosen, strict=True):
+            if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
+                self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
+        return chosen
 
     def _header_place(self) -> str:
         return f"the header of {self.paths[0]}"

@@ -4,6 +4,7 @@
 //! engines that take Arrow batches.
 
 pub mod arrow;
+pub mod batch;
 pub mod copy_binary;
 pub mod copy_text;
 mod text_check;

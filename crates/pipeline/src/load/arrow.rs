@@ -4,6 +4,7 @@
 //! stays bounded.
 
 use super::Context;
+use super::columnar::{BatchFeed, ColumnarJob};
 use super::parse::Parser;
 use super::queue::SliceQueue;
 use super::rejects::RejectLog;
@@ -43,10 +44,14 @@ pub(super) struct BatchSink {
 }
 
 /// A channel that holds two batches per stream.
-pub(super) fn channel(plan: &LoadPlan) -> (BatchSource, BatchSink) {
+pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSource, BatchSink) {
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
     let ending = Arc::new(Ending::new());
-    let source = BatchSource { schema: arrow::schema(&plan.columns), receiver, ending: ending.clone() };
+    let source = BatchSource {
+        schema: schema.unwrap_or_else(|| arrow::schema(&plan.columns)),
+        receiver,
+        ending: ending.clone(),
+    };
     (source, BatchSink { sender, ending })
 }
 
@@ -144,6 +149,9 @@ fn stream(
     index: usize,
 ) -> Result<()> {
     let plan = context.plan;
+    if let Some(job) = &context.columnar {
+        return columnar_stream(context, job, sink, queue, digested, index);
+    }
     let counters = &context.counters.streams[index];
     let mut parser = Parser::new(context);
     let mut encoder = ArrowEncoder::new(plan.columns.clone(), plan.dialect.clone());
@@ -174,9 +182,7 @@ fn stream(
                 }
             };
             if plan.digest {
-                let of_batch = digest::of_batch(&batch, digested)
-                    .map_err(|error| Error::Internal { message: format!("no digest of {}", error.0) })?;
-                sum = sum.plus(of_batch);
+                sum = sum.plus(digest_of(&batch, digested)?);
             }
             counters.enter(StreamState::Send);
             sink.send(&context.counters, batch)
@@ -188,4 +194,36 @@ fn stream(
         context.add(slice, &totals);
     }
     Ok(())
+}
+
+/// [`stream`] for columnar sources.
+fn columnar_stream(
+    context: &Context<'_>,
+    job: &ColumnarJob,
+    sink: &BatchSink,
+    queue: &SliceQueue<'_>,
+    digested: &[bool],
+    index: usize,
+) -> Result<()> {
+    let counters = &context.counters.streams[index];
+    let mut feed = BatchFeed::new(job);
+    while let Some(slice) = queue.take() {
+        counters.take(slice.n);
+        let mut sum = digest::RowDigest::default();
+        let mut totals = feed.read(context, counters, slice, |fed| {
+            let batch = fed.conform(context)?;
+            if context.plan.digest {
+                sum = sum.plus(digest_of(&batch, digested)?);
+            }
+            counters.enter(StreamState::Send);
+            sink.send(&context.counters, batch)
+        })?;
+        totals.digest.sum = sum.sum;
+        context.add(slice, &totals);
+    }
+    Ok(())
+}
+
+fn digest_of(batch: &RecordBatch, digested: &[bool]) -> Result<digest::RowDigest> {
+    digest::of_batch(batch, digested).map_err(|error| Error::Internal { message: format!("no digest of {}", error.0) })
 }

@@ -51,6 +51,9 @@ impl Context<'_> {
 
     /// What the server said while rows were stored.
     pub(super) fn explain_copy(&self, failure: CopyFailure) -> Error {
+        if self.columnar.is_some() {
+            return self.explain_copy_of_row(failure);
+        }
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
@@ -87,7 +90,7 @@ impl Context<'_> {
     }
 }
 
-fn remedy(sqlstate: &str) -> String {
+pub(super) fn remedy(sqlstate: &str) -> String {
     match sqlstate {
         "23505" => "remove the duplicate, or drop the constraint for the load".into(),
         "23502" => "give a value, drop the constraint, or check --null".into(),

@@ -5,6 +5,7 @@
 
 use super::Context;
 use super::chunks::Encoder;
+use super::columnar::ChunkFeed;
 use super::context::SliceTotals;
 use super::guard::Guard;
 use super::parse::Parser;
@@ -157,6 +158,19 @@ fn stream<'c, 'p>(
     index: usize,
 ) -> Result<()> {
     let counters = &context.counters.streams[index];
+    if let Some(job) = &context.columnar {
+        let mut feed = ChunkFeed::new(job, target);
+        while let Some(slice) = queue.take() {
+            counters.take(slice.n);
+            let lane = lanes.of(slice.n)?;
+            let totals = feed.read(context, counters, slice, |chunk| {
+                counters.enter(StreamState::Send);
+                send(context, &lane, chunk)
+            })?;
+            context.add(slice, &totals);
+        }
+        return Ok(());
+    }
     let mut parser = Parser::new(context);
     while let Some(slice) = queue.take() {
         counters.take(slice.n);

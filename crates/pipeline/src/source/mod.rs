@@ -1,6 +1,7 @@
 //! Source files: opening them as they were planned, reading them in windows, cutting them into slices, and finding
 //! out where in them a bad record stands.
 
+pub mod columnar;
 pub mod cut;
 pub mod locate;
 pub mod window;
@@ -61,6 +62,14 @@ impl<'p> SourceFile<'p> {
             }
             Err(error) => Err(Error::file(&self.planned.path, "read it", &error)),
         }
+    }
+
+    /// The same open file, for readers that must own what they read.
+    ///
+    /// # Errors
+    /// Where the process has no file descriptor left.
+    pub(crate) fn duplicate(&self) -> Result<File> {
+        self.file.try_clone().map_err(|error| Error::file(&self.planned.path, "open it", &error))
     }
 
     /// What the plan says of the file.

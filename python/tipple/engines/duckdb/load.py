@@ -154,8 +154,10 @@ class DuckLoad:
                 raise
         counts: list[tuple[int, int, int]] = []
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
-        for first in range(0, len(slices), SLICES_PER_COMMIT):
-            group = slices[first : first + SLICES_PER_COMMIT]
+        # A stream in memory is read once: its slices go together.
+        slices_per_commit = SLICES_PER_COMMIT if task.stream is None else max(1, len(slices))
+        for first in range(0, len(slices), slices_per_commit):
+            group = slices[first : first + slices_per_commit]
             connection.execute("BEGIN")
             try:
                 outcome = self._insert(runner, result.job_id, group, line_end, rejects_before=result.rejects)
@@ -264,7 +266,7 @@ class DuckLoad:
         target = {"kind": "arrow", "preserve_order": self.keep_order}
         digest = self.task.verify == "checksum" and self.task.atomic
         plan = core.load_plan(self.task, job_id, slices, line_end, target, digest=digest, rejects_before=rejects_before)
-        job = _core.LoadJob.start(plan)
+        job = core.start_load(self.task, plan)
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
             try:

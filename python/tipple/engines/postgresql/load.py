@@ -182,7 +182,8 @@ class PostgresLoad:
             error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
         )
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
-        if self.task.ledger and (transient or out_of_room or not self.task.atomic):
+        resumable = self.task.ledger and self.task.stream is None
+        if resumable and (transient or out_of_room or not self.task.atomic):
             return
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
@@ -354,7 +355,7 @@ class PostgresLoad:
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
             with runner.phase("load"):
-                outcome = runner.run(_core.LoadJob.start(self._slices_plan(owned, into, slices, before)))
+                outcome = runner.run(core.start_load(self.task, self._slices_plan(owned, into, slices, before)))
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
@@ -379,6 +380,11 @@ class PostgresLoad:
                         return result
                 slices = ledger.slices(self.connection, owned.job_id, "planned")
             before = result.rejects
+            if self.task.stream is not None:
+                raise core.ConnectionLost(
+                    "the server crashed and lost rows that the stream cannot give again",
+                    hint="make the stream anew and load it again: nothing was published",
+                )
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
             self.notes.append(f"the server lost {len(slices)} slices in a crash: they were loaded again")
 
@@ -523,10 +529,10 @@ class PostgresLoad:
         while True:
             try:
                 with runner.phase("load"):
-                    outcome = runner.run(_core.LoadJob.start(plan))
+                    outcome = runner.run(core.start_load(self.task, plan))
                 break
             except (core.ConnectionLost, core.CommitInDoubt) as error:
-                if not self.task.ledger:
+                if not self.task.ledger or self.task.stream is not None:
                     raise
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since >= self.task.retry_seconds:
