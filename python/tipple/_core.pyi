@@ -11,6 +11,7 @@ __all__ = [
     "VerifyJob",
     "cut_sources",
     "digest_arrow_stream",
+    "profile_sample",
 ]
 
 class CoreError(Exception):
@@ -26,6 +27,10 @@ def cut_sources(plan_json: str) -> str:
 def digest_arrow_stream(stream: Any, digested: list[bool]) -> str:
     """Rows and digest of all batches of an object with `__arrow_c_stream__`, over the columns whose entry in
     `digested` is true."""
+
+def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes], heads_are_data: bool) -> str:
+    """What the chunks of a sample look like when they are read in a dialect (`Dialect`, list of `Place` to
+    `Profile`); with `heads_are_data` the columns hold the first records of sources too."""
 
 @final
 class LoadJob:

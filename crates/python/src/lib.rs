@@ -2,6 +2,7 @@
 
 mod generate;
 mod load;
+mod sniff;
 
 use pyo3::prelude::*;
 
@@ -9,5 +10,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     generate::register(module)?;
-    load::register(module)
+    load::register(module)?;
+    sniff::register(module)
 }

@@ -148,11 +148,11 @@ fn seconds(timeout_seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout_seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn parse<T: DeserializeOwned>(plan_json: &str) -> PyResult<T> {
+pub(crate) fn parse<T: DeserializeOwned>(plan_json: &str) -> PyResult<T> {
     serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(format!("plan: {error}")))
 }
 
-fn json(value: &impl Serialize) -> PyResult<String> {
+pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyException::new_err(error.to_string()))
 }
 

@@ -23,6 +23,7 @@ __all__ = [
     "SlicePlan",
     "detect_format",
     "detect_formats",
+    "named_format",
     "plan_dialect",
     "plan_slices",
 ]
@@ -111,24 +112,38 @@ def detect_format(path: str) -> Format:
     Raises:
         UsageError: an ending that says nothing, or one of a format that Tipple cannot read yet.
     """
+    known = _format_of_name(path)
+    if known is not None:
+        return known
+    raise UsageError(
+        f"{path}: the name does not say which format the file has",
+        hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
+        detail={"path": path},
+    )
+
+
+def _format_of_name(path: str) -> Format | None:
     file_name = re.split(r"[/\\]", path)[-1].lower()
     if re.search(r"[^.]\.tbl\.[0-9]+$", file_name):
         return "tbl"
     _, dot, ending = file_name.rpartition(".")
-    known = _FORMAT_BY_ENDING.get(ending) if dot else None
-    if known is not None:
-        return known
     if dot and ending in _ENDINGS_TO_COME:
         raise UsageError(
             f"{path}: {_ENDINGS_TO_COME[ending]} sources cannot be read yet",
             hint="convert or unpack the file to .csv, .tbl or .txt first",
             detail={"path": path},
         )
-    raise UsageError(
-        f"{path}: the name does not say which format the file has",
-        hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
-        detail={"path": path},
-    )
+    return _FORMAT_BY_ENDING.get(ending) if dot else None
+
+
+def named_format(paths: Sequence[str]) -> Format | None:
+    """The one format that all names say, or None: the content has to say it.
+
+    Raises:
+        UsageError: the ending of a format that Tipple cannot read yet.
+    """
+    found = {_format_of_name(path) for path in paths}
+    return found.pop() if len(found) == 1 else None
 
 
 def detect_formats(paths: Sequence[str]) -> Format:
