@@ -132,7 +132,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 ProfileOf = Callable[[Layout], Profile]
 
 _DELIMITERS: Mapping[str, float] = {
-    ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.0, "\x1f": 1.0, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
+    ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
 }  # fmt: skip
 """What separates fields, and how usual that is."""
 _RARE_DELIMITERS = frozenset(": ~")
@@ -317,9 +317,10 @@ def _with_delimiter(
     if best.layout.quote == '"' and profile.stray_quotes and not profile.quoted_fields:
         # Quotes only in the middle of fields: inches, and the like.
         unquoted = candidate(_unquoted(delimiter, data))
-        if unquoted.profile.regularity >= profile.regularity:
+        same = unquoted.profile.fields == profile.fields
+        if unquoted.profile.regularity > profile.regularity or (same and unquoted.profile.regularity == 1.0):
             best = unquoted
-    elif named == "tbl" and best.layout.quote == '"' and not profile.quoted_fields:
+    elif named == "tbl" and delimiter == "|" and best.layout.quote == '"' and not profile.quoted_fields:
         best = candidate(_unquoted(delimiter, data))
     if _trails(best.profile, delimiter, named, expected_fields) and _text_allows(delimiter):
         trailing = candidate(Layout(format="tbl", delimiter=delimiter))
@@ -435,7 +436,9 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
 
 def _reads_more(own: _Candidate, named: _Candidate) -> bool:
     """Whether the same delimiter with another quoting or format makes sense of quotes that the named one keeps."""
-    if own.layout.format == "csv" and named.layout.format in ("csv", "text"):
+    if own.layout.format == "csv" and named.layout.format == "text":
+        return True
+    if own.layout.format == "csv" and named.layout.format == "csv":
         return bool(_wrapped_columns(named.profile, 1 if own.layout.quote == "'" else 0)) or (
             own.profile.regularity > named.profile.regularity
         )

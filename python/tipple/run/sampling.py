@@ -54,7 +54,7 @@ def take_sample(paths: Sequence[str]) -> Sample:
     if len(filled) > MAX_FILES:
         filled = [filled[index * (len(filled) - 1) // (MAX_FILES - 1)] for index in range(MAX_FILES)]
     pieces: list[Piece] = []
-    budget = TOTAL_BYTES // max(1, len(filled))
+    budget = TOTAL_BYTES // max(1, len(filled)) - PAGE_BYTES
     for number, path in enumerate(filled):
         with open(path, "rb") as file:
             for offset, length in _places(sizes[path], budget):

@@ -21,8 +21,8 @@ SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
-DIFFERENT_SHARE = 0.5
-"""A file of which less is regular is looked at by itself: it may be of another format than the others."""
+REGULAR_SHARE = 0.9
+"""A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
 
 class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,19 +171,17 @@ class Sniffer:
         """Refuses files that are of different formats, before a record of one is blamed for it."""
         if len(sample.paths) < 2:
             return
-        profile = _profile(chunks, layout)
-        for number, (records, regular) in profile.files.items():
-            if not records or regular / records >= DIFFERENT_SHARE:
-                continue
-            alone, _, told = self._choose([chunk for chunk in chunks if chunk.file == number], None)
-            own = _profile([chunk for chunk in chunks if chunk.file == number], alone)
-            differs = (alone.delimiter, alone.format) != (layout.delimiter, layout.format)
-            if told and differs and own.fields > 1 and own.regularity > DIFFERENT_SHARE:
-                other = next(n for n, (total, fit) in profile.files.items() if n != number and fit == total)
-                raise _different(
-                    f"{shape.format} with {shape.delimiter!r} ({sample.paths[index]})"
-                    for shape, index in ((layout, other), (alone, number))
-                )
+        if _profile(chunks, layout).regularity == 1.0:
+            return
+        found: dict[tuple[str, bool], str] = {}
+        for number, path in enumerate(sample.paths):
+            own_chunks = _small([chunk for chunk in chunks if chunk.file == number])
+            own, _, told = self._choose(own_chunks, None)
+            profile = _profile(own_chunks, own)
+            if told and profile.fields > 1 and profile.regularity >= REGULAR_SHARE:
+                found.setdefault((own.delimiter, own.format == "tbl"), f"{own.format} with {own.delimiter!r} ({path})")
+        if len(found) > 1:
+            raise _different(found.values())
 
 
 def _different(found: Iterable[str]) -> UsageError:

@@ -345,3 +345,63 @@ impl Columns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> Chunk<'_> {
+        Chunk { bytes: text.as_bytes(), file: 0, begins: true, ends: true }
+    }
+
+    #[test]
+    fn columns_of_a_table() {
+        let text = "id,name,at\n1,\"a,b\",2024-01-01\n-22,,2024-01-02\n,\"\",NULL\n";
+        let profile = profile(&[whole(text)], &Dialect::csv(), false);
+        assert_eq!((profile.records, profile.fields, profile.quoted_fields), (4, 3, 2));
+        assert_eq!(profile.heads[&0].iter().map(|field| field.text.as_str()).collect::<Vec<_>>(), ["id", "name", "at"]);
+        let [id, name, at] = &profile.columns[..] else { panic!("three columns") };
+        assert_eq!(id.kinds, BTreeMap::from([(Kind::Integer, 2)]));
+        assert_eq!((id.empty, name.empty, name.quoted_empty, id.whole_digits), (1, 1, 1, 2));
+        assert_eq!(at.kinds, BTreeMap::from([(Kind::Date, 2)]));
+        assert_eq!(at.null_words, BTreeMap::from([("NULL", 1)]));
+        let with_heads = super::profile(&[whole(text)], &Dialect::csv(), true);
+        assert_eq!(with_heads.columns[0].kinds, BTreeMap::from([(Kind::Integer, 2), (Kind::Text, 1)]));
+    }
+
+    #[test]
+    fn irregular_records_and_open_quotes() {
+        let profile = profile(&[whole("1,2\n3\n4,5\n\"6,7\n")], &Dialect::csv(), false);
+        assert_eq!(profile.field_counts, BTreeMap::from([(1, 1), (2, 2)]));
+        assert_eq!(profile.unterminated, 1);
+        let profile = super::profile(&[whole("1|a|\n2|b\n")], &Dialect::tbl(), false);
+        assert_eq!(profile.field_counts, BTreeMap::from([(0, 1), (2, 1)]));
+    }
+
+    #[test]
+    fn nothing() {
+        for text in ["", "\u{feff}", "x", "\n"] {
+            assert!(profile(&[whole(text)], &Dialect::csv(), true).records <= 1, "{text:?}");
+        }
+        assert_eq!(profile(&[], &Dialect::csv(), false).records, 0);
+    }
+
+    /// Wherever a chunk is cut out of the middle, inside quotes or outside, its records are those of the file.
+    #[test]
+    fn chunks_from_the_middle_begin_at_records() {
+        let record = "17,\"a, \"\"b\"\"\nc,d\n\",x\r\n";
+        let text = record.repeat(40);
+        let head = Chunk { bytes: &text.as_bytes()[..record.len() * 4], file: 0, begins: true, ends: false };
+        for start in record.len() * 4..record.len() * 6 {
+            for length in [record.len() * 6, record.len() * 9 + 5] {
+                let bytes = &text.as_bytes()[start..start + length];
+                let middle = Chunk { bytes, file: 0, begins: false, ends: false };
+                let profile = profile(&[head, middle], &Dialect::csv(), false);
+                assert_eq!(profile.field_counts.keys().copied().collect::<Vec<_>>(), [3], "{start} {length}");
+                assert!(profile.records > 4 + 3);
+                assert_eq!(profile.columns[0].kinds.keys().copied().collect::<Vec<_>>(), [Kind::Integer]);
+                assert_eq!(profile.stray_quotes, 0);
+            }
+        }
+    }
+}

@@ -18,7 +18,7 @@ pub struct Span {
 pub struct Quotes {
     /// Quotes that open in the middle of a field, or close before its end.
     pub stray: usize,
-    /// Fields whose first byte is a quote that opens.
+    /// Fields that begin with a quote that opens, or with spaces before one.
     pub opened: usize,
 }
 
@@ -68,7 +68,8 @@ pub fn read_record(
             Family::Csv if byte == dialect.quote => {
                 in_quote = true;
                 marked = true;
-                if position == field_start {
+                // COPY keeps spaces before a quote, and writers of such files mean the quote all the same.
+                if text[field_start..position].iter().all(|&byte| byte == b' ') {
                     quotes.opened += 1;
                 } else {
                     quotes.stray += 1;
