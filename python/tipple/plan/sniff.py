@@ -137,6 +137,8 @@ _DELIMITERS: Mapping[str, float] = {
 """What separates fields, and how usual that is."""
 _RARE_DELIMITERS = frozenset(": ~")
 """They stand in times and sentences too: taken only where they make at least three fields, one of them typed."""
+_NEVER_IN_TEXT = frozenset("\t\x01\x1f")
+"""Hardly anybody has these in a field without quotes."""
 _UNUSED_QUOTES = "\x02\x03\x04\x05"
 """A quote that does not occur is how `csv` says that nothing is quoted."""
 _NAME_LAYOUTS = {
@@ -299,13 +301,11 @@ def _with_delimiter(
             return _with_escape(plain, data, candidate)
         return plain
     best = _with_escape(plain, data, candidate)
-    wrapped = _wrapped_columns(plain.profile, 1)
-    if b"'" in b"".join(data) and (wrapped or plain.profile.regularity < 1.0) and not plain.profile.quoted_fields:
+    if _apostrophes_may_quote(plain.profile, data):
         single = _with_escape(
-            candidate(Layout(format="csv", delimiter=delimiter, quote="'", escape="'")), data, candidate, quote="'"
+            candidate(Layout(format="csv", delimiter=delimiter, quote="'", escape="'")), data, candidate
         )
-        clean = single.profile.quoted_fields and not single.profile.stray_quotes and not single.profile.unterminated
-        if clean and (wrapped or single.profile.regularity > plain.profile.regularity):
+        if _apostrophes_quote(single.profile, plain.profile, data):
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
     nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
@@ -314,7 +314,7 @@ def _with_delimiter(
         if text is not None and _is_text_format(text, best, data, named, nulls=nulls):
             return text
     profile = best.profile
-    if best.layout.quote == '"' and profile.stray_quotes and not profile.quoted_fields:
+    if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.quoted_fields:
         # Quotes only in the middle of fields: inches, and the like.
         unquoted = candidate(_unquoted(delimiter, data))
         same = unquoted.profile.fields == profile.fields
@@ -329,13 +329,33 @@ def _with_delimiter(
     return best
 
 
-def _with_escape(
-    plain: _Candidate, data: Sequence[bytes], candidate: Callable[[Layout], _Candidate], quote: str = '"'
-) -> _Candidate:
+def _apostrophes_may_quote(plain: Profile, data: Sequence[bytes]) -> bool:
+    """Whether it is worth a try: apostrophes are there, and double quotes quote nothing or make no sense."""
+    broken = plain.stray_quotes or plain.unterminated
+    return any(b"'" in d for d in data) and bool(broken or not plain.quoted_fields)
+
+
+def _apostrophes_quote(single: Profile, plain: Profile, data: Sequence[bytes]) -> bool:
+    """Whether apostrophes are quotes: they stand around fields, and there is a reason beyond that."""
+    if not single.quoted_fields or single.stray_quotes or single.unterminated:
+        return False
+    if single.regularity > plain.regularity or _wrapped_columns(plain, 1) or plain.stray_quotes or plain.unterminated:
+        return True
+    if single.quoted_fields >= max(2, single.records):
+        return True
+    # One doubled inside a field that has them around it.
+    heads = [field.text for head in plain.heads.values() for field in head]
+    wrapped = any(column.wrapped[1] for column in plain.columns) or any(
+        len(text) > 1 and text[0] == text[-1] == "'" for text in heads
+    )
+    return wrapped and any(b"''" in d for d in data)
+
+
+def _with_escape(plain: _Candidate, data: Sequence[bytes], candidate: Callable[[Layout], _Candidate]) -> _Candidate:
     """The same with a backslash as the escape, where doubled quotes make no sense of the sample."""
     profile = plain.profile
     broken = profile.stray_quotes or profile.unterminated or profile.regularity < 1.0
-    quote = plain.layout.quote or quote
+    quote = plain.layout.quote or '"'
     if not broken or not any(b"\\" + quote.encode() in d for d in data):
         return plain
     escaped = candidate(Layout(format="csv", delimiter=plain.layout.delimiter, quote=quote, escape="\\"))
@@ -430,7 +450,8 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
         return True
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
-        return wanted or other.typed > own.typed + 0.1
+        finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed
+        return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
 
 
@@ -439,9 +460,7 @@ def _reads_more(own: _Candidate, named: _Candidate) -> bool:
     if own.layout.format == "csv" and named.layout.format == "text":
         return True
     if own.layout.format == "csv" and named.layout.format == "csv":
-        return bool(_wrapped_columns(named.profile, 1 if own.layout.quote == "'" else 0)) or (
-            own.profile.regularity > named.profile.regularity
-        )
+        return own.layout.quote == "'" or own.profile.regularity > named.profile.regularity
     return own.layout.format == "tbl" or (named.layout.format == "csv" and own.layout.format == "text")
 
 

@@ -74,7 +74,10 @@ def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
     narrow = [
         texts[index]
         for index, column in enumerate(profile.columns)
-        if _values(column) and "text" not in column.kinds and column.kinds.keys() != {"leading_zero"}
+        if _values(column)
+        and "text" not in column.kinds
+        and column.kinds.keys() != {"leading_zero"}
+        and head[index].kind not in column.kinds
     ]
     if narrow:
         confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
@@ -105,8 +108,8 @@ def _header(value: str, confidence: float, reason: str) -> Decision:
 def _no_names(head: Sequence[HeadField]) -> str:
     """Why a record cannot be a header."""
     texts = [field.text.strip() for field in head]
-    if any(field.kind != "text" for field in head):
-        value = next(field.text for field in head if field.kind != "text")
+    value = next((field.text for field in head if field.kind not in ("text", "boolean_letter")), None)
+    if value is not None:
         return f"{value!r} in the first record is a value"
     # The first name may be missing: that is how tables with row numbers are often written.
     if any(not text for text in texts[1:]) or not any(texts) or (len(texts) == 1 and not texts[0]):

@@ -197,7 +197,9 @@ fn each_record(
                 return false;
             }
             End::Text(inside) => {
-                *quotes = before;
+                if !chunk.ends {
+                    *quotes = before;
+                }
                 return chunk.ends && inside;
             }
         }
@@ -373,7 +375,7 @@ mod tests {
     fn irregular_records_and_open_quotes() {
         let profile = profile(&[whole("1,2\n3\n4,5\n\"6,7\n")], &Dialect::csv(), false);
         assert_eq!(profile.field_counts, BTreeMap::from([(1, 1), (2, 2)]));
-        assert_eq!(profile.unterminated, 1);
+        assert_eq!((profile.unterminated, profile.quoted_fields), (1, 1));
         let profile = super::profile(&[whole("1|a|\n2|b\n")], &Dialect::tbl(), false);
         assert_eq!(profile.field_counts, BTreeMap::from([(0, 1), (2, 1)]));
     }
