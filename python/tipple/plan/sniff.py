@@ -450,7 +450,7 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
         return True
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
-        finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed
+        finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
         return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
 

@@ -33,9 +33,11 @@ def sniff_notes(options: str, decisions: Iterable[Decision], *, usual: bool) -> 
     """
     unsure = [decision for decision in decisions if decision.confidence < LOW_CONFIDENCE]
     notes = [] if usual and not unsure else [f"the sources are read with {options}"]
+    by_delimiter = any(decision.option == "delimiter" for decision in unsure)
     said: set[str] = set()
     for decision in unsure:
-        if decision.reason in said:
+        # The delimiter says the same as the format, and more exactly.
+        if decision.reason in said or (decision.option == "format" and by_delimiter):
             continue
         said.add(decision.reason)
         alternatives = f"; or else {', '.join(map(repr, decision.alternatives))}" if decision.alternatives else ""
