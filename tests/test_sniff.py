@@ -126,6 +126,7 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "all_texts": ("a.csv", "Anna,Berlin\nBob,Paris\nEva,Rome\n", CSV, [TXT, TXT]),
     "all_texts_header": ("a.csv", "name,city\nAnna,Berlin\nBob,Paris\n", CSV | NAMED, [TXT, TXT]),
     "header_without_first_name": ("a.csv", ",x,y\n0,1,2\n1,3,4\n2,5,6\n", CSV | NAMED, [INT, INT, INT]),
+    "single_letters": ("a.csv", "c,x\nf,y\nf,z\n", CSV, [TXT, TXT]),
     "header_twice_the_same": ("a.csv", "a,a\nb,c\n", CSV, [TXT, TXT]),
     "bad_first_record": ("a.csv", "x,,,\n1,2,3,4\n", CSV, [TXT, INT, INT, INT]),
     "text_header": ("a.tsv", "id\tname\n1\ta\n2\tb\n3\tc\n", TEXT | NAMED, [INT, TXT]),

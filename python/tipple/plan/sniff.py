@@ -148,8 +148,8 @@ _NAME_LAYOUTS = {
 }
 _NAME_BONUS = 1.25
 _EXPECTED_BONUS = 1.5
-_CELL_SCORES = {"text": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
-_NOT_TYPED = frozenset({"text", "leading_zero"})
+_CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
+_NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
 _CELL_SCORE_DELIMITERS_INSIDE = 0.45
 _CELL_SCORE_WRAPPED = 0.2
 _SINGLE_COLUMN_PATTERN = 0.1

@@ -74,10 +74,7 @@ def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
     narrow = [
         texts[index]
         for index, column in enumerate(profile.columns)
-        if _values(column)
-        and "text" not in column.kinds
-        and column.kinds.keys() != {"leading_zero"}
-        and head[index].kind not in column.kinds
+        if _is_narrow(column) and head[index].kind not in column.kinds
     ]
     if narrow:
         confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
@@ -99,6 +96,13 @@ def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
             "yes", 0.6, "the first record looks like names, and its fields are of other lengths than those below"
         )
     return _header("no", 0.55 if len(texts) > 1 else 0.7, "all fields are texts; nothing sets the first record apart")
+
+
+def _is_narrow(column: ColumnProfile) -> bool:
+    """Whether the column holds values of a kind, and not words."""
+    if not column.kinds or column.kinds.keys() <= {"leading_zero"}:
+        return False
+    return "text" not in column.kinds and ("boolean_letter" not in column.kinds or all(column.letters))
 
 
 def _header(value: str, confidence: float, reason: str) -> Decision:
