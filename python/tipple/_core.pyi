@@ -13,6 +13,7 @@ __all__ = [
     "cut_sources",
     "describe_columnar",
     "digest_arrow_stream",
+    "profile_sample",
 ]
 
 class CoreError(Exception):
@@ -38,6 +39,10 @@ class ArrowStream:
 
     def __new__(cls, object: Any) -> ArrowStream: ...
     def fields(self) -> str: ...
+
+def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes], heads_are_data: bool) -> str:
+    """What the chunks of a sample look like when they are read in a dialect (`Dialect`, list of `Place` to
+    `Profile`); with `heads_are_data` the columns hold the first records of sources too."""
 
 @final
 class LoadJob:

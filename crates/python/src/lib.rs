@@ -3,6 +3,7 @@
 mod columnar;
 mod generate;
 mod load;
+mod sniff;
 
 use pyo3::prelude::*;
 
@@ -11,5 +12,6 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     columnar::register(module)?;
     generate::register(module)?;
-    load::register(module)
+    load::register(module)?;
+    sniff::register(module)
 }

@@ -30,6 +30,7 @@ Examples:
   tipple load 'logs/*.csv' --into postgresql://etl@db/warehouse --table staging.log --header match -j 8
   tipple load day.csv --into postgresql:///shop --table orders --mode replace --verify checksum
   tipple load day.csv --table orders --dry-run
+  tipple load export.txt --table people --schema auto --dry-run --json
 """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
@@ -42,8 +43,9 @@ Examples:
 @click.option("--table", metavar="[SCHEMA.]NAME", required=True, help="The table to load into.")
 @click.option(
     "--schema",
-    metavar="FILE.sql|tpch",
-    help="Where the table is missing: create it from this file's CREATE TABLE, or as TPC-H has it.",
+    metavar="FILE.sql|tpch|auto",
+    help="Where the table is missing: create it from this file's CREATE TABLE, as TPC-H has it, or with names and "
+    "types guessed from a sample of the sources.",
 )
 @click.option(
     "--mode",
@@ -71,7 +73,8 @@ Examples:
     default="auto",
     show_default=True,
     help="csv: RFC 4180. tbl: | after every field, as dbgen writes. text: tabs and backslashes, as COPY writes. "
-    "parquet, arrow: Parquet files, Arrow IPC files and streams. auto: by the files' contents and names.",
+    "parquet, arrow: Parquet files, Arrow IPC files and streams. auto: as the files' names say, unless their content "
+    "contradicts; it finds out the options below that are not given, and says so.",
 )
 @click.option("--delimiter", metavar="C", help="The byte between fields.")
 @click.option("--quote", metavar="C", help="The quote of csv.")

@@ -36,6 +36,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an interrupted atomic job keeps the slices that it has done."""
     preserves_order: bool
     """Whether rows can be stored in the order of the sources."""
+    unbounded_numeric: bool
+    """Whether `numeric` without a precision keeps any number of digits."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):

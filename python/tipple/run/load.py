@@ -20,11 +20,13 @@ from tipple.plan import tpch
 from tipple.plan.columnar import new_table, pick_fields, plan_of, refuse_text_options
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
-from tipple.plan.sources import MINIMUM_SLICE_BYTES, Dialect, detect_formats, plan_dialect, plan_slices
+from tipple.plan.sniff import Given
+from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.url import TableName, Target, fold_identifier, parse_table_name, parse_target
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
+    SniffReport,
     SourceReport,
     VerifyReport,
     mb_per_second,
@@ -32,8 +34,10 @@ from tipple.report.model import (
 )
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.guess import AUTO, Guess
 from tipple.run.rejects import check_writable, write_rejects
 from tipple.run.runner import JobRunner
+from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify, read_header, refuse_binary
 
 DEFAULT_TARGET = "duckdb:///tipple.duckdb"
@@ -108,8 +112,9 @@ def load(
         into: the target's URL, such as `postgresql://user@host/db` or `duckdb:///file.duckdb`. Default: the
             environment's `TIPPLE_TARGET`, else `duckdb:///tipple.duckdb`.
         table: `[SCHEMA.]NAME`, as SQL spells it.
-        schema: a file with the CREATE TABLE statement, or `tpch`; used when the table is missing.
-        format: `csv`, `tbl`, `text`, `parquet`, `arrow`, or `auto`: by the files' contents and names.
+        schema: a file with the CREATE TABLE statement, `tpch`, or `auto`: names and types from a sample of the files;
+            used when the table is missing.
+        format: `csv`, `tbl`, `text`, `parquet`, `arrow`, or `auto`: by the files' names and a sample of their content.
         delimiter, quote, escape, null, encoding: as COPY's options of these names.
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
@@ -190,14 +195,10 @@ def load(
                 hint="leave it out: the first record that cannot be stored is named, and nothing is published",
             )
         format = "text"
-    dialect = plan_dialect(
-        detect_formats(paths) if format == "auto" else format,
-        delimiter=delimiter,
-        quote=quote,
-        escape=escape,
-        null_text=null,
-        header=header,
-        encoding=encoding,
+    sniffer = Sniffer(
+        paths,
+        format,
+        Given(delimiter=delimiter, quote=quote, escape=escape, null_text=null, header=header, encoding=encoding),
     )
     display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
     runner = JobRunner(display)
@@ -221,7 +222,7 @@ def load(
                     name=name,
                     schema=schema,
                     mode=mode,
-                    dialect=dialect,
+                    sniffer=sniffer,
                     header_given=header is not None,
                     columns=columns,
                     paths=paths,
@@ -292,10 +293,11 @@ def load(
         finally:
             session.close()
     except BadRecord as error:
+        remedy = request.guess.remedy(error) or error.remedy
         raise error.with_remedy(
-            f"{error.remedy}; nothing was published"
+            f"{remedy}; nothing was published"
             if atomic
-            else f"{error.remedy}; slices that were done before are stored, and are not stored twice"
+            else f"{remedy}; slices that were done before are stored, and are not stored twice"
         ) from None
     finally:
         display.close()
@@ -313,6 +315,7 @@ def load(
         runner.phases,
         started_at,
         verify_seconds=_phase_seconds(runner, "verify"),
+        sniff=request.guess.report(),
     )
 
 
@@ -350,7 +353,7 @@ class _Request:
         name: TableName,
         schema: str | os.PathLike[str] | None,
         mode: Mode | None,
-        dialect: Dialect,
+        sniffer: Sniffer,
         header_given: bool,
         columns: Sequence[str] | None,
         paths: Sequence[str],
@@ -362,7 +365,9 @@ class _Request:
         self.name = name
         self.schema = schema
         self.wanted_mode = mode
-        self.dialect = dialect
+        self.dialect = sniffer.dialect
+        self.sniffer = sniffer
+        self.guess = Guess()
         self.header_given = header_given
         self.wanted_columns = columns
         self.paths = paths
@@ -371,7 +376,7 @@ class _Request:
         self.definition: TableDefinition | None = None
         self.table = name
         self.columns: list[TableColumn] = []
-        self.header = dialect.header != "no"
+        self.header = sniffer.dialect.header != "no"
         self.key: tuple[str, ...] = ()
 
     def resolve(self) -> None:
@@ -382,12 +387,30 @@ class _Request:
                 hint=f"modes here: {', '.join(self.session.capabilities.modes)}",
             )
         found = self.session.describe(self.name)
-        if found is None:
-            found = self._new_table()
-        else:
+        guesses_table = (
+            found is None and self.schema is not None and os.fspath(self.schema) == AUTO and self.columnar is None
+        )
+        if found is not None:
             self.table = found.name
             self._check_existing()
+        elif not guesses_table:
+            found = self._new_table()
+        if self.sniffer.auto or guesses_table:
+            self._sniff(found)
+        if found is None:
+            found = self._new_table()
         self.columns = self._choose_columns(found)
+        self.dialect = self.guess.settle(self.dialect, self.header, self.columns, self.notes)
+
+    def _sniff(self, found: Table | None) -> None:
+        """Looks at the sources; `found` is the table, where it is known."""
+        expected = None
+        if self.wanted_columns is not None:
+            expected = len(self.wanted_columns)
+        elif found is not None:
+            expected = sum(not column.generated for column in found.columns)
+        self.guess = Guess(self.sniffer, self.sniffer.look(expected))
+        self.dialect = self.guess.sniffed.dialect
 
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
@@ -414,7 +437,8 @@ class _Request:
         if self.schema is None:
             raise UsageError(
                 f"there is no table {self.name} in the target",
-                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql",
+                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql, "
+                "or --schema auto, which guesses the columns from the files",
             )
         if self.wanted_mode in ("append", "replace", "upsert"):
             self.notes.append(f"the table {self.name} was missing and was created")
@@ -422,6 +446,14 @@ class _Request:
         self.table = self.session.resolve_new(self.name)
         if self.columnar is not None and os.fspath(self.schema) == "auto":
             self.definition = new_table(self.name, self.columnar.fields)
+        elif os.fspath(self.schema) == AUTO:
+            self.header = self.guess.has_header
+            self.definition = self.guess.table(
+                self.name,
+                head=self._common_header() if self.header else None,
+                names=self.wanted_columns,
+                unbounded_numeric=self.session.capabilities.unbounded_numeric,
+            )
         else:
             self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
         return self.session.columns_of(self.definition)
@@ -431,7 +463,10 @@ class _Request:
         all_names = {column.name for column in table.columns}
         if self.columnar is not None:
             return self._choose_columnar(self.columnar, loadable, all_names)
+        if self.guess.columns:
+            return list(loadable.values())
         if self.wanted_columns is not None:
+            self._skip_sniffed_header(loadable)
             chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
             if self.dialect.header == "match":
                 named = self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
@@ -443,13 +478,19 @@ class _Request:
                     )
             return chosen
         if self.dialect.header == "match":
-            return self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
+            names = self._common_header()
+            if self.schema is not None and os.fspath(self.schema) == AUTO:
+                names = self.guess.as_columns(names, loadable) or names
+            return self._named(names, loadable, all_names, self._header_place(), exact=True)
         if not self.header_given and self.dialect.format == "csv":
-            names = self._header_if_any(loadable)
-            if names is not None:
+            found = self._header_if_any(loadable)
+            if found is not None:
                 self.header = True
                 self.notes.append("the first record of each file holds column names: taken as a header")
-                return self._named(names, loadable, all_names, self._header_place())
+                columns = self._named(found, loadable, all_names, self._header_place())
+                self.guess.named_columns = [column.name for column in columns]
+                return columns
+        self._skip_sniffed_header(loadable)
         return list(loadable.values())
 
     def _choose_columnar(
@@ -472,6 +513,30 @@ class _Request:
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
         return chosen
+
+    def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
+        """Skips a header whose names are not those of the columns, where it is one beyond doubt."""
+        if self.header_given or not self.guess.surely_has_header:
+            return
+        try:
+            names = self._common_header()
+        except TippleError:
+            # A file that was not sampled begins with something else: so these are records.
+            return
+        known = [name for name in names if self.guess.as_columns([name], loadable)]
+        if known and self.wanted_columns is None:
+            unknown = next(name for name in names if name not in known)
+            raise UsageError(
+                f"{self._header_place()} names the column {known[0]!r}, but also {unknown!r}, "
+                "which the table does not have",
+                hint="--header yes skips it and takes the fields in the table's order, --columns says which they are; "
+                "--header no if it is a record",
+            )
+        self.header = True
+        self.notes.append(
+            f"the first record of each file ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}) is taken as a "
+            "header: no field of it is a value, but those below are; --header no if it is a record"
+        )
 
     def _header_place(self) -> str:
         return f"the header of {self.paths[0]}"
@@ -501,6 +566,8 @@ class _Request:
             except TippleError:
                 return None
             if not names or any(name.strip().lower() not in known for name in names):
+                names = self.guess.as_columns(names, loadable) or []
+            if not names:
                 return None
             if first is not None and names != first:
                 return None
@@ -586,6 +653,7 @@ def _report(
     started_at: str,
     *,
     verify_seconds: float,
+    sniff: SniffReport | None,
 ) -> LoadReport:
     source_bytes = sum(source.size for source in task.sources)
     rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
@@ -637,6 +705,7 @@ def _report(
         verify=verify,
         settings=result.settings,
         notes=result.notes,
+        sniff=sniff,
         started_at=started_at,
         finished_at=_utc_now(),
     )
