@@ -5,7 +5,9 @@
 
 pub mod arrow;
 pub mod batch;
+mod arrow_column;
 pub mod copy_binary;
+mod copy_binary_rare;
 pub mod copy_text;
 mod text_check;
 mod unchecked;

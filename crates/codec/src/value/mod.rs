@@ -7,16 +7,24 @@
 //! The common spelling of each type is read eight bytes at a time (`digits.rs`); whatever that does not
 //! recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
 
+pub mod array;
 pub mod boolean;
+pub mod bytea;
 mod civil;
 pub mod date;
 mod decimal;
 mod digits;
+pub mod enumeration;
 pub mod float;
 pub mod integer;
+pub mod interval;
+pub mod json;
+pub mod network;
 pub mod numeric;
 pub mod text;
+pub mod time;
 pub mod timestamp;
+pub mod uuid;
 
 pub use date::UNIX_EPOCH_DAYS;
 pub use timestamp::UNIX_EPOCH_MICROS;
@@ -46,7 +54,7 @@ pub enum Refusal {
 pub enum TypeFamily {
     /// Every type but dates and times.
     Plain,
-    /// `date` and `timestamp`.
+    /// Dates, times, timestamps and intervals.
     DateTime,
 }
 

@@ -17,7 +17,6 @@ use arrow_schema::{ArrowError, SchemaRef};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tipple_codec::column::ColumnType;
 use tipple_codec::digest;
 use tipple_codec::encode::Encoded;
 use tipple_codec::encode::arrow::{self, ArrowEncoder};
@@ -123,8 +122,8 @@ pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
     let plan = context.plan;
     let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true });
     let queue = SliceQueue::new(&plan.slices, keep_order);
-    // Opaque columns are read by the engine: what it makes of them is not for us to digest.
-    let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind != ColumnType::Opaque).collect();
+    // What the engine itself reads, or keeps in a form of its own, is not for us to digest.
+    let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind.is_digestible()).collect();
     std::thread::scope(|scope| {
         for index in 0..plan.streams {
             let (queue, digested) = (&queue, digested.clone());
