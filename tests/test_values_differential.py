@@ -717,10 +717,10 @@ def cases() -> Iterator[Case]:
     for precision in ((), (0,), (3,), (6,)):
         yield Case("timestamp", precision, iso_moment, moment, MOMENTS, 0.5)
     for precision in ((), (0,), (3,)):
-        yield Case("timestamptz", precision, iso_zoned_moment, zoned_moment, ZONED, 0.6)
+        yield Case("timestamptz", precision, iso_zoned_moment, zoned_moment, ZONED, 0.8)
     yield Case("timestamptz", (), iso_moment, moment, ZONED, 0.5, utc=True)
     for precision in ((), (0,), (2,)):
-        yield Case("time", precision, iso_time, time_of_day, CLOCKS, 0.6)
+        yield Case("time", precision, iso_time, time_of_day, CLOCKS, 0.8)
         yield Case("interval", precision, plain_span, span, SPANS, 0.9)
     for precision in ((), (1,)):
         yield Case("timetz", precision, lambda rng: iso_zoned_moment(rng)[11:], time_of_day, CLOCKS, 0.9)

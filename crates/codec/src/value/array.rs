@@ -4,7 +4,7 @@
 //! around any of them, all arrays of one level of one length. Bounds (`[0:1]={1,2}`), backslashes outside quotes and
 //! everything malformed is [`Refusal::Unsure`]. What the elements mean is their own type's affair.
 
-use super::{Refusal, is_space, malformed, trim};
+use super::{Refusal, is_space, trim};
 use std::ops::Range;
 
 /// The most dimensions that the server has (`MAXDIM`).
@@ -25,15 +25,14 @@ impl ArrayReader {
     /// Finds the elements of `text`.
     ///
     /// # Errors
-    /// [`Refusal::InvalidSyntax`] for an empty text; everything else that is not read here is [`Refusal::Unsure`].
+    /// [`Refusal::Unsure`] for everything that is not read here.
     pub fn read(&mut self, text: &[u8]) -> Result<(), Refusal> {
         self.texts.clear();
         self.elements.clear();
         self.depth = 0;
         let rest = trim(text);
         if rest.first() != Some(&b'{') {
-            // A NUL or bytes that are no text are refused before they are looked at.
-            return Err(if rest.is_empty() { malformed(text) } else { Refusal::Unsure });
+            return Err(Refusal::Unsure);
         }
         if let [b'{', inner @ .., b'}'] = rest
             && trim(inner).is_empty()
@@ -173,6 +172,7 @@ mod tests {
     #[test]
     fn what_is_left_to_the_server() {
         for text in [
+            "",
             "1",
             "{",
             "}",
@@ -201,7 +201,6 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(Refusal::Unsure), "{text}");
         }
-        assert_eq!(read(""), Err(Refusal::InvalidSyntax));
     }
 
     proptest! {

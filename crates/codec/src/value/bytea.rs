@@ -4,7 +4,7 @@
 //! one or before three octal digits.
 
 use super::uuid::HEX_VALUES;
-use super::{Refusal, malformed};
+use super::{Refusal, misspelled};
 
 /// Appends the bytes that `text` stands for; never more than `text` has. After a refusal `out` is as it was.
 ///
@@ -74,7 +74,7 @@ fn append_escaped(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
                 out.push((a & 3) << 6 | (b & 7) << 3 | (c & 7));
                 rest = after;
             }
-            [b'\\', ..] => return Err(malformed(text)),
+            [b'\\', ..] => return Err(misspelled(text)),
             [1..=0x7F, ..] => {
                 out.push(rest[0]);
                 rest = &rest[1..];

@@ -1,6 +1,6 @@
 //! Enumerated types: what PostgreSQL's `enum_in` reads, which is a label exactly as it was declared.
 
-use super::{Refusal, malformed};
+use super::{Refusal, misspelled};
 
 /// Looks a label up among `labels`, which are sorted by their bytes.
 ///
@@ -11,7 +11,7 @@ pub fn parse<'t>(text: &'t [u8], labels: &[String]) -> Result<&'t [u8], Refusal>
     debug_assert!(labels.is_sorted());
     match labels.binary_search_by(|label| label.as_bytes().cmp(text)) {
         Ok(_) => Ok(text),
-        Err(_) => Err(malformed(text)),
+        Err(_) => Err(misspelled(text)),
     }
 }
 

@@ -6,7 +6,7 @@
 //! with designators (`P1Y2M3DT4H5M6.7S`). Everything else is [`Refusal::Unsure`]: fractions of days, `1-2`, decades.
 
 use super::civil::round_micros;
-use super::{Refusal, malformed, trim, trim_start};
+use super::{Refusal, is_space, malformed, trim, trim_start};
 
 /// A span of time, as the server stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,8 +157,8 @@ fn parse_units(text: &[u8]) -> Result<Sum, Refusal> {
             let spaced = trim_start(rest);
             let length = spaced.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
             let (word, after) = spaced.split_at(length);
-            // A letter outside ASCII, a colon or a point would make another word of it.
-            if !after.first().is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'-') {
+            // Anything else would make another word of it.
+            if !after.first().is_none_or(|&byte| is_space(byte)) {
                 return Err(Refusal::Unsure);
             }
             sum.add(&quantity, unit_of(word).ok_or(Refusal::Unsure)?)?;
@@ -184,7 +184,7 @@ fn add_time<'t>(sum: &mut Sum, start: &'t [u8], rest: &mut &'t [u8]) -> Result<(
             micros = take_fraction(&mut time)?;
         }
     }
-    let ends = time.first().is_none_or(u8::is_ascii_whitespace);
+    let ends = time.first().is_none_or(|&byte| is_space(byte));
     if minutes > 59 || seconds > 59 || !ends {
         return Err(Refusal::Unsure);
     }
@@ -242,6 +242,9 @@ fn parse_iso(mut rest: &[u8]) -> Result<Sum, Refusal> {
             }
             continue;
         }
+        if rest[0] == b'+' {
+            return Err(Refusal::Unsure);
+        }
         let quantity = take_quantity(&mut rest)?;
         let unit = match (rest.first(), in_time) {
             (Some(b'Y'), false) => Unit::Year,
@@ -279,7 +282,7 @@ mod tests {
             ("PT0S", interval(0, 0, 0)),
             ("00:00:00", interval(0, 0, 0)),
             ("100:00", interval(0, 0, 360_000_000_000)),
-            ("1d2h", interval(0, 1, 7_200_000_000)),
+            ("1d 2h", interval(0, 1, 7_200_000_000)),
             (" 1.5 SECS ", interval(0, 0, 1_500_000)),
             ("-0.000001 seconds", interval(0, 0, -1)),
         ] {
@@ -293,6 +296,9 @@ mod tests {
     fn what_is_left_to_the_server() {
         for text in [
             "1",
+            "1d2h",
+            "1 day-2 hours",
+            "P+1Y",
             "1.5 days",
             "1 day 1 day",
             "1-2",

@@ -153,10 +153,20 @@ fn starts_with_word(text: &[u8], word: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn malformed(text: &[u8]) -> Refusal {
+    let refusal = misspelled(text);
+    if refusal == Refusal::InvalidSyntax && text.iter().any(|byte| matches!(byte, 0x85 | 0xA0)) {
+        Refusal::Unsure
+    } else {
+        refusal
+    }
+}
+
+/// [`malformed`] for types that take no white space at all.
+#[cold]
+#[inline(never)]
+fn misspelled(text: &[u8]) -> Refusal {
     if text.contains(&0) || std::str::from_utf8(text).is_err() {
         Refusal::InvalidEncoding
-    } else if text.iter().any(|byte| matches!(byte, 0x85 | 0xA0)) {
-        Refusal::Unsure
     } else {
         Refusal::InvalidSyntax
     }

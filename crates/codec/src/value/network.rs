@@ -3,7 +3,7 @@
 //! Read here are whole addresses (four numbers, or the forms of RFC 4291), with or without a number of bits. Shortened
 //! networks such as `10.1` are [`Refusal::Unsure`], and so is everything that is no address.
 
-use super::{Refusal, malformed};
+use super::{Refusal, misspelled};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Which of the two types.
@@ -39,7 +39,7 @@ const FAMILY_6: u8 = 3;
 /// # Errors
 /// [`Refusal::InvalidSyntax`] for an empty text; everything else that is not read here is [`Refusal::Unsure`].
 pub fn parse(text: &[u8], kind: Kind) -> Result<Binary, Refusal> {
-    let text = std::str::from_utf8(text).map_err(|_| malformed(text))?;
+    let text = std::str::from_utf8(text).map_err(|_| misspelled(text))?;
     if text.is_empty() {
         return Err(Refusal::InvalidSyntax);
     }

@@ -2,7 +2,7 @@
 //!
 //! 32 hexadecimal digits in any case, with a hyphen or none after every fourth, in braces or without. No white space.
 
-use super::{Refusal, malformed};
+use super::{Refusal, misspelled};
 
 /// What a byte is worth as a hexadecimal digit; 0xFF for all others.
 pub(super) const HEX_VALUES: [u8; 256] = {
@@ -22,7 +22,7 @@ pub(super) const HEX_VALUES: [u8; 256] = {
 /// [`Refusal::InvalidSyntax`], or whatever refuses before the server's parser.
 #[inline]
 pub fn parse(text: &[u8]) -> Result<[u8; 16], Refusal> {
-    parse_plain(text).or_else(|| parse_loosely(text)).ok_or_else(|| malformed(text))
+    parse_plain(text).or_else(|| parse_loosely(text)).ok_or_else(|| misspelled(text))
 }
 
 /// `8-4-4-4-12`.
