@@ -736,7 +736,7 @@ def cases() -> Iterator[Case]:
         ("date", iso_day, iso_day), ("timestamptz", iso_zoned_moment, iso_zoned_moment), ("interval", plain_span, plain_span),
         ("bytea", hex_octets, octets), ("inet", host, host), ("time", iso_time, iso_time),
     ):  # fmt: skip
-        yield Case(name + "[]", (), plain_array_of(common), array_of(wild), ARRAYS, 0.8)
+        yield Case(name + "[]", (), plain_array_of(common), array_of(wild), ARRAYS, 0.9)
 
 
 CASES = list(cases())

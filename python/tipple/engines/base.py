@@ -23,6 +23,12 @@ OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 
 
+UTC_NAMES = frozenset(
+    prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
+)
+"""Time zones in which a time without a zone means the same everywhere."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine can do, so that callers ask data and not the engine's name."""
 
@@ -51,6 +57,19 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     not_null: bool
     generated: bool
     """Computed by the engine: no value can be loaded."""
+
+    @property
+    def digested(self) -> bool:
+        """Whether the engine hands values back as it got them, so that a checksum can cover them.
+
+        The core says the same of its `ColumnType` (`is_digestible`).
+        """
+        element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
+        return element not in ("opaque", "jsonb")
+
+
+def _is_array(codec_type: Any) -> bool:
+    return isinstance(codec_type, dict) and "array" in codec_type
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):

@@ -296,7 +296,7 @@ class DuckLoad:
     # Proof
 
     def _digested(self) -> list[bool]:
-        return [column.codec_type != "opaque" for column in self.task.columns]
+        return [column.digested for column in self.task.columns]
 
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""

@@ -417,8 +417,9 @@ class PostgresLoad:
                 self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
         elif task.verify == "checksum" and digest is not None and self.write_path == "binary":
+            names = self._digested_list()
             queries = [
-                f"SELECT {self._column_list()} FROM {into.sql} WHERE {condition}"
+                f"SELECT {names} FROM {into.sql} WHERE {condition}"
                 for condition in stage.ctid_ranges(self.connection, into, 8 * task.streams)
             ]
             held = runner.run(_core.VerifyJob.start(self._verify_plan(owned, queries)))
@@ -448,7 +449,7 @@ class PostgresLoad:
         return json.dumps(
             {
                 "connection": self._stream_connection(owned),
-                "session": connections.stream_session(slices=False),
+                "session": connections.stream_session(self.connection, slices=False),
                 "queries": queries,
                 "streams": self.task.streams,
                 "stall_seconds": self.task.stall_seconds,
@@ -592,7 +593,7 @@ class PostgresLoad:
         verify = None
         if self.task.verify == "checksum" and self.write_path == "binary":
             # In this transaction every new row has its xmin; no subtransaction stores rows.
-            verify = f"SELECT {self._column_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
+            verify = f"SELECT {self._digested_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
         return {
             "name": "single",
             "before": before,
@@ -607,6 +608,13 @@ class PostgresLoad:
     def _column_list(self) -> str:
         return ", ".join(quote_identifier(column.name) for column in self.task.columns)
 
+    def _digested_list(self) -> str:
+        left_out = [column.name for column in self.task.columns if not column.digested]
+        note = f"PostgreSQL keeps {', '.join(left_out)} in a form of its own: not part of the checksum"
+        if left_out and note not in self.notes:
+            self.notes.append(note)
+        return ", ".join(quote_identifier(column.name) for column in self.task.columns if column.digested)
+
     def _stream_connection(self, owned: _Owned) -> dict[str, Any]:
         return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
@@ -616,7 +624,7 @@ class PostgresLoad:
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
-            "session": connections.stream_session(slices=sliced),
+            "session": connections.stream_session(self.connection, slices=sliced),
             "strategy": strategy,
             "table": into.sql,
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
