@@ -65,7 +65,8 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
         The core says the same of its `ColumnType` (`is_digestible`).
         """
         element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
-        return element not in ("opaque", "jsonb")
+        wide = isinstance(element, dict) and element.get("integer", {}).get("bits") == 128
+        return element not in ("opaque", "jsonb") and not wide
 
 
 def _is_array(codec_type: Any) -> bool:

@@ -322,9 +322,9 @@ class DuckLoad:
                 digest_source=outcome["digest"],
                 digest_target=f"{difference:032x}",
             )
-            opaque = [column.name for column in self.task.columns if column.codec_type == "opaque"]
-            if opaque:
-                self.notes.append(f"DuckDB itself read {', '.join(opaque)}: not part of the checksum")
+            left_out = [column.name for column in self.task.columns if not column.digested]
+            if left_out:
+                self.notes.append(f"DuckDB itself read {', '.join(left_out)}: not part of the checksum")
         if not verified.ok:
             raise VerifyFailed(
                 f"the target holds {rows:,} new rows (digest {verified.digest_target}), "
