@@ -183,6 +183,31 @@ proptest! {
         prop_assert_eq!(encoded.problem.map(|problem| problem.row), Some(place));
     }
 
+    /// Bad notation, bad elements and good lists in any order: the good ones stay, each bad one is told of once.
+    #[test]
+    fn bad_lists_are_skipped(lists in prop::collection::vec(prop::option::weighted(0.7, any_list()), 1..12)) {
+        let kinds = columns([array_of(ColumnType::Int4, 1), ColumnType::Int4]);
+        let bad = |row: usize| ["\"{x,1,y}\"", "{1", "\"{{1},{2}}\""][row % 3].to_owned();
+        let text: String = lists
+            .iter()
+            .enumerate()
+            .map(|(row, list)| {
+                let list = list.as_ref().map_or_else(|| bad(row), |list| written(list).trim_end().to_owned());
+                format!("{list},{row}\n")
+            })
+            .collect();
+        let mut scanner = Scanner::new(Dialect::csv(), 2);
+        let mut skipped = Vec::new();
+        let batch = ArrowEncoder::new(kinds, Dialect::csv())
+            .encode_skipping(&scanner.scan(text.as_bytes()), |problem| skipped.push(problem.row));
+        let expected: Vec<usize> = (0..lists.len()).filter(|&row| lists[row].is_none()).collect();
+        prop_assert_eq!(skipped, expected);
+        let kept: Vec<Vec<Option<i32>>> = batch.column(0).as_list::<i32>().iter()
+            .map(|list| list.expect("not null").as_primitive::<Int32Type>().iter().collect())
+            .collect();
+        prop_assert_eq!(kept, lists.into_iter().flatten().collect::<Vec<_>>());
+    }
+
     #[test]
     fn the_digest_of_lists_sees_order_and_bounds(first in any_list(), second in any_list()) {
         let kinds = columns([array_of(ColumnType::Int4, 1)]);

@@ -4,7 +4,7 @@
 //! networks such as `10.1` are [`Refusal::Unsure`], and so is everything that is no address.
 
 use super::{Refusal, misspelled};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Which of the two types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
