@@ -69,6 +69,21 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
         return element not in ("opaque", "jsonb") and not wide
 
 
+BATCH_TYPES = frozenset(
+    {
+        "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "decimal", "text", "varchar", "char", "date",
+        "timestamp",
+    }
+)  # fmt: skip
+"""Codec types whose values the core takes from Arrow batches without their text."""
+
+
+def for_batches(column: TableColumn) -> TableColumn:
+    """The column as columnar sources are loaded into it: the target itself converts what is not in BATCH_TYPES."""
+    kind = column.codec_type if isinstance(column.codec_type, str) else next(iter(column.codec_type))
+    return column if kind in BATCH_TYPES else msgspec.structs.replace(column, codec_type="opaque")
+
+
 def _is_array(codec_type: Any) -> bool:
     return isinstance(codec_type, dict) and "array" in codec_type
 

@@ -14,7 +14,18 @@ from typing import Any, Literal, Protocol, cast
 import msgspec
 
 from tipple.engines import find_engine
-from tipple.engines.base import Identity, LoadResult, LoadTask, Mode, OnConflict, Session, Table, TableColumn, Verify
+from tipple.engines.base import (
+    Identity,
+    LoadResult,
+    LoadTask,
+    Mode,
+    OnConflict,
+    Session,
+    Table,
+    TableColumn,
+    Verify,
+    for_batches,
+)
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
 from tipple.plan.columnar import new_table, pick_fields, plan_of, refuse_text_options
@@ -512,7 +523,7 @@ class _Request:
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
-        return chosen
+        return [for_batches(column) for column in chosen]
 
     def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
         """Skips a header whose names are not those of the columns, where it is one beyond doubt."""

@@ -4,8 +4,8 @@
 //! engines that take Arrow batches.
 
 pub mod arrow;
-pub mod batch;
 mod arrow_column;
+pub mod batch;
 pub mod copy_binary;
 mod copy_binary_rare;
 pub mod copy_text;

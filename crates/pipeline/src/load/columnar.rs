@@ -370,12 +370,15 @@ impl Context<'_> {
                 (reason, Some(sqlstate), remedy)
             }
             Unfit::Lossy(Loss::Nanoseconds) => (
-                format!("value \"{text}\" has nanoseconds, and {} counts microseconds", locate::type_name(column.kind)),
+                format!(
+                    "value \"{text}\" has nanoseconds, and {} counts microseconds",
+                    locate::type_name(&column.kind)
+                ),
                 None,
                 "round the column to microseconds, or load it into a column of type text".into(),
             ),
             Unfit::Lossy(Loss::TimeOfDay) => (
-                format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(column.kind)),
+                format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(&column.kind)),
                 None,
                 "cut the column to days, or load it into a column of type timestamp".into(),
             ),

@@ -40,7 +40,7 @@ pub fn output_schema(source: &[Arc<Field>], columns: &[Column], taker: Taker) ->
         if !castable && !text_form::is_writable(&from) {
             return Err(unreadable(index, &from));
         }
-        Ok(Field::new(&column.name, output_type(&from, column.kind, taker), !column.not_null))
+        Ok(Field::new(&column.name, output_type(&from, &column.kind, taker), !column.not_null))
     });
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
 }
@@ -49,10 +49,10 @@ fn unreadable(column: usize, data_type: &DataType) -> UnreadableType {
     UnreadableType { column, reason: format!("values of the type {data_type} cannot be read") }
 }
 
-fn output_type(from: &DataType, kind: ColumnType, taker: Taker) -> DataType {
+fn output_type(from: &DataType, kind: &ColumnType, taker: Taker) -> DataType {
     let own = arrow::data_type(kind);
     if taker == Taker::CopyText {
-        let keeps = kind == ColumnType::Opaque || (*from != own && direct::find(from, &own).is_none());
+        let keeps = *kind == ColumnType::Opaque || (*from != own && direct::find(from, &own).is_none());
         return if keeps && *from != DataType::Null { from.clone() } else { own };
     }
     let is_number = from.is_integer()
@@ -126,7 +126,7 @@ impl Conformer {
             let form = forms.get(index).copied().unwrap_or_default();
             Ok(Way {
                 step: choose(index, &from, to, column)?,
-                spelling: spelling(field, column.kind, form),
+                spelling: spelling(field, &column.kind, form),
                 unpack: (from != *field.data_type()).then_some(from),
             })
         });
@@ -172,7 +172,7 @@ impl Conformer {
 }
 
 /// How a field's values are spelled: an extension type says what its bytes are.
-pub(super) fn spelling(field: &Field, kind: ColumnType, form: Form) -> Spelling {
+pub(super) fn spelling(field: &Field, kind: &ColumnType, form: Form) -> Spelling {
     let is_uuid = field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid");
     let form = if is_uuid && form == Form::Plain { Form::Uuid } else { form };
     let nanoseconds = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
@@ -194,7 +194,7 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if let Some(convert) = direct::find(from, to) {
         return Ok(Step::Direct(convert));
     }
-    let reread_type = arrow::data_type(column.kind);
+    let reread_type = arrow::data_type(&column.kind);
     if from == to {
         return Ok(Step::Same);
     }
@@ -230,9 +230,9 @@ impl Way {
         let converted = match &mut self.step {
             Step::Nulls => Ok(new_null_array(to, array.len())),
             Step::Same => Ok(array),
-            Step::Strings => text(array, to, column.kind),
+            Step::Strings => text(array, to, &column.kind),
             Step::Direct(convert) => convert(array.as_ref(), to),
-            Step::ToText => to_text(array.as_ref(), self.spelling).and_then(|texts| text(texts, to, column.kind)),
+            Step::ToText => to_text(array.as_ref(), self.spelling).and_then(|texts| text(texts, to, &column.kind)),
             Step::Reread(reader) => reader.read(array.as_ref(), self.spelling),
         };
         match first_null.filter(|_| column.not_null) {
@@ -246,7 +246,7 @@ impl Way {
 }
 
 /// Checks text and fits it to its column.
-fn text(array: ArrayRef, to: &DataType, kind: ColumnType) -> Result<ArrayRef, (usize, Unfit)> {
+fn text(array: ArrayRef, to: &DataType, kind: &ColumnType) -> Result<ArrayRef, (usize, Unfit)> {
     if let Some(row) = strings::check(array.as_ref()) {
         return Err((row, Refusal::InvalidEncoding.into()));
     }

@@ -42,7 +42,7 @@ enum Values<'b> {
     Unknown,
 }
 
-fn values<'b>(array: &'b dyn Array, kind: ColumnType) -> Values<'b> {
+fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
     match (array.data_type(), kind) {
         (DataType::Boolean, ColumnType::Bool) => Values::Bool(array.as_boolean()),
         (DataType::Int16, ColumnType::Int2) => Values::Int2(array.as_primitive::<Int16Type>().values()),
@@ -61,7 +61,7 @@ fn values<'b>(array: &'b dyn Array, kind: ColumnType) -> Values<'b> {
             Values::Scaled128(array.as_primitive::<Decimal128Type>().values(), scale.unsigned_abs())
         }
         (DataType::Utf8, ColumnType::Numeric { precision, scale }) => {
-            Values::Number(array.as_string(), Some(value::numeric::Typmod { precision, scale }))
+            Values::Number(array.as_string(), Some(value::numeric::Typmod { precision: *precision, scale: *scale }))
         }
         (DataType::Utf8, ColumnType::Decimal) => Values::Number(array.as_string(), None),
         (DataType::Utf8, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. }) => {
@@ -103,7 +103,7 @@ impl BatchBinaryEncoder {
             .iter()
             .zip(&self.columns)
             .map(|(array, column)| {
-                (values(array.as_ref(), column.kind), array.nulls().filter(|nulls| nulls.null_count() > 0))
+                (values(array.as_ref(), &column.kind), array.nulls().filter(|nulls| nulls.null_count() > 0))
             })
             .collect();
         let count = (columns.len() as u16).to_be_bytes();

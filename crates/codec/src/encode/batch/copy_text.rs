@@ -22,7 +22,7 @@ impl BatchTextEncoder {
     #[must_use]
     pub fn new(source: &[Arc<Field>], columns: &[Column], forms: &[Form]) -> Self {
         let spell = |(index, (field, column)): (usize, (&Arc<Field>, &Column))| {
-            spelling(field, column.kind, forms.get(index).copied().unwrap_or_default())
+            spelling(field, &column.kind, forms.get(index).copied().unwrap_or_default())
         };
         Self { spellings: source.iter().zip(columns).enumerate().map(spell).collect(), text: Vec::new() }
     }

@@ -56,7 +56,7 @@ pub(super) fn is_text(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The first row that is too long.
-pub(super) fn fit(array: &ArrayRef, kind: ColumnType) -> Result<ArrayRef, (usize, Refusal)> {
+pub(super) fn fit(array: &ArrayRef, kind: &ColumnType) -> Result<ArrayRef, (usize, Refusal)> {
     if !matches!(kind, ColumnType::Varchar { .. } | ColumnType::Char { .. }) {
         return Ok(array.clone());
     }
@@ -88,10 +88,10 @@ pub(super) fn fit(array: &ArrayRef, kind: ColumnType) -> Result<ArrayRef, (usize
 
 /// One text as its column stores it, and the spaces to add to it.
 #[inline(always)]
-fn fit_one(text: &[u8], kind: ColumnType) -> Result<(&[u8], usize), Refusal> {
+fn fit_one<'t>(text: &'t [u8], kind: &ColumnType) -> Result<(&'t [u8], usize), Refusal> {
     match kind {
-        ColumnType::Varchar { limit } => Ok((value::text::fit_varchar(text, limit)?, 0)),
-        ColumnType::Char { limit } => value::text::fit_char(text, limit),
+        ColumnType::Varchar { limit } => Ok((value::text::fit_varchar(text, *limit)?, 0)),
+        ColumnType::Char { limit } => value::text::fit_char(text, *limit),
         _ => Ok((text, 0)),
     }
 }
