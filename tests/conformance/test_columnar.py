@@ -590,3 +590,21 @@ def test_stream_file_in_slices(engine_target: Target, tmp_path: Path) -> None:
     assert run.summary is not None
     assert run.summary["slices"] > 2
     assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(1_000_000, 499999500000)]
+
+
+def test_upsert(engine_target: Target, tmp_path: Path) -> None:
+    """Of two records with one key the later one counts, in memory too, where streams would share the batches."""
+    engine_target.execute("CREATE TABLE t (k integer PRIMARY KEY, v text)")
+    engine_target.execute("INSERT INTO t VALUES (1, 'old'), (9, 'kept')")
+    table = pa.table({"k": pa.array([1, 2, 2], pa.int32()), "v": ["a", "b", "c"]})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table), mode="upsert", key="k")
+    assert engine_target.sorted_rows("t") == [(1, "a"), (2, "c"), (9, "kept")]
+    many = pa.table({"k": [1] * 100_000, "v": [str(number) for number in range(100_000)]})
+    tipple.load(many, into=engine_target.url, table="t", mode="upsert", key=["k"], jobs=2)
+    assert engine_target.sorted_rows("t") == [(1, "99999"), (2, "c"), (9, "kept")]
+
+
+def test_skipping_is_for_text(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"a": ["x"]}))
+    assert "--on-error skip" in load(engine_target, path, on_error="skip", check=2).stderr
