@@ -13,8 +13,7 @@ from tipple.plan.sources import (
     MAXIMUM_SLICE_BYTES,
     MINIMUM_SLICE_BYTES,
     detect_compression,
-    detect_format,
-    detect_formats,
+    named_format,
     plan_dialect,
     plan_slices,
 )
@@ -35,36 +34,32 @@ from tipple.plan.sources import (
         ("x.tsv.bz2", "text"),
     ],
 )
-def test_detect_format(path: str, format: str) -> None:
-    assert detect_format(path) == format
+def test_named_format(path: str, format: str) -> None:
+    assert named_format([path]) == format
+
+
+@pytest.mark.parametrize("path", ["data.csv/part", "csv", "x.dat", "x.csv.3", "x.gz", "x.parquet", "-"])
+def test_names_that_say_nothing(path: str) -> None:
+    assert named_format([path]) is None
 
 
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("data.csv/part", "--format"),
-        ("csv", "--format"),
-        ("x.dat", "--format"),
-        ("x.csv.3", "--format"),
         ("x.csv.lz4", "unpack"),
-        ("x.gz", "--format"),
-        ("-", "--format"),
-        ("x.parquet", "convert"),
+        ("x.csv.zip", "unpack"),
     ],
 )
-def test_undetected_format(path: str, hint: str) -> None:
+def test_formats_to_come(path: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        detect_format(path)
-    assert path in str(caught.value) or path == "-"
+        named_format(["a.csv", path])
+    assert path in str(caught.value)
     assert hint in str(caught.value.hint)
 
 
-def test_sources_must_agree() -> None:
-    assert detect_formats(["a.csv", "b.csv"]) == "csv"
-    with pytest.raises(UsageError, match=r"csv \(a\.csv\), tbl \(b\.tbl\)"):
-        detect_formats(["a.csv", "b.tbl"])
-    with pytest.raises(UsageError, match="no source"):
-        detect_formats([])
+def test_different_names_say_nothing() -> None:
+    assert named_format(["a.csv", "b.csv"]) == "csv"
+    assert named_format(["a.csv", "b.tbl"]) is None
 
 
 def test_defaults_are_those_of_copy() -> None:

@@ -4,15 +4,18 @@ Rust types named beside each function."""
 from typing import Any, final
 
 __all__ = [
+    "ArrowStream",
     "CoreError",
     "GenerateFailed",
     "GenerateJob",
     "LoadJob",
     "VerifyJob",
     "cut_sources",
+    "describe_columnar",
     "digest_arrow_stream",
     "is_utf8_name",
     "peek_stdin",
+    "profile_sample",
     "read_head",
 ]
 
@@ -40,12 +43,26 @@ def read_head(source_json: str, dialect_json: str, wanted_bytes: int) -> bytes:
     """Text from the beginning of a source that is read as a stream (`Source`, `Dialect`), at least so many bytes if
     it has them."""
 
+def describe_columnar(plan_json: str) -> str:
+    """The fields of every source of a plan (`CutPlan` to lists of `FieldDescription`)."""
+
+@final
+class ArrowStream:
+    """The rows of an object with `__arrow_c_stream__`; a load reads them once."""
+
+    def __new__(cls, object: Any) -> ArrowStream: ...
+    def fields(self) -> str: ...
+
+def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes], heads_are_data: bool) -> str:
+    """What the chunks of a sample look like when they are read in a dialect (`Dialect`, list of `Place` to
+    `Profile`); with `heads_are_data` the columns hold the first records of sources too."""
+
 @final
 class LoadJob:
     """A load that runs on threads of its own (`LoadPlan` to `LoadOutcome`)."""
 
     @staticmethod
-    def start(plan_json: str) -> LoadJob: ...
+    def start(plan_json: str, stream: ArrowStream | None = None) -> LoadJob: ...
     def progress(self) -> str: ...
     def wait(self, timeout_seconds: float) -> bool: ...
     def cancel(self) -> None: ...

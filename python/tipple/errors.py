@@ -110,8 +110,8 @@ class Interrupted(TippleError):
 class TooManyRejects(TippleError):
     """More records than may be rejected cannot be stored; nothing was published."""
 
-    def __init__(self, limit: str, last: BadRecord | None = None) -> None:
-        text = f"more records than --max-rejects {limit} allows cannot be stored"
+    def __init__(self, limit: str, last: BadRecord | None = None, *, found: str = "") -> None:
+        text = f"more records than --max-rejects {limit} allows cannot be stored{found}"
         if last is not None:
             text += f"; the one that was too much: {last.message}"
         super().__init__(
@@ -125,7 +125,7 @@ class BadRecord(TippleError):
     """A record that the target cannot store, with all that is needed to find and mend it.
 
     Attributes:
-        file: path of the source file, as the user gave it.
+        file: absolute path of the source file.
         record_number: 1-based number of the record in the file.
         byte_offset: 0-based offset of the record's first byte in the (decompressed) file.
         column: name of the column, or None where the record as a whole is bad (too few fields, for example).

@@ -174,7 +174,8 @@ def test_sessions_ended_by_an_administrator(
     for number, moment in enumerate(moments(11, 40 if LONG else 5, postgres_seconds * 0.8)):
         job = Disturbed(target, big_file, table=f"t{number}", old_rows=OLD_ROWS * (number % 2))
         command = job.start()
-        time.sleep(moment)
+        wait_for(lambda: sessions_of(target) or not command.running)  # noqa: B023
+        time.sleep(moment * r.random())
         sessions = sessions_of(target)
         if sessions:
             target.server.execute(f"SELECT pg_{how}_backend({r.choice(sessions)})")
@@ -343,7 +344,8 @@ def test_backend_killed(
     for number, moment in enumerate(moments(13, 150 if LONG else 6, postgres_seconds * 0.8)):
         job = Disturbed(target, big_file, table=f"t{number}", retry_for=30, old_rows=OLD_ROWS * (number % 2))
         command = job.start()
-        time.sleep(moment)
+        wait_for(lambda: sessions_of(target) or not command.running)  # noqa: B023
+        time.sleep(moment * r.random())
         sessions = sessions_of(target)
         if sessions:
             try:

@@ -21,16 +21,16 @@ fn lineitem() -> Vec<u8> {
 }
 
 fn columns() -> Vec<Column> {
-    let decimal = ColumnType::Numeric { precision: 15, scale: 2 };
+    let decimal = || ColumnType::Numeric { precision: 15, scale: 2 };
     let kinds = [
         ("l_orderkey", ColumnType::Int8),
         ("l_partkey", ColumnType::Int4),
         ("l_suppkey", ColumnType::Int4),
         ("l_linenumber", ColumnType::Int4),
-        ("l_quantity", decimal),
-        ("l_extendedprice", decimal),
-        ("l_discount", decimal),
-        ("l_tax", decimal),
+        ("l_quantity", decimal()),
+        ("l_extendedprice", decimal()),
+        ("l_discount", decimal()),
+        ("l_tax", decimal()),
         ("l_returnflag", ColumnType::Char { limit: 1 }),
         ("l_linestatus", ColumnType::Char { limit: 1 }),
         ("l_shipdate", ColumnType::Date),

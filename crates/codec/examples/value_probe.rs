@@ -1,16 +1,20 @@
 //! Answers what the codec makes of single fields, for `tests/test_values_differential.py`.
 //!
-//! Each line of standard input is `type<TAB>typmod<TAB>version<TAB>hex(text)`: the type's name in PostgreSQL (or
-//! `scaled18`, `scaled38` for a numeric read into an integer), its typmod as one writes it in brackets (or
-//! nothing), the server's major version and the field's bytes. Each line of standard output is the answer: the
-//! field's COPY binary payload in hexadecimal, `!` with the SQLSTATE of a refusal, or `?` where only the server
-//! can say.
+//! Each line of standard input is `type<TAB>version<TAB>hex(text)`: the column's type as a plan has it (the JSON form of
+//! `ColumnType`), or `scaled18:precision,scale` (also `scaled38`) for a numeric read into an integer, or `check` for
+//! JSON as it is checked for other engines; then the server's major version and the field's bytes. Each line of
+//! standard output is the answer: the field's COPY binary payload in hexadecimal, `!` with the SQLSTATE of a refusal,
+//! or `?` where only the server can say.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, Write};
 
-use tipple_codec::value::numeric::{self, Typmod};
-use tipple_codec::value::{Refusal, ServerVersion, TypeFamily, boolean, date, float, integer, text, timestamp};
+use tipple_codec::column::{Column, ColumnType};
+use tipple_codec::dialect::Dialect;
+use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::problem::ProblemKind;
+use tipple_codec::scan::Scanner;
+use tipple_codec::value::{Refusal, ServerVersion, TypeFamily, json, numeric};
 
 fn main() -> io::Result<()> {
     let mut answers = BufWriter::new(io::stdout().lock());
@@ -18,22 +22,12 @@ fn main() -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         let line = line?;
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("not a question: {line}"));
-        let [type_name, typmod, version, field] =
-            <[&str; 4]>::try_from(line.split('\t').collect::<Vec<_>>()).map_err(|_| invalid())?;
+        let [kind, version, field] =
+            <[&str; 3]>::try_from(line.split('\t').collect::<Vec<_>>()).map_err(|_| invalid())?;
         let server = ServerVersion(version.parse().map_err(|_| invalid())?);
         let field = from_hex(field).ok_or_else(invalid)?;
-        let typmod = typmod
-            .split(',')
-            .filter(|part| !part.is_empty())
-            .map(str::parse)
-            .collect::<Result<Vec<i32>, _>>()
-            .map_err(|_| invalid())?;
         payload.clear();
-        let answer = answer(type_name, &typmod, server, &field, &mut payload).ok_or_else(invalid)?;
-        let family = match type_name {
-            "date" | "timestamp" => TypeFamily::DateTime,
-            _ => TypeFamily::Plain,
-        };
+        let (answer, family) = answer(kind, server, &field, &mut payload).ok_or_else(invalid)?;
         match answer {
             Ok(()) => writeln!(answers, "{}", to_hex(&payload))?,
             Err(refusal) => match refusal.sqlstate(family) {
@@ -45,49 +39,51 @@ fn main() -> io::Result<()> {
     answers.flush()
 }
 
-/// Puts the field's payload into `out`; `None` for a type or typmod that this program does not know.
+/// Puts the field's payload into `out`; `None` for a question that this program does not understand.
 fn answer(
-    type_name: &str,
-    typmod: &[i32],
+    kind: &str,
     server: ServerVersion,
     field: &[u8],
     out: &mut Vec<u8>,
-) -> Option<Result<(), Refusal>> {
-    Some(match (type_name, typmod) {
-        ("bool", []) => boolean::parse(field).map(|value| out.push(u8::from(value))),
-        ("int2", []) => integer::parse_int2(field, server).map(|value| out.extend(value.to_be_bytes())),
-        ("int4", []) => integer::parse_int4(field, server).map(|value| out.extend(value.to_be_bytes())),
-        ("int8", []) => integer::parse_int8(field, server).map(|value| out.extend(value.to_be_bytes())),
-        ("float4", []) => float::parse_float4(field).map(|value| out.extend(value.to_be_bytes())),
-        ("float8", []) => float::parse_float8(field).map(|value| out.extend(value.to_be_bytes())),
-        ("numeric", []) => numeric::encode_binary(field, None, server, out),
-        ("numeric", &[precision, scale]) => {
-            let typmod = Typmod { precision: precision.try_into().ok()?, scale: scale.try_into().ok()? };
-            numeric::encode_binary(field, Some(typmod), server, out)
-        }
-        (name @ ("scaled18" | "scaled38"), &[precision, scale]) => {
-            let (precision, scale) = (precision.try_into().ok()?, scale.try_into().ok()?);
-            let value = match name {
-                "scaled18" => numeric::parse_scaled_i64(field, precision, scale).map(i128::from),
-                _ => numeric::parse_scaled_i128(field, precision, scale),
-            };
-            value.map(|value| numeric::encode_binary_from_scaled(value, scale, out))
-        }
-        ("text", []) => {
-            out.extend(field);
+) -> Option<(Result<(), Refusal>, TypeFamily)> {
+    if kind == "check" {
+        return Some((json::check(field).map(|()| out.extend(field)), TypeFamily::Plain));
+    }
+    if let Some((name, typmod)) = kind.split_once(':').filter(|(name, _)| name.starts_with("scaled")) {
+        let (precision, scale) = typmod.split_once(',')?;
+        let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
+        let value = match name {
+            "scaled18" => numeric::parse_scaled_i64(field, precision, scale).map(i128::from),
+            _ => numeric::parse_scaled_i128(field, precision, scale),
+        };
+        let answer = value.map(|value| numeric::encode_binary_from_scaled(value, scale, out));
+        return Some((answer, TypeFamily::Plain));
+    }
+    let kind: ColumnType = serde_json::from_str(kind).ok()?;
+    let family = kind.family();
+    Some((encode(kind, server, field, out), family))
+}
+
+/// The field as the only one of a record, in quotes so that nothing in it means anything.
+fn encode(kind: ColumnType, server: ServerVersion, field: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut record = vec![b'"'];
+    for &byte in field {
+        record.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == b'"')));
+    }
+    record.extend(b"\"\n");
+    let columns = [Column { name: "v".into(), kind, not_null: false }];
+    let mut scanner = Scanner::new(Dialect::csv(), 1);
+    let mut encoder = CopyBinaryEncoder::new(&columns, Dialect::csv(), server, false);
+    let encoded = encoder.encode(&scanner.scan(&record), out);
+    match encoded.problem.map(|problem| problem.kind) {
+        None => {
+            // The number of fields, and the length of this one.
+            out.drain(..6);
             Ok(())
         }
-        ("varchar", &[limit]) => text::fit_varchar(field, limit.try_into().ok()?).map(|text| out.extend(text)),
-        ("bpchar", &[limit]) => text::fit_char(field, limit.try_into().ok()?).map(|(text, pad_spaces)| {
-            out.extend(text);
-            out.resize(out.len() + pad_spaces, b' ');
-        }),
-        ("date", []) => date::parse(field).map(|days| out.extend(days.to_be_bytes())),
-        ("timestamp", []) => timestamp::parse(field).map(|micros| out.extend(micros.to_be_bytes())),
-        ("timestamp", &[precision]) => timestamp::parse_with_precision(field, precision.try_into().ok()?)
-            .map(|micros| out.extend(micros.to_be_bytes())),
-        _ => return None,
-    })
+        Some(ProblemKind::Value { refusal, .. }) => Err(refusal),
+        Some(ProblemKind::Structure(what)) => panic!("a quoted field is a record: {what:?}"),
+    }
 }
 
 /// The bytes that pairs of hexadecimal digits spell.

@@ -7,10 +7,11 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Rows seen and the sum of their hashes.
@@ -52,7 +53,7 @@ pub struct UndigestableType(pub DataType);
 /// # Errors
 /// Where such a column is of a type without a canonical form.
 pub fn of_batch(batch: &RecordBatch, digested: &[bool]) -> Result<RowDigest, UndigestableType> {
-    let mut lanes = vec![[SEED, !SEED]; batch.num_rows()];
+    let mut lanes = vec![EMPTY; batch.num_rows()];
     for (column, _) in batch.columns().iter().zip(digested).filter(|(_, digested)| **digested) {
         mix_column(column.as_ref(), &mut lanes)?;
     }
@@ -63,6 +64,7 @@ pub fn of_batch(batch: &RecordBatch, digested: &[bool]) -> Result<RowDigest, Und
 }
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const EMPTY: [u64; 2] = [SEED, !SEED];
 const NULL: u128 = 0x6e75_6c6c_6e75_6c6c_a076_1d64_78bd_642f;
 
 fn mix_column(column: &dyn Array, lanes: &mut [[u64; 2]]) -> Result<(), UndigestableType> {
@@ -76,6 +78,24 @@ fn mix_column(column: &dyn Array, lanes: &mut [[u64; 2]]) -> Result<(), Undigest
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             mix_each(column, lanes, |row| integer(column.as_primitive::<TimestampMicrosecondType>().value(row)))
         }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            mix_each(column, lanes, |row| widened(column.as_primitive::<TimestampMillisecondType>().value(row), 1000))
+        }
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            mix_each(column, lanes, |row| widened(column.as_primitive::<TimestampSecondType>().value(row), 1_000_000))
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            mix_each(column, lanes, |row| integer(column.as_primitive::<Time64MicrosecondType>().value(row)))
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => mix_each(column, lanes, |row| {
+            let interval = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
+            let whole = u128::from(interval.months.cast_unsigned()) << 32 | u128::from(interval.days.cast_unsigned());
+            whole << 64 | u128::from(interval.nanoseconds.cast_unsigned())
+        }),
+        DataType::UInt8 => mix_each(column, lanes, |row| column.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => mix_each(column, lanes, |row| column.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => mix_each(column, lanes, |row| column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => mix_each(column, lanes, |row| column.as_primitive::<UInt64Type>().value(row).into()),
         DataType::Decimal32(..) => {
             mix_each(column, lanes, |row| integer(column.as_primitive::<Decimal32Type>().value(row)));
         }
@@ -98,9 +118,48 @@ fn mix_column(column: &dyn Array, lanes: &mut [[u64; 2]]) -> Result<(), Undigest
             mix_each(column, lanes, |row| xxh3_128(column.as_string::<i64>().value(row).as_bytes()));
         }
         DataType::Utf8View => mix_each(column, lanes, |row| xxh3_128(column.as_string_view().value(row).as_bytes())),
+        DataType::Binary => mix_each(column, lanes, |row| xxh3_128(column.as_binary::<i32>().value(row))),
+        DataType::LargeBinary => mix_each(column, lanes, |row| xxh3_128(column.as_binary::<i64>().value(row))),
+        // Labels of an enumerated type; they went there as texts.
+        DataType::Dictionary(_, labels) if **labels == DataType::Utf8 => {
+            let dictionary = column.as_any_dictionary();
+            let (keys, labels) = (dictionary.normalized_keys(), dictionary.values().as_string::<i32>());
+            mix_each(column, lanes, |row| xxh3_128(labels.value(keys[row]).as_bytes()));
+        }
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            let items = digest_items(list.values().as_ref())?;
+            mix_each(column, lanes, |row| {
+                let offsets = list.value_offsets();
+                of_list(&items[offsets[row] as usize..offsets[row + 1] as usize])
+            });
+        }
         other => return Err(UndigestableType(other.clone())),
     }
     Ok(())
+}
+
+/// The hashes of a list's items.
+fn digest_items(items: &dyn Array) -> Result<Vec<[u64; 2]>, UndigestableType> {
+    let mut lanes = vec![EMPTY; items.len()];
+    mix_column(items, &mut lanes)?;
+    Ok(lanes)
+}
+
+/// The items of one list in their order, and how many there are.
+fn of_list(items: &[[u64; 2]]) -> u128 {
+    let [mut low, mut high] = [items.len() as u64, !(items.len() as u64)];
+    for [first, second] in items {
+        low = fold(low ^ first, 0xa076_1d64_78bd_642f ^ second);
+        high = fold(high ^ second, 0xe703_7ed1_a0b4_28db ^ first);
+    }
+    u128::from(high) << 64 | u128::from(low)
+}
+
+/// A timestamp of a coarser unit in microseconds; infinities stay at the ends of the range.
+#[inline(always)]
+fn widened(value: i64, factor: i64) -> u128 {
+    integer(if value.unsigned_abs() == i64::MAX.unsigned_abs() { value } else { value.wrapping_mul(factor) })
 }
 
 /// A signed integer of any width, widened so that the width does not matter.

@@ -10,5 +10,6 @@ pub mod digest;
 pub mod encode;
 pub mod problem;
 pub mod scan;
+pub mod sniff;
 pub mod split;
 pub mod value;

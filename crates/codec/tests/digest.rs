@@ -132,9 +132,9 @@ fn columns_can_be_left_out() {
 
 #[test]
 fn a_type_without_canonical_form_is_named() {
-    let array: ArrayRef = Arc::new(arrow_array::BinaryArray::from(vec![&b"a"[..]]));
+    let array: ArrayRef = Arc::new(arrow_array::NullArray::new(1));
     let batch = RecordBatch::try_from_iter([("c", array)]).expect("one column");
-    assert_eq!(of_batch(&batch, &[true]), Err(UndigestableType(arrow_schema::DataType::Binary)));
+    assert_eq!(of_batch(&batch, &[true]), Err(UndigestableType(arrow_schema::DataType::Null)));
     assert_eq!(of_batch(&batch, &[false]).map(|digest| digest.rows), Ok(1));
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tipple_codec::column::Column;
 use tipple_codec::dialect::Dialect;
+use tipple_codec::encode::batch::text_form::Form;
 
 /// One source file, as it was when the job was planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -74,7 +75,8 @@ pub struct Feeding {
     pub chunk_bytes: usize,
 }
 
-/// A byte range of one source that holds whole records.
+/// A byte range of one source that holds whole records. Of a columnar source it holds the row groups (Parquet) or
+/// record batches (Arrow) that begin in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
     /// The index of the source.
@@ -117,6 +119,40 @@ pub struct CutPlan {
     pub streams: usize,
     /// The longest record, in bytes.
     pub max_record_bytes: usize,
+    /// The format, where the sources are columnar: nothing but `sources` and `slice_bytes` counts then.
+    #[serde(default)]
+    pub columnar: Option<ColumnarFormat>,
+}
+
+/// How columnar sources are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnarFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, as a file or as a stream.
+    Arrow,
+    /// An Arrow C stream of this process.
+    Memory,
+}
+
+/// How columnar sources are read.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ColumnarPlan {
+    /// How they are written.
+    pub format: ColumnarFormat,
+    /// Per column of the plan: the field that it comes from.
+    pub fields: Vec<FieldPlan>,
+}
+
+/// The field of a columnar source that a column comes from.
+#[derive(Debug, Clone, Deserialize)]
+pub struct FieldPlan {
+    /// Its name.
+    pub name: String,
+    /// How its values are spelled where they go as text.
+    #[serde(default)]
+    pub form: Form,
 }
 
 /// What all loads have in common.
@@ -146,6 +182,9 @@ pub struct LoadPlan {
     /// What to do with records that cannot be stored; without it the first one ends the job.
     #[serde(default)]
     pub rejects: Option<RejectPlan>,
+    /// How the sources are read where they are columnar; `dialect` and `header` then count for nothing.
+    #[serde(default)]
+    pub columnar: Option<ColumnarPlan>,
     /// Where the rows go.
     pub target: Target,
 }

@@ -41,6 +41,7 @@ fn plan(files: &Files, cut_plan: CutPlan, columns: Vec<Column>, window_bytes: us
         max_record_bytes: cut_plan.max_record_bytes,
         digest: true,
         rejects: None,
+        columnar: None,
         target: Target::Arrow { preserve_order: cut_plan.streams == 1 },
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! JSON in, JSON out; a failure is a [`CoreError`] whose only argument is the error's JSON form.
 
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use crate::columnar::{self, ArrowStream};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -74,11 +74,17 @@ struct LoadJob {
 
 #[pymethods]
 impl LoadJob {
-    /// Starts the job that a plan in JSON describes.
+    /// Starts the job that a plan in JSON describes, over a stream where the plan's sources are one.
     #[staticmethod]
-    fn start(plan_json: &str) -> PyResult<Self> {
+    #[pyo3(signature = (plan_json, stream = None))]
+    fn start(py: Python<'_>, plan_json: &str, stream: Option<&ArrowStream>) -> PyResult<Self> {
         let plan: LoadPlan = parse(plan_json)?;
-        Ok(Self { job: Job::start(plan) })
+        if plan.columnar.is_none() {
+            return Ok(Self { job: Job::start(plan) });
+        }
+        let stream = stream.map(ArrowStream::take).transpose()?;
+        let job = py.detach(|| Job::start_columnar(plan, stream)).map_err(|error| exception(&error))?;
+        Ok(Self { job })
     }
 
     /// A snapshot of where the job stands, as JSON.
@@ -153,13 +159,7 @@ impl VerifyJob {
 /// `digested` is true.
 #[pyfunction]
 fn digest_arrow_stream(py: Python<'_>, stream: &Bound<'_, PyAny>, digested: Vec<bool>) -> PyResult<String> {
-    let capsule = stream.call_method0("__arrow_c_stream__")?;
-    let capsule = capsule.cast::<PyCapsule>()?;
-    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of this name holds a stream that nobody else reads; it is moved out and an empty one left
-    // behind, as the Arrow PyCapsule interface wants it.
-    let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) };
-    let mut reader = reader.map_err(|error| PyException::new_err(error.to_string()))?;
+    let mut reader = columnar::reader_of(stream)?;
     let digest = py.detach(move || {
         reader.try_fold(RowDigest::default(), |digest, batch| {
             let batch = batch.map_err(|error| error.to_string())?;
@@ -183,15 +183,15 @@ fn seconds(timeout_seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout_seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn parse<T: DeserializeOwned>(plan_json: &str) -> PyResult<T> {
+pub(crate) fn parse<T: DeserializeOwned>(plan_json: &str) -> PyResult<T> {
     serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(format!("plan: {error}")))
 }
 
-fn json(value: &impl Serialize) -> PyResult<String> {
+pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyException::new_err(error.to_string()))
 }
 
-fn exception(error: &Error) -> PyErr {
+pub(crate) fn exception(error: &Error) -> PyErr {
     match json(error) {
         Ok(json) => CoreError::new_err(json),
         Err(error) => error,

@@ -26,13 +26,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ImportError as error:
-        # Ctrl-C while a compiled library is being imported reaches us as its failure.
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        if _is_interrupt(error):
             _end_interrupted()
         print(f"tipple: a library is missing or broken: {error}", file=sys.stderr)
         print("  hint: install Tipple again", file=sys.stderr)
         sys.exit(1)
     except Exception as error:  # a fault of ours: said in a line, with the way to see more
+        if _is_interrupt(error):
+            _end_interrupted()
         if os.environ.get("TIPPLE_TRACEBACK"):
             raise
         text = " ".join(str(error).split())
@@ -64,6 +65,13 @@ def _run(arguments: list[str] | None) -> None:
         sys.exit(2)
     except click.Abort:
         raise KeyboardInterrupt from None
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind a failure: in the middle of an import or of making a class Python wraps it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _end_interrupted() -> NoReturn:

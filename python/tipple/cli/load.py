@@ -30,6 +30,7 @@ Examples:
   tipple load 'logs/*.csv' --into postgresql://etl@db/warehouse --table staging.log --header match -j 8
   tipple load day.csv --into postgresql:///shop --table orders --mode replace --verify checksum
   tipple load day.csv --table orders --dry-run
+  tipple load export.txt --table people --schema auto --dry-run --json
 """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
@@ -42,8 +43,9 @@ Examples:
 @click.option("--table", metavar="[SCHEMA.]NAME", required=True, help="The table to load into.")
 @click.option(
     "--schema",
-    metavar="FILE.sql|tpch",
-    help="Where the table is missing: create it from this file's CREATE TABLE, or as TPC-H has it.",
+    metavar="FILE.sql|tpch|auto",
+    help="Where the table is missing: create it from this file's CREATE TABLE, as TPC-H has it, or with names and "
+    "types guessed from a sample of the sources.",
 )
 @click.option(
     "--mode",
@@ -67,12 +69,13 @@ Examples:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(("auto", "csv", "tbl", "text", "fixed")),
+    type=click.Choice(("auto", "csv", "tbl", "text", "fixed", "parquet", "arrow")),
     default="auto",
     show_default=True,
     help="csv: RFC 4180. tbl: | after every field, as dbgen writes. text: tabs and backslashes, as COPY writes. "
     "fixed: fields of --field-widths. "
-    "auto: by the files' names.",
+    "parquet, arrow: Parquet files, Arrow IPC files and streams. auto: as the files' names say, unless their content "
+    "contradicts; it finds out the options below that are not given, and says so.",
 )
 @click.option("--delimiter", metavar="C", help="The byte between fields.")
 @click.option("--quote", metavar="C", help="The quote of csv.")
@@ -99,7 +102,11 @@ Examples:
 @click.option("--force-null", metavar="A,B,...|*", help="Columns where the NULL text means NULL in quotes too.")
 @click.option("--force-not-null", metavar="A,B,...|*", help="Columns where the unquoted NULL text is a value.")
 @click.option("--field-widths", metavar="N,N,...", help="The fields' widths in characters, for --format fixed.")
-@click.option("--columns", metavar="A,B,...", help="The columns in the order of the fields. Default: all.")
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    help="The columns in the order of the fields; of parquet and arrow, the fields to load. Default: all.",
+)
 @click.option(
     "-j",
     "--jobs",

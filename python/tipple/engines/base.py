@@ -26,6 +26,12 @@ OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 
 
+UTC_NAMES = frozenset(
+    prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
+)
+"""Time zones in which a time without a zone means the same everywhere."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine can do, so that callers ask data and not the engine's name."""
 
@@ -39,6 +45,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an interrupted atomic job keeps the slices that it has done."""
     preserves_order: bool
     """Whether rows can be stored in the order of the sources."""
+    unbounded_numeric: bool
+    """Whether `numeric` without a precision keeps any number of digits."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +60,35 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     not_null: bool
     generated: bool
     """Computed by the engine: no value can be loaded."""
+
+    @property
+    def digested(self) -> bool:
+        """Whether the engine hands values back as it got them, so that a checksum can cover them.
+
+        The core says the same of its `ColumnType` (`is_digestible`).
+        """
+        element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
+        wide = isinstance(element, dict) and element.get("integer", {}).get("bits") == 128
+        return element not in ("opaque", "jsonb") and not wide
+
+
+BATCH_TYPES = frozenset(
+    {
+        "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "decimal", "text", "varchar", "char", "date",
+        "timestamp",
+    }
+)  # fmt: skip
+"""Codec types whose values the core takes from Arrow batches without their text."""
+
+
+def for_batches(column: TableColumn) -> TableColumn:
+    """The column as columnar sources are loaded into it: the target itself converts what is not in BATCH_TYPES."""
+    kind = column.codec_type if isinstance(column.codec_type, str) else next(iter(column.codec_type))
+    return column if kind in BATCH_TYPES else msgspec.structs.replace(column, codec_type="opaque")
+
+
+def _is_array(codec_type: Any) -> bool:
+    return isinstance(codec_type, dict) and "array" in codec_type
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +182,10 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None
     """A directory of this run alone, where the core keeps rejects until they are in the ledger."""
+    columnar: dict[str, Any] | None = None
+    """The core's `ColumnarPlan`, where the sources are columnar."""
+    stream: Any = None
+    """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
 
     @property
     def reads_stdin(self) -> bool:

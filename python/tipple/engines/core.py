@@ -26,6 +26,23 @@ from tipple.errors import (
     UsageError,
 )
 
+TEXT_PLAN: dict[str, Any] = {
+    "dialect": {
+        "family": "text",
+        "delimiter": ord("\t"),
+        "quote": ord('"'),
+        "escape": ord('"'),
+        "null_text": "\\N",
+        "trailing_delimiter": False,
+        "line_end": "lf",
+    },
+    "header": False,
+    "slice_bytes": 1,
+    "streams": 1,
+    "max_record_bytes": 1,
+}
+"""What the core's `CutPlan` holds of text, for plans about sources that are none."""
+
 
 class SpooledReject(NamedTuple):
     """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
@@ -47,6 +64,11 @@ def cut(task: LoadTask) -> Cut:
     Raises:
         TippleError: a source cannot be read or has changed.
     """
+    if task.stream is not None:
+        # What one stream takes of a producer's batches: nobody knows it before.
+        pieces = [{"source": 0, "offset": 0, "length": 0}]
+        slices = [{"n": n, "pieces": pieces} for n in range(task.streams)]
+        return Cut(slices=slices, feeds=[], line_end="lf", first_n=len(slices), block_bytes=task.block_bytes)
     plan = {
         "sources": _sources(task),
         "dialect": task.dialect,
@@ -54,6 +76,7 @@ def cut(task: LoadTask) -> Cut:
         "slice_bytes": task.slice_bytes,
         "streams": task.streams,
         "max_record_bytes": task.max_record_bytes,
+        "columnar": task.columnar["format"] if task.columnar is not None else None,
     }
     try:
         found = json.loads(_core.cut_sources(json.dumps(plan)))
@@ -107,9 +130,22 @@ def load_plan(
                 "spool": task.spool,
                 "job_id": job_id,
             },
+            "columnar": task.columnar,
             "target": target,
         }
     )
+
+
+def start_load(task: LoadTask, plan: str) -> _core.LoadJob:
+    """Starts the load that a plan describes.
+
+    Raises:
+        TippleError: a columnar source cannot be read, or not into these columns.
+    """
+    try:
+        return _core.LoadJob.start(plan, task.stream)
+    except _core.CoreError as error:
+        raise core_error(error) from None
 
 
 def _streams(task: LoadTask, cut: Cut, *, in_order: bool) -> int:
@@ -137,7 +173,11 @@ def require_share(task: LoadTask, rejects: int, rows: int) -> None:
     """
     policy = task.rejects
     if policy is not None and policy.max_percent is not None and not policy.allows(rejects, rows + rejects):
-        raise TooManyRejects(f"{policy.max_percent:g}%")
+        raise _too_large_share(policy.max_percent, rejects, rows + rejects)
+
+
+def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejects:
+    return TooManyRejects(f"{percent:g}%", found=f": {rejects:,} of {records:,}")
 
 
 def spooled_rejects(
@@ -206,7 +246,7 @@ def core_error(error: Exception) -> TippleError:
         case "too_many_rejects":
             return TooManyRejects(str(facts["limit"]), BadRecord(**facts["record"]))
         case "too_large_share":
-            return TooManyRejects(f"{facts['percent']:g}%")
+            return _too_large_share(facts["percent"], facts["rejects"], facts["records"])
         case "file":
             return TippleError(f"{facts['file']}: {message}", hint=facts["remedy"], detail=facts)
         case "source_changed":

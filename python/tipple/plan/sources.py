@@ -21,8 +21,7 @@ __all__ = [
     "Format",
     "Header",
     "SlicePlan",
-    "detect_format",
-    "detect_formats",
+    "named_format",
     "plan_dialect",
     "plan_slices",
 ]
@@ -35,10 +34,6 @@ HEADERS: tuple[Header, ...] = get_args(Header)
 
 _FORMAT_BY_ENDING: dict[str, Format] = {"tbl": "tbl", "csv": "csv", "tsv": "text", "txt": "text"}
 _ENDINGS_TO_COME = {
-    "parquet": "Parquet",
-    "pq": "Parquet",
-    "arrow": "Arrow",
-    "feather": "Arrow",
     "lz4": "lz4-compressed",
     "zip": "zip-compressed",
 }
@@ -127,17 +122,8 @@ _DEFAULT_DIALECTS["fixed"] = msgspec.structs.replace(
 )
 
 
-def detect_format(path: str) -> Format:
-    """The format that a file's name says: `.tbl` (also dbgen's parts, `.tbl.3`), `.csv`, `.tsv` and `.txt`.
-
-    Raises:
-        UsageError: an ending that says nothing, or one of a format that Tipple cannot read yet.
-    """
-    if path == "-":
-        raise UsageError(
-            "standard input has no name that says which format it has",
-            hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
-        )
+def _format_of_name(path: str) -> Format | None:
+    """What a name says: `.tbl` (also dbgen's parts, `.tbl.3`), `.csv`, `.tsv` and `.txt`, packed or not."""
     file_name = re.split(r"[/\\]", path)[-1].lower()
     name, dot, last = file_name.rpartition(".")
     if dot and last in _COMPRESSION_ENDINGS:
@@ -145,40 +131,23 @@ def detect_format(path: str) -> Format:
     if re.search(r"[^.]\.tbl\.[0-9]+$", file_name):
         return "tbl"
     _, dot, ending = file_name.rpartition(".")
-    known = _FORMAT_BY_ENDING.get(ending) if dot else None
-    if known is not None:
-        return known
     if dot and ending in _ENDINGS_TO_COME:
         raise UsageError(
             f"{path}: {_ENDINGS_TO_COME[ending]} sources cannot be read yet",
             hint="convert or unpack the file to .csv, .tbl or .txt first",
             detail={"path": path},
         )
-    raise UsageError(
-        f"{path}: the name does not say which format the file has",
-        hint="name the format: --format csv, --format tbl (| after every field) or --format text (tabs)",
-        detail={"path": path},
-    )
+    return _FORMAT_BY_ENDING.get(ending) if dot else None
 
 
-def detect_formats(paths: Sequence[str]) -> Format:
-    """The one format of all `paths`; a load reads all its sources in one dialect.
+def named_format(paths: Sequence[str]) -> Format | None:
+    """The one format that all names say, or None: the content has to say it.
 
     Raises:
-        UsageError: no path, one whose format cannot be told, or two of different formats.
+        UsageError: the ending of a format that Tipple cannot read yet.
     """
-    first_path_by_format: dict[Format, str] = {}
-    for path in paths:
-        first_path_by_format.setdefault(detect_format(path), path)
-    if not first_path_by_format:
-        raise UsageError("there is no source to load", hint="name at least one file")
-    if len(first_path_by_format) > 1:
-        found = ", ".join(f"{name} ({path})" for name, path in first_path_by_format.items())
-        raise UsageError(
-            f"the sources have different formats: {found}",
-            hint="load each format by a command of its own, or name one for all by --format",
-        )
-    return next(iter(first_path_by_format))
+    found = {_format_of_name(path) for path in paths}
+    return found.pop() if len(found) == 1 else None
 
 
 def plan_dialect(

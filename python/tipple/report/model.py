@@ -16,6 +16,9 @@ __all__ = [
     "LoadReport",
     "LoadStatus",
     "PhaseTime",
+    "SniffColumn",
+    "SniffDecision",
+    "SniffReport",
     "SourceReport",
     "VerifyReport",
     "mb_per_second",
@@ -58,6 +61,37 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     ]
     digest_target: Annotated[str | None, Meta(description="The same digest of what the target holds.")]
     seconds: Annotated[float, Meta(description="Wall time of the comparison.", ge=0)]
+
+
+class SniffDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was found out from a sample of the sources."""
+
+    option: Annotated[str, Meta(description="The option that says the same, without its hyphens.")]
+    value: Annotated[str, Meta(description="What was decided, as the option spells it.")]
+    confidence: Annotated[float, Meta(description="How sure it is; 1 is certain.", ge=0, le=1)]
+    reason: Annotated[str, Meta(description="What it rests on.")]
+    alternatives: Annotated[list[str], Meta(description="What else it could be, the likeliest first.")]
+
+
+class SniffColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column whose name and type were guessed (--schema auto)."""
+
+    name: Annotated[str, Meta(description="Name of the column.")]
+    type: Annotated[str, Meta(description="Type, as the engine spells it.")]
+    reason: Annotated[str, Meta(description="What the type rests on.")]
+
+
+class SniffReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What --format auto and --schema auto found out from a sample of the sources."""
+
+    options: Annotated[str, Meta(description="The options that say all of it, ready for a command line.")]
+    confidence: Annotated[float, Meta(description="The least sure decision's confidence.", ge=0, le=1)]
+    decisions: Annotated[list[SniffDecision], Meta(description="The decisions.")]
+    columns: Annotated[list[SniffColumn], Meta(description="The guessed columns; none where the table was known.")]
+    create_table: Annotated[
+        str | None, Meta(description="The CREATE TABLE of --schema auto; null where the table was known.")
+    ]
+    sampled_bytes: Annotated[int, Meta(description="How much of the sources was looked at.", ge=0)]
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +155,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     verify: Annotated[VerifyReport | None, Meta(description="The verification; null where none was asked for.")]
     settings: Annotated[dict[str, str], Meta(description="Settings that the job ran with, by option name, as text.")]
     notes: Annotated[list[str], Meta(description="Remarks for the user, one sentence each.")]
+    sniff: Annotated[
+        SniffReport | None,
+        Meta(description="What was found out from the sources' content; null where every option was given."),
+    ] = None
     started_at: Annotated[
         str, Meta(description="When the job began: ISO 8601, UTC.", extra_json_schema={"format": "date-time"})
     ]

@@ -208,6 +208,11 @@ def render_plan(report: LoadReport, console: Console) -> None:
         f"{format_bytes(report.bytes)} in {_counted(len(report.sources), 'source')}, "
         f"{_counted(report.slices, 'slice')}, {_counted(report.streams, 'stream')}",
     )
+    if report.sniff is not None:
+        sure = f"(confidence {report.sniff.confidence:.2f}, from {format_bytes(report.sniff.sampled_bytes)})"
+        _line(console, "format", f"{report.sniff.options} {sure}")
+    if report.sniff is not None and report.sniff.create_table is not None:
+        _line(console, "table", report.sniff.create_table)
     if report.slices_resumed:
         _line(console, "resumed", f"{_counted(report.slices_resumed, 'slice')} already stored by an earlier run")
     if report.sources:

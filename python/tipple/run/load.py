@@ -9,7 +9,7 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -25,25 +25,32 @@ from tipple.engines.base import (
     Table,
     TableColumn,
     Verify,
+    for_batches,
 )
 from tipple.errors import BadRecord, TippleError, UsageError
 from tipple.plan import tpch
+from tipple.plan.columnar import new_table, pick_fields, plan_of, refuse_text_options
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
-from tipple.plan.sources import Dialect, detect_formats, plan_dialect, plan_slices
+from tipple.plan.sniff import Given
+from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.url import TableName, Target, fold_identifier, parse_table_name, parse_target
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
+    SniffReport,
     SourceReport,
     VerifyReport,
     mb_per_second,
     rows_per_second,
 )
 from tipple.report.progress import ProgressForm, open_progress
+from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.guess import AUTO, Guess
 from tipple.run.rejects import check_writable, write_rejects
 from tipple.run.runner import JobRunner
-from tipple.run.sources import find_sources, identify, read_header
+from tipple.run.sniff import Sniffer
+from tipple.run.sources import find_sources, identify, read_header, with_encoding
 
 DEFAULT_TARGET = "duckdb:///tipple.duckdb"
 WINDOW_BYTES = 256 * 1024
@@ -52,8 +59,17 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """The least text of a slice that is cut while it is read: as small as slices of files get; two and a half of them per
 stream are in memory."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
+MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
+"""Columnar files are compressed: this much is as many rows as several times as much text."""
 RETRY_SECONDS = 60
 STALL_SECONDS = 600
+
+
+class ArrowStreamSource(Protocol):
+    """An object with rows: a pyarrow table or record batch reader, a polars or pandas frame (PyCapsule interface)."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows as a capsule."""
 
 
 class _Silent:
@@ -67,7 +83,7 @@ class _Silent:
 
 
 def load(
-    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowStreamSource,
     *,
     into: str | None = None,
     table: str,
@@ -108,16 +124,20 @@ def load(
     stall_timeout: int = STALL_SECONDS,
     progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
 ) -> LoadReport:
-    """Loads delimited files into a table, in parallel, exactly once.
+    """Loads files, or a table in memory, into a table, in parallel, exactly once.
 
     Args:
         sources: files, patterns or directories, one or several; `-` is standard input (file descriptor 0). Files
-            compressed by gzip, zstd, bzip2 or xz are told by their content.
+            compressed by gzip, zstd, bzip2 or xz are told by their content. Or an object with `__arrow_c_stream__`: a
+            pyarrow table or record batch reader, a polars or pandas frame. Such a load cannot be resumed, and is never
+            "already loaded".
         into: the target's URL, such as `postgresql://user@host/db` or `duckdb:///file.duckdb`. Default: the
             environment's `TIPPLE_TARGET`, else `duckdb:///tipple.duckdb`.
         table: `[SCHEMA.]NAME`, as SQL spells it.
-        schema: a file with the CREATE TABLE statement, or `tpch`; used when the table is missing.
-        format: `csv`, `tbl`, `text`, `fixed`, or `auto`: by the files' names.
+        schema: a file with the CREATE TABLE statement, `tpch`, or `auto`: names and types from a sample of the files;
+            used when the table is missing.
+        format: `csv`, `tbl`, `text`, `fixed`, `parquet`, `arrow`, or `auto`: by the files' names and a sample of
+            their content.
         delimiter, quote, escape, null, encoding: as COPY's options of these names. Default encoding: UTF-8, or what
             a byte order mark says.
         trailing_delimiter: whether a delimiter stands behind the last field too. Default: in `tbl` only.
@@ -128,7 +148,8 @@ def load(
         force_null, force_not_null: columns (or `*` for all) of `csv` where the NULL text means NULL in quotes too, or
             is a value without quotes; as COPY's options of these names.
         field_widths: the fields' widths in characters, for `fixed`.
-        columns: the columns in the order of the files' fields. Default: all of the table's own.
+        columns: the columns in the order of the files' fields. Default: all of the table's own. Of Parquet and Arrow,
+            whose fields have names: the fields to load.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
         on_conflict: what `upsert` does with a record whose key the table has: `update` the row, `ignore` the record,
@@ -172,7 +193,11 @@ def load(
     started_at = _utc_now()
     target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
     name = parse_table_name(table)
-    names = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    names: list[Any] = []
+    if isinstance(sources, (str, os.PathLike)):
+        names = [sources]
+    elif not is_stream(sources):
+        names = list(cast("Sequence[str | os.PathLike[str]]", sources))
     if jobs is not None and jobs < 1:
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
@@ -183,9 +208,15 @@ def load(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
-    paths = find_sources([os.fspath(source) for source in names])
-    dialect = plan_dialect(
-        detect_formats(paths) if format == "auto" else format,
+    stream_identity: Identity | None = None
+    columnar: Columnar | None
+    if is_stream(sources):
+        columnar, stream_identity = open_stream(sources)
+        paths = [stream_identity.path]
+    else:
+        paths = find_sources([os.fspath(source) for source in names])
+        columnar = recognise(paths, format)
+    options = Given(
         delimiter=delimiter,
         quote=quote,
         escape=escape,
@@ -195,10 +226,19 @@ def load(
         trailing_delimiter=trailing_delimiter,
         skip_lines=skip_lines,
         comment=comment,
-        force_null=force_null,
-        force_not_null=force_not_null,
-        field_widths=field_widths,
+        force_null=tuple(force_null),
+        force_not_null=tuple(force_not_null),
+        field_widths=None if field_widths is None else tuple(field_widths),
     )
+    if columnar is not None:
+        refuse_text_options(columnar.format, msgspec.structs.asdict(options))
+        if policy is not None:
+            raise UsageError(
+                "--on-error skip is for delimited text: a record of a columnar source has no text to keep",
+                hint="leave it out: the first record that cannot be stored is named, and nothing is published",
+            )
+        format = "text"
+    sniffer = Sniffer(paths, format, options)
     if resume is not None and STDIN in paths:
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
@@ -210,12 +250,13 @@ def load(
             if policy is not None and not dry_run:
                 check_writable(policy)
             # Where bad records may be skipped, their number decides whether this is text.
-            identities = [identify(path, dialect, refuse=policy is None) for path in paths]
-            described = identities
-            if replay:
-                # Rejects are kept as text that was unpacked, decoded and cleared of comments.
-                kept = msgspec.structs.replace(dialect, encoding=None, skip_lines=0, comment=None)
-                identities = [identify(path, kept, refuse=False) for path in loaded]
+            if stream_identity is not None:
+                identities = [stream_identity]
+            else:
+                known = sniffer.dialect if columnar is None else None
+                identities = [identify(path, known, refuse=policy is None) for path in paths]
+                if columnar is not None:
+                    read_fields(columnar, identities, all_needed=columns is None)
             session = find_engine(target.engine).connect(target, read_only=dry_run)
         try:
             with runner.phase("prepare"):
@@ -224,14 +265,19 @@ def load(
                     name=name,
                     schema=schema,
                     mode=mode,
-                    dialect=dialect,
+                    sniffer=sniffer,
                     header_given=header is not None,
                     columns=columns,
-                    sources=described,
+                    sources=identities,
+                    columnar=columnar,
                 )
                 request.resolve()
+                identities = list(request.sources)
                 if replay:
                     request.replay()
+                    # Rejects are kept as text that was unpacked, decoded and cleared of comments.
+                    kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
+                    identities = [identify(path, kept, refuse=False) for path in loaded]
                 if key:
                     request.choose_key(key)
                 streams = jobs or len(os.sched_getaffinity(0))
@@ -240,7 +286,7 @@ def load(
                     # The mode as it was asked for: a table that the first run created is there in the second.
                     "mode": mode or "auto",
                     "columns": [[column.name, column.type_text] for column in request.columns],
-                    "dialect": request.dialect_json,
+                    "dialect": request.dialect_json if columnar is None else request.columnar_plan,
                     "header": request.header,
                     "sources": [msgspec.to_builtins(identity) for identity in identities],
                 }
@@ -249,7 +295,14 @@ def load(
                     facts["on_error"] = "replay" if replay else "skip"
                 if key:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
-                slice_plan = plan_slices([(s.path, s.size) for s in identities], streams)
+                if key and columnar is not None and columnar.stream is not None:
+                    # Of two records with one key the later one counts: streams must not share the batches.
+                    streams = 1
+                slice_plan = plan_slices(
+                    [(s.path, s.size) for s in identities],
+                    streams,
+                    minimum_slice_bytes=MINIMUM_SLICE_BYTES if columnar is None else MINIMUM_COLUMNAR_SLICE_BYTES,
+                )
                 task = LoadTask(
                     table=request.table,
                     definition=request.definition,
@@ -279,17 +332,20 @@ def load(
                     on_conflict=on_conflict,
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
+                    columnar=request.columnar_plan,
+                    stream=columnar.stream if columnar is not None else None,
                 )
             result = session.plan(task) if dry_run else session.load(task, runner)
             if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                write_rejects(policy, result.reject_rows(), loaded)
+                write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
         finally:
             session.close()
     except BadRecord as error:
+        remedy = request.guess.remedy(error) or error.remedy
         raise error.with_remedy(
-            f"{error.remedy}; nothing was published"
+            f"{remedy}; nothing was published"
             if atomic
-            else f"{error.remedy}; slices that were done before are stored, and are not stored twice"
+            else f"{remedy}; slices that were done before are stored, and are not stored twice"
         ) from None
     finally:
         display.close()
@@ -307,6 +363,7 @@ def load(
         runner.phases,
         started_at,
         verify_seconds=_phase_seconds(runner, "verify"),
+        sniff=request.guess.report(),
     )
 
 
@@ -344,16 +401,21 @@ class _Request:
         name: TableName,
         schema: str | os.PathLike[str] | None,
         mode: Mode | None,
-        dialect: Dialect,
+        sniffer: Sniffer,
         header_given: bool,
         columns: Sequence[str] | None,
         sources: Sequence[Identity],
+        columnar: Columnar | None,
     ) -> None:
+        self.columnar = columnar
+        self.columnar_plan: dict[str, Any] | None = None
         self.session = session
         self.name = name
         self.schema = schema
         self.wanted_mode = mode
-        self.dialect = dialect
+        self.dialect = sniffer.dialect
+        self.sniffer = sniffer
+        self.guess = Guess()
         self.header_given = header_given
         self.wanted_columns = columns
         self.sources = sources
@@ -362,7 +424,7 @@ class _Request:
         self.definition: TableDefinition | None = None
         self.table = name
         self.columns: list[TableColumn] = []
-        self.header = dialect.header != "no"
+        self.header = sniffer.dialect.header != "no"
         self.key: tuple[str, ...] = ()
         self.null_rules: list[dict[str, bool]] = []
 
@@ -374,12 +436,20 @@ class _Request:
                 hint=f"modes here: {', '.join(self.session.capabilities.modes)}",
             )
         found = self.session.describe(self.name)
-        if found is None:
-            found = self._new_table()
-        else:
+        guesses_table = (
+            found is None and self.schema is not None and os.fspath(self.schema) == AUTO and self.columnar is None
+        )
+        if found is not None:
             self.table = found.name
             self._check_existing()
+        elif not guesses_table:
+            found = self._new_table()
+        if self.sniffer.auto or guesses_table:
+            self._sniff(found)
+        if found is None:
+            found = self._new_table()
         self.columns = self._choose_columns(found)
+        self.dialect = self.guess.settle(self.dialect, self.header, self.columns, self.notes)
         widths = self.dialect.widths
         if widths and len(widths) != len(self.columns):
             raise UsageError(
@@ -387,6 +457,18 @@ class _Request:
                 hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by --columns",
             )
         self.null_rules = self._null_rules()
+
+    def _sniff(self, found: Table | None) -> None:
+        """Looks at the sources; `found` is the table, where it is known."""
+        expected = None
+        if self.wanted_columns is not None:
+            expected = len(self.wanted_columns)
+        elif found is not None:
+            expected = sum(not column.generated for column in found.columns)
+        self.guess = Guess(self.sniffer, self.sniffer.look(expected, self.sources))
+        self.dialect = self.guess.sniffed.dialect
+        if self.sniffer.dialect.encoding is None:
+            self.sources = [with_encoding(source, self.dialect.encoding) for source in self.sources]
 
     def _null_rules(self) -> list[dict[str, bool]]:
         """The codec's `NullRule` of every column, or none where no column has one."""
@@ -430,19 +512,36 @@ class _Request:
         if self.schema is None:
             raise UsageError(
                 f"there is no table {self.name} in the target",
-                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql",
+                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql, "
+                "or --schema auto, which guesses the columns from the files",
             )
         if self.wanted_mode in ("append", "replace", "upsert"):
             self.notes.append(f"the table {self.name} was missing and was created")
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
-        self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
+        if self.columnar is not None and os.fspath(self.schema) == "auto":
+            self.definition = new_table(self.name, self.columnar.fields)
+        elif os.fspath(self.schema) == AUTO:
+            self.header = self.guess.has_header
+            self.definition = self.guess.table(
+                self.name,
+                head=self._common_header() if self.header else None,
+                names=self.wanted_columns,
+                unbounded_numeric=self.session.capabilities.unbounded_numeric,
+            )
+        else:
+            self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
         return self.session.columns_of(self.definition)
 
     def _choose_columns(self, table: Table) -> list[TableColumn]:
         loadable = {column.name: column for column in table.columns if not column.generated}
         all_names = {column.name for column in table.columns}
+        if self.columnar is not None:
+            return self._choose_columnar(self.columnar, loadable, all_names)
+        if self.guess.columns:
+            return list(loadable.values())
         if self.wanted_columns is not None:
+            self._skip_sniffed_header(loadable)
             chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
             if self.dialect.header == "match":
                 named = self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
@@ -454,14 +553,67 @@ class _Request:
                     )
             return chosen
         if self.dialect.header == "match":
-            return self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
+            names = self._common_header()
+            if self.schema is not None and os.fspath(self.schema) == AUTO:
+                names = self.guess.as_columns(names, loadable) or names
+            return self._named(names, loadable, all_names, self._header_place(), exact=True)
         if not self.header_given and self.dialect.format == "csv":
-            names = self._header_if_any(loadable)
-            if names is not None:
+            found = self._header_if_any(loadable)
+            if found is not None:
                 self.header = True
                 self.notes.append("the first record of each file holds column names: taken as a header")
-                return self._named(names, loadable, all_names, self._header_place())
+                columns = self._named(found, loadable, all_names, self._header_place())
+                self.guess.named_columns = [column.name for column in columns]
+                return columns
+        self._skip_sniffed_header(loadable)
         return list(loadable.values())
+
+    def _choose_columnar(
+        self, columnar: Columnar, loadable: Mapping[str, TableColumn], all_names: set[str]
+    ) -> list[TableColumn]:
+        """The columns for the fields of columnar sources, which have names."""
+        if self.wanted_columns is not None:
+            chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
+            names = pick_fields(
+                columnar.names, self.wanted_columns, [column.name for column in chosen], self.sources[0].path
+            )
+        else:
+            names = columnar.names
+            try:
+                chosen = self._named(names, loadable, all_names, self.sources[0].path)
+            except UsageError as error:
+                hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+                raise UsageError(str(error), hint=hint) from None
+        self.columnar_plan = plan_of(columnar.format, names, [column.type_text for column in chosen])
+        moments = {field.name for field in columnar.fields if field.is_moment}
+        for name, column in zip(names, chosen, strict=True):
+            if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
+                self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
+        return [for_batches(column) for column in chosen]
+
+    def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
+        """Skips a header whose names are not those of the columns, where it is one beyond doubt."""
+        if self.header_given or not self.guess.surely_has_header:
+            return
+        try:
+            names = self._common_header()
+        except TippleError:
+            # A file that was not sampled begins with something else: so these are records.
+            return
+        known = [name for name in names if self.guess.as_columns([name], loadable)]
+        if known and self.wanted_columns is None:
+            unknown = next(name for name in names if name not in known)
+            raise UsageError(
+                f"{self._header_place()} names the column {known[0]!r}, but also {unknown!r}, "
+                "which the table does not have",
+                hint="--header yes skips it and takes the fields in the table's order, --columns says which they are; "
+                "--header no if it is a record",
+            )
+        self.header = True
+        self.notes.append(
+            f"the first record of each file ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}) is taken as a "
+            "header: no field of it is a value, but those below are; --header no if it is a record"
+        )
 
     def _header_place(self) -> str:
         return f"the header of {self.sources[0].path}"
@@ -491,6 +643,8 @@ class _Request:
             except TippleError:
                 return None
             if not names or any(name.strip().lower() not in known for name in names):
+                names = self.guess.as_columns(names, loadable) or []
+            if not names:
                 return None
             if first is not None and names != first:
                 return None
@@ -582,6 +736,7 @@ def _report(
     started_at: str,
     *,
     verify_seconds: float,
+    sniff: SniffReport | None,
 ) -> LoadReport:
     outcomes = result.source_outcomes or [{}] * len(paths)
     sizes = [
@@ -632,12 +787,18 @@ def _report(
         peak_memory_bytes=_peak_memory_bytes(),
         phases=phases,
         sources=[
-            SourceReport(path=path, bytes=size, text_bytes=outcome.get("bytes"), rows=rows)
+            SourceReport(
+                path=path,
+                bytes=size,
+                text_bytes=outcome.get("bytes") if task.columnar is None else None,
+                rows=rows,
+            )
             for path, size, outcome, rows in zip(paths, sizes, outcomes, rows_by_source, strict=True)
         ],
         verify=verify,
         settings=result.settings,
         notes=result.notes,
+        sniff=sniff,
         started_at=started_at,
         finished_at=_utc_now(),
     )

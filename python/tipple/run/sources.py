@@ -14,9 +14,11 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from tipple import _core
 from tipple.engines.base import STDIN, Identity, StreamForm
-from tipple.engines.core import core_error, source_plan
+from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
 from tipple.plan.sources import Dialect, detect_compression
 
@@ -24,7 +26,10 @@ SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 HEADER_BYTES = 1024 * 1024
 BINARY_NUL_BYTES = 4
+_COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
+"""The codec's `Dialect` of which nothing counts but that there are lines."""
 
 
 def find_sources(names: Sequence[str]) -> list[str]:
@@ -65,8 +70,13 @@ def find_sources(names: Sequence[str]) -> list[str]:
     return found
 
 
-def identify(path: str, dialect: Dialect, *, refuse: bool = True) -> Identity:
-    """A file as it is now, or standard input, which is never the same again; with `refuse` it must look like text.
+def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Identity:
+    """A file as it is now, or standard input, which is never the same again.
+
+    Args:
+        path: where it is.
+        dialect: how its text is written, as far as that is known; None where it is no text, but columnar.
+        refuse: whether it must look like text.
 
     Raises:
         UsageError: it is no text, nor text that can be unpacked and decoded.
@@ -74,7 +84,7 @@ def identify(path: str, dialect: Dialect, *, refuse: bool = True) -> Identity:
     """
     if path == STDIN:
         head = _core.peek_stdin(SAMPLE_BYTES)
-        form = _form(path, head, dialect, refuse) or StreamForm()
+        form = (_form(path, head, dialect, refuse) if dialect is not None else None) or StreamForm()
         return Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
     try:
         with open(path, "rb") as file:
@@ -99,7 +109,7 @@ def identify(path: str, dialect: Dialect, *, refuse: bool = True) -> Identity:
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         content=digest.hexdigest(),
-        form=_form(path, head, dialect, refuse),
+        form=_form(path, head, dialect, refuse) if dialect is not None else None,
     )
 
 
@@ -125,6 +135,34 @@ def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm 
     )
 
 
+def with_encoding(source: Identity, encoding: str | None) -> Identity:
+    """The source in an encoding that was found out after it was identified; None where there was nothing to find."""
+    if encoding is None:
+        return source
+    form = msgspec.structs.replace(source.form or StreamForm(), encoding=encoding)
+    return msgspec.structs.replace(source, form=form)
+
+
+def utf16_mark(source: Identity) -> bytes:
+    """The byte order mark of UTF-16 that says how the source was decoded, or nothing."""
+    form = source.form
+    if form is None or form.encoding is not None:
+        return b""
+    # Latin-1 hands every byte on as it is.
+    raw = msgspec.structs.replace(form, encoding="LATIN1", skip_lines=0, comment=None)
+    first = read_head(msgspec.structs.replace(source, form=raw), _PLAIN_TEXT, 2).decode()[:2].encode("latin-1")
+    return first if first in _UTF16_MARKS else b""
+
+
+def read_lines(source: Identity, wanted: int) -> bytes:
+    """At least so many bytes of lines from the beginning of a source that is read as a stream, if it has them.
+
+    Raises:
+        TippleError: it cannot be read.
+    """
+    return read_head(source, _PLAIN_TEXT, wanted)
+
+
 def refuse_binary(path: str, head: bytes) -> None:
     """Refuses a file that is no text at all, before any record of it is blamed.
 
@@ -135,8 +173,8 @@ def refuse_binary(path: str, head: bytes) -> None:
     for magic, name, remedy in (
         (b"\x04\x22\x4d\x18", "lz4-compressed", "unpack it first (unlz4)"),
         (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
-        (b"PAR1", "a Parquet file", "convert it to CSV first"),
-        (b"ARROW1", "an Arrow file", "convert it to CSV first"),
+        (b"PAR1", "a Parquet file", _COLUMNAR_REMEDY.format("parquet")),
+        (b"ARROW1", "an Arrow file", _COLUMNAR_REMEDY.format("arrow")),
         (b"PK\x03\x04", "a ZIP archive", "unpack it first (unzip)"),
         (b"\xff\xfe", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
         (b"\xfe\xff", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
@@ -151,16 +189,17 @@ def refuse_binary(path: str, head: bytes) -> None:
         )
 
 
-def read_head(identity: Identity, dialect_plan: dict[str, Any]) -> bytes:
-    """The beginning of a source's text, `HEADER_BYTES` of it if it has so many.
+def read_head(identity: Identity, dialect_plan: dict[str, Any], wanted: int = HEADER_BYTES) -> bytes:
+    """The beginning of a source's text, so many bytes of it if it has them; less of standard input.
 
     Raises:
         TippleError: it cannot be read.
     """
     if identity.form is None:
         with open(identity.path, "rb") as file:
-            return file.read(HEADER_BYTES)
-    wanted = SAMPLE_BYTES if identity.path == STDIN else HEADER_BYTES
+            return file.read(wanted)
+    if identity.path == STDIN:
+        wanted = min(wanted, SAMPLE_BYTES)
     try:
         return _core.read_head(json.dumps(source_plan(identity)), json.dumps(dialect_plan), wanted)
     except _core.CoreError as error:

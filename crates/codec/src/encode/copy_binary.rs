@@ -4,15 +4,16 @@
 //! Advice for whoever works here: this loop runs once per field of every file that is loaded. Nothing in it may
 //! allocate, and the only branch per field that is not predictable is the type, which repeats with the record.
 
-use super::Encoded;
 use super::text_check::TextCheck;
 use super::unchecked::{self, SLACK_BYTES};
+use super::{Encoded, copy_binary_rare};
 use crate::column::{Column, ColumnType};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
 use crate::digest;
 use crate::problem::Problem;
 use crate::scan::{RawField, Records};
+use crate::value::array::ArrayReader;
 use crate::value::{self, Refusal, ServerVersion};
 
 /// What a binary COPY begins with: signature, flags, length of the header extension.
@@ -22,16 +23,21 @@ pub const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 pub const TRAILER: &[u8; 2] = b"\xff\xff";
 
 /// What the loop needs to know of a column, and no more.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct FieldPlan {
     kind: ColumnType,
     not_null: bool,
+    /// Whether the server sends the value back as it got it.
+    digested: bool,
 }
 
 /// Encodes the records of one stream.
 #[derive(Debug)]
 pub struct CopyBinaryEncoder {
     columns: Vec<FieldPlan>,
+    /// The part of a record that is digested, where that is not all of it.
+    digested_part: Option<Vec<u8>>,
+    arrays: ArrayReader,
     decoder: Decoder,
     dialect: Dialect,
     server: ServerVersion,
@@ -42,17 +48,23 @@ pub struct CopyBinaryEncoder {
 
 impl CopyBinaryEncoder {
     /// An encoder for `columns`, as the server of version `server` reads them; with `digest`, the order-independent
-    /// sum of the records' 128-bit hashes is kept.
+    /// sum of the 128-bit hashes of the records' digestible columns is kept.
     #[must_use]
     pub fn new(columns: &[Column], dialect: Dialect, server: ServerVersion, digest: bool) -> Self {
-        let padding = |column: &Column| match column.kind {
-            ColumnType::Char { limit } => limit as usize,
-            _ => 0,
-        };
-        let fixed_bytes = 2 + columns.iter().map(|column| 32 + SLACK_BYTES + padding(column)).sum::<usize>();
+        let fixed_bytes = 2 + columns.iter().map(|column| fixed_bytes(&column.kind)).sum::<usize>();
         let decoder = Decoder::new(dialect.clone());
-        let columns = columns.iter().map(|column| FieldPlan { kind: column.kind, not_null: column.not_null }).collect();
-        Self { columns, decoder, dialect, server, fixed_bytes, digest: digest.then_some(0) }
+        let columns: Vec<FieldPlan> = columns
+            .iter()
+            .map(|column| FieldPlan {
+                digested: column.kind.is_digestible(),
+                kind: column.kind.clone(),
+                not_null: column.not_null,
+            })
+            .collect();
+        let digested_part = columns.iter().any(|column| !column.digested).then(Vec::new);
+        let arrays = ArrayReader::default();
+        let digest = digest.then_some(0);
+        Self { columns, digested_part, arrays, decoder, dialect, server, fixed_bytes, digest }
     }
 
     /// The sum of the hashes of all records encoded so far, modulo 2^128; 0 where none was asked for.
@@ -82,11 +94,12 @@ impl CopyBinaryEncoder {
             let room = self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row));
             out.reserve(room);
             out.extend_from_slice(&count);
-            for (index, &column) in self.columns.iter().enumerate() {
+            for (index, column) in self.columns.iter().enumerate() {
                 let field = records.field(row, index);
+                let (decoder, arrays) = (&mut self.decoder, &mut self.arrays);
                 // SAFETY: room for the whole record was reserved, column by column.
                 let encoded =
-                    unsafe { encode_field((column, index), field, &mut self.decoder, check, self.server, room, out) };
+                    unsafe { encode_field((column, index), field, decoder, arrays, check, self.server, room, out) };
                 if let Err(refusal) = encoded {
                     out.truncate(begin);
                     let problem = Problem::value(records, row, index, refusal);
@@ -97,7 +110,14 @@ impl CopyBinaryEncoder {
                 }
             }
             if let Some(digest) = &mut self.digest {
-                *digest = digest.wrapping_add(digest::of_copy_binary_record(&out[begin..]));
+                let record = match &mut self.digested_part {
+                    None => &out[begin..],
+                    Some(part) => {
+                        select_digested(&self.columns, &out[begin..], part);
+                        part
+                    }
+                };
+                *digest = digest.wrapping_add(digest::of_copy_binary_record(record));
             }
         }
         Encoded { rows: records.rows(), problem: Problem::structure(records) }
@@ -126,16 +146,43 @@ pub fn row_ends(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
+/// The most bytes that a column takes of a record beyond twice its text.
+fn fixed_bytes(kind: &ColumnType) -> usize {
+    let padding = match kind {
+        ColumnType::Char { limit } => *limit as usize,
+        _ => 0,
+    };
+    32 + SLACK_BYTES + padding
+}
+
+/// Writes the record that the server sends when it is asked for the digested columns only.
+fn select_digested(columns: &[FieldPlan], record: &[u8], part: &mut Vec<u8>) {
+    part.clear();
+    part.extend_from_slice(&(columns.iter().filter(|column| column.digested).count() as u16).to_be_bytes());
+    let mut rest = &record[2..];
+    for column in columns {
+        // The encoder itself wrote these lengths; -1, for NULL, has no bytes behind it.
+        let Some((length, _)) = rest.split_first_chunk::<4>() else { return };
+        let end = 4 + i32::from_be_bytes(*length).max(0) as usize;
+        if column.digested {
+            part.extend_from_slice(&rest[..end]);
+        }
+        rest = &rest[end..];
+    }
+}
+
 /// Appends one field.
 ///
 /// # Safety
 /// `out` has room for what `fixed_bytes` counts for the column, and for twice the field's text; afterwards it has it
 /// for the columns that follow, `room` being that of the whole record.
 #[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "inlined: they are the loop's own variables")]
 unsafe fn encode_field(
-    (column, index): (FieldPlan, usize),
+    (column, index): (&FieldPlan, usize),
     field: RawField<'_>,
     decoder: &mut Decoder,
+    arrays: &mut ArrayReader,
     check: TextCheck,
     server: ServerVersion,
     room: usize,
@@ -148,12 +195,49 @@ unsafe fn encode_field(
         out.extend_from_slice(&(-1_i32).to_be_bytes());
         return Ok(());
     };
+    // SAFETY: by the caller's promise.
+    unsafe { encode_value(&column.kind, field, text, Some(arrays), check, server, room, out) }
+}
+
+/// Appends an element of an array behind its length.
+///
+/// # Errors
+/// What the type's parser says.
+#[inline(never)]
+pub(super) fn put_element(
+    kind: &ColumnType,
+    text: &[u8],
+    server: ServerVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let room = fixed_bytes(kind) + 2 * text.len();
+    out.reserve(room);
+    // SAFETY: the room was just reserved.
+    unsafe { encode_value(kind, RawField::new(text, true), text, None, TextCheck::PASSED, server, room, out) }
+}
+
+/// Appends one value behind its length; arrays only where there is somebody to read them.
+///
+/// # Safety
+/// As for [`encode_field`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "inlined: they are the loop's own variables")]
+unsafe fn encode_value(
+    kind: &ColumnType,
+    field: RawField<'_>,
+    text: &[u8],
+    arrays: Option<&mut ArrayReader>,
+    check: TextCheck,
+    server: ServerVersion,
+    room: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     // A decoded text lies in a buffer of its own, behind which nothing may be read.
     let readable = if field.marked { text.len() } else { field.readable };
-    // SAFETY: fixed widths are 12 bytes at most, of the 96 counted per column; texts take their own length, of the
+    // SAFETY: fixed widths are 24 bytes at most, of the 96 counted per column; texts take their own length, of the
     // twice counted, their padding, which is counted, and a slack of 64.
     unsafe {
-        match column.kind {
+        match *kind {
             ColumnType::Bool => put_value(out, [u8::from(value::boolean::parse(text)?)]),
             ColumnType::Int2 => put_value(out, value::integer::parse_int2(text, server)?.to_be_bytes()),
             ColumnType::Int4 => put_value(out, value::integer::parse_int4(text, server)?.to_be_bytes()),
@@ -186,7 +270,14 @@ unsafe fn encode_field(
                 let (text, padding) = check.fit_char(field, text, limit)?;
                 put_text(out, text, readable, padding);
             }
+            ColumnType::Array(ref array) => {
+                let reader = arrays.ok_or(Refusal::Unsure)?;
+                copy_binary_rare::put_array(array, field, text, check, reader, server, out)?;
+                // `{1,2}` has fewer characters than its elements have bytes.
+                out.reserve(room);
+            }
             ColumnType::Opaque => return Err(Refusal::Unsure),
+            _ => copy_binary_rare::put(kind, field, text, check, out)?,
         }
     }
     Ok(())

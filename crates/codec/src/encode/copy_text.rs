@@ -79,7 +79,7 @@ pub fn row_ends(bytes: &[u8]) -> Vec<usize> {
 }
 
 /// Appends `text` so that COPY reads the same text back.
-fn escape(text: &[u8], out: &mut Vec<u8>) {
+pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         match byte {
             b'\\' => out.extend_from_slice(b"\\\\"),

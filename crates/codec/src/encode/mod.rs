@@ -4,7 +4,10 @@
 //! engines that take Arrow batches.
 
 pub mod arrow;
+mod arrow_column;
+pub mod batch;
 pub mod copy_binary;
+mod copy_binary_rare;
 pub mod copy_text;
 mod text_check;
 mod unchecked;

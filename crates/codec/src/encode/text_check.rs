@@ -19,6 +19,9 @@ pub(super) struct TextCheck {
 }
 
 impl TextCheck {
+    /// Of texts that are parts of one that was checked.
+    pub(super) const PASSED: Self = Self { all: false, ascii: false, marked: false };
+
     /// Checks the whole window.
     pub(super) fn of(records: &Records<'_>, family: Family) -> Self {
         let bytes = records.bytes();
@@ -45,12 +48,19 @@ impl TextCheck {
     /// Checks one decoded text where the window's verdict does not cover it.
     #[inline(always)]
     pub(super) fn check(self, field: RawField<'_>, text: &[u8]) -> Result<(), Refusal> {
-        if self.all || (self.marked && field.marked) { check_text(text) } else { Ok(()) }
+        if self.must_check(field) { check_text(text) } else { Ok(()) }
+    }
+
+    /// Whether the window's verdict does not cover a field.
+    #[inline(always)]
+    pub(super) fn must_check(self, field: RawField<'_>) -> bool {
+        self.all || (self.marked && field.marked)
     }
 }
 
+/// Checks one text.
 #[inline(never)]
-fn check_text(text: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check_text(text: &[u8]) -> Result<(), Refusal> {
     if simdutf8::basic::from_utf8(text).is_err() || memchr::memchr(0, text).is_some() {
         return Err(Refusal::InvalidEncoding);
     }

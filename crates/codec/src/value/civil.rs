@@ -1,12 +1,12 @@
 //! The part of PostgreSQL's date and time grammar that means the same under every setting, and the calendar.
 //!
-//! `date` and `timestamp` share one grammar on the server. Most of it depends on `DateStyle`, on the session's
+//! Dates, timestamps and times of day share one grammar on the server. Most of it depends on `DateStyle`, on the session's
 //! time zone or on the clock; what does not, and is read here, is ISO 8601 as people write it: a year of four or
-//! more digits first, or eight digits together; then perhaps a time of day with colons, a numeric time zone or
-//! `Z` (which both types ignore), and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`.
-//! Everything else is [`Refusal::Unsure`].
+//! more digits first, or eight digits together; then perhaps a time of day with colons, a numeric time zone, `Z` or
+//! `UTC`, and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`. Types without time zone check it and
+//! ignore it, as the server does. Everything else is [`Refusal::Unsure`].
 
-use super::{Refusal, is_space, malformed, trim};
+use super::{Refusal, is_space, malformed, starts_with_word, trim};
 
 /// Days between 1970-01-01 and PostgreSQL's epoch, 2000-01-01.
 pub(super) const UNIX_EPOCH_DAYS: i32 = 10_957;
@@ -23,8 +23,11 @@ const DAYS_IN_MONTH: [u8; 16] = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 
 /// What a date or timestamp means, before the range of either type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// Days since 2000-01-01, and microseconds since that day began (all 24 hours of them for 24:00:00).
-    Finite { days: i64, micros: i64 },
+    /// Days since 2000-01-01, microseconds since that day began (all 24 hours of them for 24:00:00), and how many
+    /// seconds its clocks are ahead of UTC, where a time zone is given.
+    Finite { days: i64, micros: i64, zone_seconds: Option<i32> },
+    /// 1970-01-01 00:00 UTC.
+    Epoch,
     /// Later than every other.
     Infinity,
     /// Earlier than every other.
@@ -131,7 +134,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
         _ if trimmed.eq_ignore_ascii_case(b"infinity") => return Ok(Moment::Infinity),
         _ if trimmed.eq_ignore_ascii_case(b"-infinity") => return Ok(Moment::NegativeInfinity),
         _ if trimmed.eq_ignore_ascii_case(b"epoch") => {
-            return Ok(Moment::Finite { days: -i64::from(UNIX_EPOCH_DAYS), micros: 0 });
+            return Ok(Moment::Epoch);
         }
         _ => return Err(Refusal::Unsure),
     }
@@ -148,13 +151,13 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
         _ => false,
     };
     let micros = if is_time { take_time(&mut cursor)? } else { Ok(0) };
-    let named_zone = is_time && take_zone(&mut cursor)?;
+    let zone = if is_time { take_zone(&mut cursor)? } else { None };
 
     let spaced = cursor.take_space();
     let before_christ = match cursor.rest {
         [] => false,
         // A letter right behind `Z` would make another word of it.
-        _ if named_zone && !spaced => return Err(Refusal::Unsure),
+        _ if zone.is_some_and(|zone| zone.named) && !spaced => return Err(Refusal::Unsure),
         era if era.eq_ignore_ascii_case(b"BC") => true,
         era if era.eq_ignore_ascii_case(b"AD") => false,
         _ => return Err(Refusal::Unsure),
@@ -165,7 +168,42 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
     }
     let year = if before_christ { 1 - year } else { year };
     let days = days_from_civil(year, month, day).ok_or(Refusal::OutOfRange)?;
-    Ok(Moment::Finite { days, micros: micros? })
+    Ok(Moment::Finite { days, micros: micros?, zone_seconds: zone.map(|zone| zone.seconds) })
+}
+
+/// Reads a time of day alone: microseconds since midnight, and how many seconds its clocks are ahead of UTC, where a
+/// time zone is given.
+///
+/// # Errors
+/// As [`parse`].
+#[inline(never)]
+pub(super) fn parse_time(text: &[u8]) -> Result<(i64, Option<i32>), Refusal> {
+    let trimmed = trim(text);
+    if trimmed.is_empty() {
+        return Err(malformed(text));
+    }
+    if trimmed.len() > LONGEST_BYTES {
+        return Err(Refusal::Unsure);
+    }
+    let mut cursor = Cursor { rest: trimmed };
+    let micros = take_time(&mut cursor)?;
+    let zone = take_zone(&mut cursor)?;
+    if !cursor.rest.is_empty() {
+        return Err(Refusal::Unsure);
+    }
+    Ok((micros?, zone.map(|zone| zone.seconds)))
+}
+
+/// Rounds microseconds to `precision` digits of a second (six and more are all there are), half away from zero.
+#[inline]
+pub(super) const fn round_micros(micros: i64, precision: u8) -> i64 {
+    const STEPS_MICROS: [i64; 7] = [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    let step = STEPS_MICROS[if precision > 6 { 6 } else { precision } as usize];
+    if step == 1 || micros % step == 0 {
+        return micros;
+    }
+    let magnitude = (micros.abs() + step / 2) / step * step;
+    if micros < 0 { -magnitude } else { magnitude }
 }
 
 /// `YYYY-MM-DD` with more year digits or fewer month and day digits, or `YYYYMMDD`. Not yet checked for being a day.
@@ -228,41 +266,54 @@ fn fraction_micros(digits: &[u8]) -> i64 {
     (fraction * 1e6).round_ties_even() as i64
 }
 
-/// A time zone, if one follows: `Z`, `+HH`, `+HHMM` or `+HH:MM`. Both types ignore it, but only after the server
-/// has checked it. Whether it was `Z`.
-fn take_zone(cursor: &mut Cursor<'_>) -> Result<bool, Refusal> {
+/// A time zone whose distance from UTC is certain.
+#[derive(Debug, Clone, Copy)]
+struct Zone {
+    /// How far its clocks are ahead of UTC.
+    seconds: i32,
+    /// Whether it is a word.
+    named: bool,
+}
+
+/// A time zone, if one follows: `Z`, `UTC`, `+HH`, `+HHMM`, `+HH:MM` or `+HH:MM:SS`.
+fn take_zone(cursor: &mut Cursor<'_>) -> Result<Option<Zone>, Refusal> {
     let before = cursor.rest;
     cursor.take_space();
-    match cursor.peek() {
-        Some(b'Z' | b'z') => {
-            cursor.rest = &cursor.rest[1..];
-            Ok(true)
-        }
-        Some(b'+' | b'-') => {
-            cursor.rest = &cursor.rest[1..];
-            let digits = cursor.take_digits();
-            let (mut hours, mut minutes) = (number(&digits[..digits.len().min(4)]), 0);
-            match digits.len() {
-                2 => {}
-                4 => (hours, minutes) = (hours / 100, hours % 100),
-                _ => return Err(Refusal::Unsure),
-            }
-            if digits.len() == 2 && cursor.take(b':') {
-                let digits = cursor.take_digits();
-                if digits.len() != 2 {
-                    return Err(Refusal::Unsure);
-                }
-                minutes = number(digits);
-            }
-            let ends = !matches!(cursor.peek(), Some(b':' | b'.' | b'-'));
-            // The server accepts offsets below 16 hours; what lies above the inhabited ones is left to it.
-            if hours <= 14 && minutes <= 59 && ends { Ok(false) } else { Err(Refusal::Unsure) }
-        }
-        _ => {
-            cursor.rest = before;
-            Ok(false)
+    if starts_with_word(cursor.rest, b"utc") || starts_with_word(cursor.rest, b"z") {
+        cursor.rest = &cursor.rest[if cursor.rest[0].eq_ignore_ascii_case(&b'z') { 1 } else { 3 }..];
+        return Ok(Some(Zone { seconds: 0, named: true }));
+    }
+    let Some(sign @ (b'+' | b'-')) = cursor.peek() else {
+        cursor.rest = before;
+        return Ok(None);
+    };
+    cursor.rest = &cursor.rest[1..];
+    let digits = cursor.take_digits();
+    let (mut hours, mut minutes, mut seconds) = (number(&digits[..digits.len().min(4)]), 0, 0);
+    match digits.len() {
+        2 => {}
+        4 => (hours, minutes) = (hours / 100, hours % 100),
+        _ => return Err(Refusal::Unsure),
+    }
+    if digits.len() == 2 && cursor.take(b':') {
+        minutes = take_pair(cursor)?;
+        if cursor.take(b':') {
+            seconds = take_pair(cursor)?;
         }
     }
+    let ends = !matches!(cursor.peek(), Some(b':' | b'.' | b'-'));
+    // The server accepts offsets below 16 hours; what lies above the inhabited ones is left to it.
+    if hours > 14 || minutes > 59 || seconds > 59 || !ends {
+        return Err(Refusal::Unsure);
+    }
+    let distance = ((hours * 60 + minutes) * 60 + seconds) as i32;
+    Ok(Some(Zone { seconds: if sign == b'-' { -distance } else { distance }, named: false }))
+}
+
+/// A number of exactly two digits.
+fn take_pair(cursor: &mut Cursor<'_>) -> Result<i64, Refusal> {
+    let digits = cursor.take_digits();
+    if digits.len() == 2 { Ok(number(digits)) } else { Err(Refusal::Unsure) }
 }
 
 #[cfg(test)]

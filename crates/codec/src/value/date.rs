@@ -62,6 +62,7 @@ fn parse_slowly(text: &[u8]) -> Result<i32, Refusal> {
     match civil::parse(text)? {
         Moment::Infinity => Ok(INFINITY),
         Moment::NegativeInfinity => Ok(NEGATIVE_INFINITY),
+        Moment::Epoch => Ok(-UNIX_EPOCH_DAYS),
         Moment::Finite { days, .. } => match i32::try_from(days) {
             Ok(days @ FIRST..=LAST) => Ok(days),
             _ => Err(Refusal::OutOfRange),

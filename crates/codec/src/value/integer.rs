@@ -6,6 +6,7 @@
 
 use super::digits::parse_digits;
 use super::{Refusal, ServerVersion, is_space, malformed, only_space, trim_start};
+use std::ops::{Add, Div, Mul};
 
 /// Reads a `smallint`.
 #[inline]
@@ -38,6 +39,37 @@ pub fn parse_int8(text: &[u8], server: ServerVersion) -> Result<i64, Refusal> {
     }
 }
 
+/// Reads an integer of a width that PostgreSQL does not have, by the newest grammar: the magnitude, and whether it is
+/// below zero. `bits` is 8 to 128.
+///
+/// # Errors
+/// As the other integers.
+pub fn parse_other(text: &[u8], bits: u8, signed: bool) -> Result<(bool, u128), Refusal> {
+    let largest = u128::MAX >> (128 - u32::from(bits) + u32::from(signed));
+    if let Some(value) = parse_plain(text)
+        && (signed || value >= 0)
+        && u128::from(value.unsigned_abs()) <= largest
+    {
+        return Ok((value < 0, u128::from(value.unsigned_abs())));
+    }
+    let (negative, rest) = match trim_start(text) {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let (digits, rest) = Digits::begin(text, rest);
+    let (magnitude, rest) = digits.accumulate_unsigned(rest, largest)?;
+    if !only_space(rest) {
+        return Err(malformed(text));
+    }
+    let most = match (negative, signed) {
+        (false, _) => largest,
+        (true, true) => largest + 1,
+        (true, false) => 0,
+    };
+    if magnitude <= most { Ok((negative && magnitude > 0, magnitude)) } else { Err(Refusal::OutOfRange) }
+}
+
 /// The common spelling: an optional minus sign and 1 to 16 digits.
 #[inline]
 fn parse_plain(text: &[u8]) -> Option<i64> {
@@ -59,13 +91,7 @@ fn parse_slowly(text: &[u8], server: ServerVersion, bits: u32) -> Result<i64, Re
         _ => (false, rest),
     };
     let (magnitude, rest) = if server.reads_extended_integers() {
-        let (radix, rest, underscore_may_lead) = match rest {
-            [b'0', b'x' | b'X', rest @ ..] => (16, rest, true),
-            [b'0', b'o' | b'O', rest @ ..] => (8, rest, true),
-            [b'0', b'b' | b'B', rest @ ..] => (2, rest, true),
-            _ => (10, rest, false),
-        };
-        let digits = Digits { text, radix, underscore_may_lead };
+        let (digits, rest) = Digits::begin(text, rest);
         digits.accumulate_unsigned(rest, limit)?
     } else {
         accumulate_negatively(text, rest, limit)?
@@ -89,19 +115,36 @@ struct Digits<'a> {
     underscore_may_lead: bool,
 }
 
-impl Digits<'_> {
+/// An unsigned integer wide enough for what is summed up in it.
+trait Magnitude: Copy + PartialOrd + From<u32> + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self> {}
+impl Magnitude for u64 {}
+impl Magnitude for u128 {}
+
+impl<'t> Digits<'t> {
+    /// Steps over the prefix of a radix, if there is one.
+    fn begin<'r>(text: &'t [u8], rest: &'r [u8]) -> (Self, &'r [u8]) {
+        let (radix, rest, underscore_may_lead) = match rest {
+            [b'0', b'x' | b'X', rest @ ..] => (16, rest, true),
+            [b'0', b'o' | b'O', rest @ ..] => (8, rest, true),
+            [b'0', b'b' | b'B', rest @ ..] => (2, rest, true),
+            _ => (10, rest, false),
+        };
+        (Self { text, radix, underscore_may_lead }, rest)
+    }
+
     /// The magnitude and what follows it. Refused only when one more digit would go far beyond `limit`, so that
     /// the accumulator never overflows; a magnitude just above the limit is returned.
-    fn accumulate_unsigned<'r>(&self, mut rest: &'r [u8], limit: u64) -> Result<(u64, &'r [u8]), Refusal> {
-        let digit_of = |byte: u8| char::from(byte).to_digit(self.radix).map(u64::from);
-        let mut magnitude = 0_u64;
+    fn accumulate_unsigned<'r, T: Magnitude>(&self, mut rest: &'r [u8], limit: T) -> Result<(T, &'r [u8]), Refusal> {
+        let digit_of = |byte: u8| char::from(byte).to_digit(self.radix).map(T::from);
+        let radix = T::from(self.radix);
+        let mut magnitude = T::from(0);
         let mut any = false;
         while let [first, after @ ..] = rest {
             if let Some(digit) = digit_of(*first) {
-                if magnitude > limit / u64::from(self.radix) {
+                if magnitude > limit / radix {
                     return Err(Refusal::OutOfRange);
                 }
-                magnitude = magnitude * u64::from(self.radix) + digit;
+                magnitude = magnitude * radix + digit;
                 any = true;
             } else if *first == b'_' && (any || self.underscore_may_lead) {
                 if after.first().and_then(|&next| digit_of(next)).is_none() {
@@ -193,6 +236,35 @@ mod tests {
         }
         assert_eq!(parse_int4(b"0x80000000", NEW), Err(Refusal::OutOfRange));
         assert_eq!(parse_int2(b"0x10000", NEW), Err(Refusal::OutOfRange));
+    }
+
+    #[test]
+    fn other_widths() {
+        for (bits, signed, least, most) in [
+            (8, true, i128::from(i8::MIN), 127_u128),
+            (8, false, 0, 255),
+            (16, false, 0, 65_535),
+            (32, false, 0, u32::MAX.into()),
+            (64, false, 0, u64::MAX.into()),
+            (64, true, i64::MIN.into(), i64::MAX as u128),
+            (128, true, i128::MIN, i128::MAX as u128),
+            (128, false, 0, u128::MAX),
+        ] {
+            let parse = |text: String| parse_other(text.as_bytes(), bits, signed);
+            assert_eq!(parse(most.to_string()), Ok((false, most)));
+            assert_eq!(parse(format!(" +{most} ")), Ok((false, most)));
+            assert_eq!(parse(format!("{most}0")), Err(Refusal::OutOfRange));
+            assert_eq!(parse(least.to_string()), Ok((least < 0, least.unsigned_abs())));
+            assert_eq!(parse("-0".into()), Ok((false, 0)));
+            assert_eq!(parse("x".into()), Err(Refusal::InvalidSyntax));
+            if let Some(above) = most.checked_add(1) {
+                assert_eq!(parse(above.to_string()), Err(Refusal::OutOfRange));
+            }
+            if let Some(below) = least.checked_sub(1) {
+                assert_eq!(parse(below.to_string()), Err(Refusal::OutOfRange));
+            }
+        }
+        assert_eq!(parse_other(b"0xFF", 8, false), Ok((false, 255)));
     }
 
     #[test]

@@ -7,16 +7,24 @@
 //! The common spelling of each type is read eight bytes at a time (`digits.rs`); whatever that does not
 //! recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
 
+pub mod array;
 pub mod boolean;
+pub mod bytea;
 mod civil;
 pub mod date;
 mod decimal;
 mod digits;
+pub mod enumeration;
 pub mod float;
 pub mod integer;
+pub mod interval;
+pub mod json;
+pub mod network;
 pub mod numeric;
 pub mod text;
+pub mod time;
 pub mod timestamp;
+pub mod uuid;
 
 pub use date::UNIX_EPOCH_DAYS;
 pub use timestamp::UNIX_EPOCH_MICROS;
@@ -46,7 +54,7 @@ pub enum Refusal {
 pub enum TypeFamily {
     /// Every type but dates and times.
     Plain,
-    /// `date` and `timestamp`.
+    /// Dates, times, timestamps and intervals.
     DateTime,
 }
 
@@ -145,10 +153,20 @@ fn starts_with_word(text: &[u8], word: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn malformed(text: &[u8]) -> Refusal {
+    let refusal = misspelled(text);
+    if refusal == Refusal::InvalidSyntax && text.iter().any(|byte| matches!(byte, 0x85 | 0xA0)) {
+        Refusal::Unsure
+    } else {
+        refusal
+    }
+}
+
+/// [`malformed`] for types that take no white space at all.
+#[cold]
+#[inline(never)]
+fn misspelled(text: &[u8]) -> Refusal {
     if text.contains(&0) || std::str::from_utf8(text).is_err() {
         Refusal::InvalidEncoding
-    } else if text.iter().any(|byte| matches!(byte, 0x85 | 0xA0)) {
-        Refusal::Unsure
     } else {
         Refusal::InvalidSyntax
     }

@@ -1,9 +1,10 @@
-//! `timestamp` (without time zone): what PostgreSQL's `timestamp_in` reads, in microseconds since 2000-01-01 00:00.
+//! `timestamp` with and without time zone: what PostgreSQL's `timestamp_in` and `timestamptz_in` read, in microseconds
+//! since 2000-01-01 00:00.
 //!
 //! Read here are the spellings that mean the same under every `DateStyle` (listed in `civil.rs`); the rest is
-//! [`Refusal::Unsure`]. A time zone is checked and ignored, as the server does.
+//! [`Refusal::Unsure`]. Without time zone in the type, one in the text is checked and ignored, as the server does.
 
-use super::civil::{self, MICROS_PER_DAY, Moment, days_from_recent};
+use super::civil::{self, MICROS_PER_DAY, Moment, days_from_recent, round_micros};
 use super::date::parse_iso;
 use super::digits::{all_digits, combine_eight};
 use super::{Refusal, TypeFamily};
@@ -47,15 +48,58 @@ pub fn parse(text: &[u8]) -> Result<i64, Refusal> {
 /// but refuses to receive in binary.
 #[inline]
 pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> {
-    const STEPS_MICROS: [i64; 7] = [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
-    let micros = parse(text)?;
-    let step = STEPS_MICROS[precision.min(6) as usize];
-    if step == 1 || micros == INFINITY || micros == NEGATIVE_INFINITY || micros % step == 0 {
+    round(parse(text)?, precision)
+}
+
+/// Reads a `timestamp(precision) with time zone` in microseconds since 2000-01-01 00:00 UTC. Where the session's time
+/// zone is not `utc`, a text without a zone of its own is [`Refusal::Unsure`].
+///
+/// # Errors
+/// As [`parse_with_precision`].
+#[inline]
+pub fn parse_tz(text: &[u8], precision: u8, utc: bool) -> Result<i64, Refusal> {
+    let micros = match parse_plain_tz(text, utc) {
+        Some(micros) => micros,
+        None => parse_tz_slowly(text, utc)?,
+    };
+    round(micros, precision)
+}
+
+#[inline]
+fn round(micros: i64, precision: u8) -> Result<i64, Refusal> {
+    if precision >= 6 || micros == INFINITY || micros == NEGATIVE_INFINITY {
         return Ok(micros);
     }
-    let magnitude = (micros.abs() + step / 2) / step * step;
-    let rounded = if micros < 0 { -magnitude } else { magnitude };
+    let rounded = round_micros(micros, precision);
     if rounded > LAST { Err(Refusal::Unsure) } else { Ok(rounded) }
+}
+
+/// [`parse_plain`] followed by `Z`, `+HH` or `+HH:MM`, or by nothing.
+#[inline]
+fn parse_plain_tz(text: &[u8], utc: bool) -> Option<i64> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let offset = |sign: u8, minutes: i64| if sign == b'-' { -minutes } else { minutes };
+    let (local, minutes_ahead) = match text {
+        [local @ .., b'Z'] => (local, 0),
+        [local @ .., sign @ (b'+' | b'-'), h1, h0, b':', m1, m0] => {
+            let (hours, minutes) = (10 * digit(*h1)? + digit(*h0)?, 10 * digit(*m1)? + digit(*m0)?);
+            if hours > 14 || minutes > 59 {
+                return None;
+            }
+            (local, offset(*sign, 60 * hours + minutes))
+        }
+        [local @ .., sign @ (b'+' | b'-'), h1, h0] => {
+            let hours = 10 * digit(*h1)? + digit(*h0)?;
+            if hours > 14 {
+                return None;
+            }
+            (local, offset(*sign, 60 * hours))
+        }
+        _ if utc => (text, 0),
+        _ => return None,
+    };
+    // The years 1 to 9999, so that nothing comes near the ends of the range.
+    parse_plain(local).map(|micros| micros - minutes_ahead * 60_000_000)
 }
 
 /// `YYYY-MM-DD HH:MM:SS` with 1 to 6 digits of fraction or none, and a space or `T` between.
@@ -104,12 +148,29 @@ fn parse_slowly(text: &[u8]) -> Result<i64, Refusal> {
     match civil::parse(text)? {
         Moment::Infinity => Ok(INFINITY),
         Moment::NegativeInfinity => Ok(NEGATIVE_INFINITY),
-        Moment::Finite { days, micros } => {
-            match days.checked_mul(MICROS_PER_DAY).and_then(|start| start.checked_add(micros)) {
-                Some(micros @ FIRST..=LAST) => Ok(micros),
-                _ => Err(Refusal::OutOfRange),
-            }
+        Moment::Epoch => Ok(-UNIX_EPOCH_MICROS),
+        Moment::Finite { days, micros, .. } => in_range(days, micros),
+    }
+}
+
+/// The whole certain grammar with a time zone.
+#[inline(never)]
+fn parse_tz_slowly(text: &[u8], utc: bool) -> Result<i64, Refusal> {
+    match civil::parse(text)? {
+        Moment::Infinity => Ok(INFINITY),
+        Moment::NegativeInfinity => Ok(NEGATIVE_INFINITY),
+        Moment::Epoch => Ok(-UNIX_EPOCH_MICROS),
+        Moment::Finite { zone_seconds: None, .. } if !utc => Err(Refusal::Unsure),
+        Moment::Finite { days, micros, zone_seconds } => {
+            in_range(days, micros - i64::from(zone_seconds.unwrap_or(0)) * 1_000_000)
         }
+    }
+}
+
+fn in_range(days: i64, micros: i64) -> Result<i64, Refusal> {
+    match days.checked_mul(MICROS_PER_DAY).and_then(|start| start.checked_add(micros)) {
+        Some(micros @ FIRST..=LAST) => Ok(micros),
+        _ => Err(Refusal::OutOfRange),
     }
 }
 

@@ -204,7 +204,7 @@ pub(crate) fn read_copy_binary<'b>(mut bytes: &'b [u8], columns: &[Column]) -> (
             } else {
                 let (value, rest) = bytes.split_at(length as usize);
                 bytes = rest;
-                read_binary_value(value, column.kind)
+                read_binary_value(value, &column.kind)
             });
         }
         rows.push(row);
@@ -219,7 +219,7 @@ fn take<'b, const COUNT: usize>(bytes: &mut &'b [u8]) -> &'b [u8; COUNT] {
     taken
 }
 
-fn read_binary_value(mut bytes: &[u8], kind: ColumnType) -> Value {
+fn read_binary_value(mut bytes: &[u8], kind: &ColumnType) -> Value {
     let whole = bytes;
     let bytes = &mut bytes;
     let value = match kind {
@@ -234,14 +234,15 @@ fn read_binary_value(mut bytes: &[u8], kind: ColumnType) -> Value {
         ColumnType::Numeric { scale, .. } => {
             let text = read_numeric(bytes);
             let (_, fraction) = text.split_once('.').expect("a scale");
-            assert_eq!(fraction.len(), scale as usize);
-            Value::Scaled(text.replace('.', "").parse().expect("digits"), scale as u8)
+            assert_eq!(fraction.len(), *scale as usize);
+            Value::Scaled(text.replace('.', "").parse().expect("digits"), *scale as u8)
         }
         ColumnType::Decimal => Value::Decimal(read_numeric(bytes)),
         ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. } | ColumnType::Opaque => {
             *bytes = &[];
             Value::Text(String::from_utf8(whole.to_vec()).expect("UTF-8"))
         }
+        other => unreachable!("{other:?} is none of the columns here"),
     };
     assert!(bytes.is_empty(), "{kind:?} of {} bytes", whole.len());
     value

@@ -4,6 +4,7 @@
 //! stays bounded.
 
 use super::Context;
+use super::columnar::{BatchFeed, ColumnarJob};
 use super::parse::Parser;
 use super::queue::WorkQueue;
 use super::rejects::RejectLog;
@@ -16,7 +17,6 @@ use arrow_schema::{ArrowError, SchemaRef};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tipple_codec::column::ColumnType;
 use tipple_codec::digest;
 use tipple_codec::encode::Encoded;
 use tipple_codec::encode::arrow::{self, ArrowEncoder};
@@ -43,10 +43,14 @@ pub(super) struct BatchSink {
 }
 
 /// A channel that holds two batches per stream.
-pub(super) fn channel(plan: &LoadPlan) -> (BatchSource, BatchSink) {
+pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSource, BatchSink) {
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
     let ending = Arc::new(Ending::new());
-    let source = BatchSource { schema: arrow::schema(&plan.columns), receiver, ending: ending.clone() };
+    let source = BatchSource {
+        schema: schema.unwrap_or_else(|| arrow::schema(&plan.columns)),
+        receiver,
+        ending: ending.clone(),
+    };
     (source, BatchSink { sender, ending })
 }
 
@@ -118,8 +122,8 @@ pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
     let plan = context.plan;
     let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true });
     let queue = WorkQueue::new(context, keep_order);
-    // Opaque columns are read by the engine: what it makes of them is not for us to digest.
-    let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind != ColumnType::Opaque).collect();
+    // What the engine itself reads, or keeps in a form of its own, is not for us to digest.
+    let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind.is_digestible()).collect();
     std::thread::scope(|scope| {
         queue.start_feeders(scope, context);
         for index in 0..plan.streams {
@@ -145,6 +149,9 @@ fn stream(
     index: usize,
 ) -> Result<()> {
     let plan = context.plan;
+    if let Some(job) = &context.columnar {
+        return columnar_stream(context, job, sink, queue, digested, index);
+    }
     let counters = &context.counters.streams[index];
     let mut parser = Parser::new(context);
     let mut encoder = ArrowEncoder::new(plan.columns.clone(), plan.dialect.clone());
@@ -175,9 +182,7 @@ fn stream(
                 }
             };
             if plan.digest {
-                let of_batch = digest::of_batch(&batch, digested)
-                    .map_err(|error| Error::Internal { message: format!("no digest of {}", error.0) })?;
-                sum = sum.plus(of_batch);
+                sum = sum.plus(digest_of(&batch, digested)?);
             }
             counters.enter(StreamState::Send);
             sink.send(&context.counters, batch)
@@ -189,4 +194,36 @@ fn stream(
         context.add(&work, &totals);
     }
     Ok(())
+}
+
+/// [`stream`] for columnar sources.
+fn columnar_stream(
+    context: &Context<'_>,
+    job: &ColumnarJob,
+    sink: &BatchSink,
+    queue: &WorkQueue<'_>,
+    digested: &[bool],
+    index: usize,
+) -> Result<()> {
+    let counters = &context.counters.streams[index];
+    let mut feed = BatchFeed::new(job);
+    while let Some(work) = queue.take(context)? {
+        counters.take(work.n());
+        let mut sum = digest::RowDigest::default();
+        let mut totals = feed.read(context, counters, &work, |fed| {
+            let batch = fed.conform(context)?;
+            if context.plan.digest {
+                sum = sum.plus(digest_of(&batch, digested)?);
+            }
+            counters.enter(StreamState::Send);
+            sink.send(&context.counters, batch)
+        })?;
+        totals.digest.sum = sum.sum;
+        context.add(&work, &totals);
+    }
+    Ok(())
+}
+
+fn digest_of(batch: &RecordBatch, digested: &[bool]) -> Result<digest::RowDigest> {
+    digest::of_batch(batch, digested).map_err(|error| Error::Internal { message: format!("no digest of {}", error.0) })
 }

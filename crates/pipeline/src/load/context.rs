@@ -1,5 +1,6 @@
 //! What the streams of one load share: the plan, the counters, the first failure, the totals.
 
+use super::columnar::ColumnarJob;
 use super::queue::Work;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
@@ -16,6 +17,8 @@ pub struct Context<'p> {
     pub plan: &'p LoadPlan,
     /// What has been done.
     pub counters: Arc<Counters>,
+    /// What columnar sources need, where they are.
+    pub(super) columnar: Option<ColumnarJob>,
     failure: Mutex<Option<Error>>,
     sources: Vec<[AtomicU64; 3]>,
     digest: Mutex<RowDigest>,
@@ -51,6 +54,7 @@ impl<'p> Context<'p> {
         Self {
             plan,
             counters,
+            columnar: None,
             failure: Mutex::new(None),
             sources: plan.sources.iter().map(|_| Default::default()).collect(),
             digest: Mutex::default(),

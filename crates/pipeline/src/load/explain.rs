@@ -56,6 +56,9 @@ impl Context<'_> {
 
     /// What the server said while rows were stored, `block` being what they came from, if it is still there.
     pub(super) fn explain_copy(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
+        if self.columnar.is_some() {
+            return self.explain_copy_of_row(failure);
+        }
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
@@ -123,7 +126,7 @@ impl Context<'_> {
     }
 }
 
-fn remedy(sqlstate: &str) -> String {
+pub(super) fn remedy(sqlstate: &str) -> String {
     match sqlstate {
         "23505" => "remove the duplicate, or drop the constraint for the load".into(),
         "23502" => "give a value, drop the constraint, or check --null".into(),

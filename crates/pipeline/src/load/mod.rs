@@ -1,9 +1,11 @@
 //! A load: streams take slices from a queue, turn text into what the target takes, and hand it over.
 //!
-//! [`parse`] is what all targets share; [`arrow`], [`slices`] and [`single`] are the three ways in.
+//! [`parse`] is what all targets share, and [`columnar`] its counterpart for columnar sources; [`arrow`], [`slices`]
+//! and [`single`] are the three ways in.
 
 pub mod arrow;
 mod chunks;
+pub mod columnar;
 mod context;
 mod explain;
 mod feed;
@@ -36,6 +38,19 @@ impl LoadJob {
     /// Starts the job that `plan` describes.
     #[must_use]
     pub fn start(plan: LoadPlan) -> Self {
+        Self::start_from(plan, None)
+    }
+
+    /// Starts the job that `plan` describes over columnar sources, or over a stream in memory.
+    ///
+    /// # Errors
+    /// Where the first source cannot be read, or not into these columns.
+    pub fn start_columnar(plan: LoadPlan, stream: Option<columnar::Stream>) -> Result<Self> {
+        let job = columnar::Opening::open(&plan, stream)?;
+        Ok(Self::start_from(plan, Some(job)))
+    }
+
+    fn start_from(plan: LoadPlan, columnar: Option<columnar::Opening>) -> Self {
         let fed = || plan.feeding.feeds.iter().flatten().map(|&source| &plan.sources[source]);
         // Nobody knows how long standard input is; without a total none is shown.
         let bytes = if fed().any(crate::plan::Source::is_stdin) {
@@ -46,13 +61,13 @@ impl LoadJob {
         let counters = Arc::new(Counters::new(plan.streams, bytes, plan.slices.len() as u64));
         let (batches, batch_sink) = match &plan.target {
             Target::Arrow { .. } => {
-                let (source, sink) = arrow::channel(&plan);
+                let (source, sink) = arrow::channel(&plan, columnar.as_ref().map(columnar::Opening::schema));
                 (Some(source), Some(sink))
             }
             Target::Postgres(_) => (None, None),
         };
         let shared = counters.clone();
-        Self { counters, batches, work: Background::start(move || run(&plan, &shared, batch_sink)) }
+        Self { counters, batches, work: Background::start(move || run(&plan, &shared, columnar, batch_sink)) }
     }
 
     /// What has been done so far.
@@ -85,8 +100,15 @@ impl Drop for LoadJob {
     }
 }
 
-fn run(plan: &LoadPlan, counters: &Arc<Counters>, batch_sink: Option<arrow::BatchSink>) -> Result<LoadOutcome> {
-    let context = Context::new(plan, counters.clone());
+fn run(
+    plan: &LoadPlan,
+    counters: &Arc<Counters>,
+    columnar: Option<columnar::Opening>,
+    batch_sink: Option<arrow::BatchSink>,
+) -> Result<LoadOutcome> {
+    let mut context = Context::new(plan, counters.clone());
+    context.columnar = columnar.map(|opening| opening.begin(counters));
+    let context = context;
     match (&plan.target, batch_sink) {
         (Target::Arrow { .. }, Some(sink)) => arrow::run(&context, &sink)?,
         (Target::Arrow { .. }, None) => {

@@ -5,6 +5,7 @@
 
 use super::Context;
 use super::chunks::Encoder;
+use super::columnar::ChunkFeed;
 use super::context::SliceTotals;
 use super::guard::Guard;
 use super::parse::Parser;
@@ -172,6 +173,19 @@ fn stream<'c, 'p>(
     index: usize,
 ) -> Result<()> {
     let counters = &context.counters.streams[index];
+    if let Some(job) = &context.columnar {
+        let mut feed = ChunkFeed::new(job, target);
+        while let Some(work) = queue.take(context)? {
+            counters.take(work.n());
+            let lane = lanes.of(work.n())?;
+            let totals = feed.read(context, counters, &work, |chunk| {
+                counters.enter(StreamState::Send);
+                send(context, &lane, chunk)
+            })?;
+            context.add(&work, &totals);
+        }
+        return Ok(());
+    }
     let mut parser = Parser::new(context);
     while let Some(work) = queue.take(context)? {
         counters.take(work.n());

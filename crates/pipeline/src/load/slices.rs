@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::chunks::Encoder;
+use super::columnar::ChunkFeed;
 use super::context::SliceTotals;
 use super::guard::{Guard, is_records_fault};
 use super::parse::Parser;
@@ -10,7 +11,7 @@ use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{LedgerKey, Piece, PostgresTarget};
+use crate::plan::{LedgerKey, Piece, PostgresTarget, WritePath};
 use crate::postgres::copy::{CopyFailure, CopyWriter};
 use crate::postgres::session::{Session, Waits};
 use std::time::{Duration, Instant};
@@ -56,8 +57,10 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>,
                 Err(error @ Error::Connection { .. }) => {
                     session = None;
                     let since = *lost_since.get_or_insert_with(Instant::now);
-                    // Without a ledger nobody can tell whether a lost COMMIT took place.
-                    if target.ledger.is_none() || since.elapsed() >= Duration::from_secs(target.retry_seconds) {
+                    // Without a ledger nobody can tell whether a lost COMMIT took place; what a stream in memory
+                    // has given, it does not give again.
+                    let lost = target.ledger.is_none() || context.is_in_memory();
+                    if lost || since.elapsed() >= Duration::from_secs(target.retry_seconds) {
                         return Err(error);
                     }
                     context.counters.retry();
@@ -96,12 +99,14 @@ struct Worker<'c, 'p> {
     rejects: Option<RejectLog<'c, 'p>>,
     /// The last attempt failed because the server refused a record that can be rejected.
     refused: bool,
+    columnar: Option<ChunkFeed<'c>>,
 }
 
 impl<'c, 'p> Worker<'c, 'p> {
     fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Self {
         let rejects = RejectLog::open(context, &format!("stream-{index}"));
-        Self { context, target, index, parser: Parser::new(context), rejects, refused: false }
+        let columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
+        Self { context, target, index, parser: Parser::new(context), rejects, refused: false, columnar }
     }
 
     /// Loads one slice in one transaction; `again` where an earlier attempt may have committed.
@@ -149,6 +154,22 @@ impl<'c, 'p> Worker<'c, 'p> {
             context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
+        if let Some(feed) = &mut self.columnar {
+            let read = feed.read(context, stream, work, |chunk| {
+                stream.enter(StreamState::Send);
+                writer.send(chunk).map_err(&mut explain)
+            });
+            stream.enter(StreamState::Wait);
+            let finished = read.and_then(|totals| {
+                writer.finish().map_err(&mut explain)?;
+                self.record_and_commit(session, work, &totals, target.write_path == WritePath::Binary)?;
+                Ok(totals)
+            });
+            if finished.is_err() {
+                stream.take_back_to(mark);
+            }
+            return finished;
+        }
         let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         let mut encoder = Encoder::new(context, target, guard.is_some());
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {

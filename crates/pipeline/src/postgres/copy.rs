@@ -217,9 +217,12 @@ impl OpenCopy {
 
 /// Line number and column of a COPY error's context.
 fn parse_context(context: &str) -> (Option<u64>, Option<String>) {
-    let Some(rest) = context.split_once(", line ").filter(|(table, _)| table.contains("COPY ")) else {
+    // Other lines may stand before it: a type's own (`JSON data, line 1: …`), a trigger's function.
+    let begins_line = |place: usize| place == 0 || context.as_bytes()[place - 1] == b'\n';
+    let Some((copy, _)) = context.match_indices("COPY ").find(|(place, _)| begins_line(*place)) else {
         return (None, None);
     };
+    let Some(rest) = context[copy..].split_once(", line ") else { return (None, None) };
     let digits: String = rest.1.chars().take_while(char::is_ascii_digit).collect();
     let column = rest.1[digits.len()..]
         .strip_prefix(", column ")
@@ -237,6 +240,8 @@ mod tests {
         assert_eq!(parse_context("COPY my, table, line 12, column b"), (Some(12), Some("b".into())));
         assert_eq!(parse_context("COPY t, line 3"), (Some(3), None));
         assert_eq!(parse_context("SQL function \"f\" statement 1\nCOPY t, line 3"), (Some(3), None));
+        let json = "JSON data, line 1: COPY x\nCOPY t, line 3, column j";
+        assert_eq!(parse_context(json), (Some(3), Some("j".into())));
         assert_eq!(parse_context("PL/pgSQL function f() line 3 at RAISE"), (None, None));
     }
 }

@@ -43,6 +43,10 @@ pub struct Cut {
 /// # Errors
 /// Where a source cannot be read, changed, or uses another record end than the others.
 pub fn cut(plan: &CutPlan) -> Result<Cut> {
+    if let Some(format) = plan.columnar {
+        let slices = super::columnar::cut::cut(plan, format)?;
+        return Ok(Cut { slices, feeds: Vec::new(), line_end: LineEnd::Lf });
+    }
     let line_end = common_line_end(plan)?;
     let dialect = Dialect { line_end, ..plan.dialect.clone() };
     let mut slices: Vec<Slice> = Vec::new();

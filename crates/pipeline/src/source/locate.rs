@@ -97,7 +97,7 @@ pub fn shown(text: &[u8]) -> String {
 
 /// The type's name as PostgreSQL's messages spell it.
 #[must_use]
-pub fn type_name(kind: ColumnType) -> String {
+pub fn type_name(kind: &ColumnType) -> String {
     match kind {
         ColumnType::Bool => "boolean".into(),
         ColumnType::Int2 => "smallint".into(),
@@ -112,6 +112,24 @@ pub fn type_name(kind: ColumnType) -> String {
         ColumnType::Char { limit } => format!("character({limit})"),
         ColumnType::Date => "date".into(),
         ColumnType::Timestamp { .. } => "timestamp".into(),
+        ColumnType::TimestampTz { .. } => "timestamp with time zone".into(),
+        ColumnType::Time { .. } => "time".into(),
+        ColumnType::TimeTz { .. } => "time with time zone".into(),
+        ColumnType::Interval { .. } => "interval".into(),
+        ColumnType::Uuid => "uuid".into(),
+        ColumnType::Bytea => "bytea".into(),
+        ColumnType::Json => "json".into(),
+        ColumnType::Jsonb => "jsonb".into(),
+        ColumnType::Inet => "inet".into(),
+        ColumnType::Cidr => "cidr".into(),
+        ColumnType::Enum { labels } => match labels.as_slice() {
+            [first, second, third, _, ..] => format!("enum ({first}, {second}, {third}, …)"),
+            few => format!("enum ({})", few.join(", ")),
+        },
+        ColumnType::Integer { bits, signed } => {
+            format!("{} integer of {bits} bits", if *signed { "signed" } else { "unsigned" })
+        }
+        ColumnType::Array(array) => type_name(&array.element) + &"[]".repeat(array.dimensions.unwrap_or(1).into()),
         ColumnType::Opaque => "the target's own type".into(),
     }
 }
@@ -150,43 +168,44 @@ pub fn describe_structure(what: Irregularity, columns: &[Column]) -> (String, Op
 /// Why a value is refused, and what to do.
 #[must_use]
 pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (String, &'static str, String) {
-    let type_name = type_name(column.kind);
-    let date = matches!(column.kind, ColumnType::Date | ColumnType::Timestamp { .. });
+    let type_name = type_name(&column.kind);
+    let family = column.kind.family();
+    let sqlstate = refusal.sqlstate(family).or(Refusal::InvalidSyntax.sqlstate(family)).unwrap_or("22000");
     match refusal {
         Refusal::InvalidSyntax => (
             format!("invalid input syntax for type {type_name}: \"{text}\""),
-            if date { "22007" } else { "22P02" },
+            sqlstate,
             "mend the value, or load the column as text".into(),
         ),
         Refusal::OutOfRange if matches!(column.kind, ColumnType::Numeric { .. } | ColumnType::Decimal) => (
             format!("numeric field overflow: \"{text}\" does not fit {type_name}"),
-            "22003",
+            sqlstate,
             "mend the value, or give the column more digits".into(),
         ),
         Refusal::OutOfRange => (
             format!("value \"{text}\" is out of range for type {type_name}"),
-            if date { "22008" } else { "22003" },
+            sqlstate,
             "mend the value, or give the column a wider type".into(),
         ),
         Refusal::TooLong { limit } => (
             format!("value too long for type {type_name}: more than {limit} characters"),
-            "22001",
+            sqlstate,
             "shorten the value, or widen the column".into(),
         ),
         Refusal::NullNotAllowed => (
             format!("null value in column \"{}\" violates not-null constraint", column.name),
-            "23502",
+            sqlstate,
             "give a value, drop the constraint, or check --null (it says which text means NULL)".into(),
         ),
         Refusal::InvalidEncoding => (
             "not valid UTF-8 text, or a NUL byte".into(),
-            "22021",
+            sqlstate,
             "convert the file to UTF-8 (iconv), or check --encoding".into(),
         ),
         Refusal::Unsure => (
             format!("\"{text}\" is not in a form of {type_name} that is certain without a PostgreSQL server"),
-            if date { "22007" } else { "22P02" },
-            "write the value in its ISO form".into(),
+            sqlstate,
+            remedy_of_unsure(&column.kind).into(),
         ),
     }
 }
@@ -201,6 +220,17 @@ pub(super) fn offset_note(planned: &Source) -> &'static str {
             " (the offset counts text after unpacking and decoding)"
         }
         _ => "",
+    }
+}
+
+/// How to write a value so that its meaning is certain.
+fn remedy_of_unsure(kind: &ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Array(_) => "write the array as {1,2,NULL}, texts in double quotes",
+        ColumnType::Bytea => "write the bytes as \\x and hexadecimal digits",
+        ColumnType::Interval { .. } => "write the interval as 1 year 2 mons 3 days 04:05:06, or as P1Y2M3DT4H5M6S",
+        ColumnType::TimestampTz { .. } => "write the value in its ISO form, with its distance from UTC",
+        _ => "write the value in its ISO form",
     }
 }
 

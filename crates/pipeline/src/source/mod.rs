@@ -2,6 +2,7 @@
 //! out where in them a bad record stands.
 
 pub mod blocks;
+pub mod columnar;
 mod compression;
 pub mod cut;
 pub mod encoding;
@@ -73,6 +74,14 @@ impl<'p> SourceFile<'p> {
     #[must_use]
     pub(super) fn into_file(self) -> File {
         self.file
+    }
+
+    /// The same open file, for readers that must own what they read.
+    ///
+    /// # Errors
+    /// Where the process has no file descriptor left.
+    pub(crate) fn duplicate(&self) -> Result<File> {
+        self.file.try_clone().map_err(|error| Error::file(&self.planned.path, "open it", &error))
     }
 
     /// What the plan says of the file.

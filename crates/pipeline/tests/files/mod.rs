@@ -37,6 +37,7 @@ impl Files {
             slice_bytes,
             streams: 2,
             max_record_bytes: 1 << 20,
+            columnar: None,
         }
     }
 }

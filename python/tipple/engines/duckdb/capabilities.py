@@ -8,5 +8,6 @@ CAPABILITIES = Capabilities(
     modes=("append", "replace", "upsert", "create"),
     parallel_sessions=False,
     resumes_slices=False,
+    unbounded_numeric=False,
     preserves_order=True,
 )

@@ -7,11 +7,11 @@ from typing import Any
 
 import duckdb
 
-from tipple.engines.base import Table, TableColumn
+from tipple.engines.base import UTC_NAMES, Table, TableColumn
 from tipple.engines.duckdb.connection import first_row
 from tipple.plan.url import TableName
 
-_PLAIN_TYPES = {
+_PLAIN_TYPES: dict[str, Any] = {
     "BOOLEAN": "bool",
     "SMALLINT": "int2",
     "INTEGER": "int4",
@@ -20,7 +20,25 @@ _PLAIN_TYPES = {
     "DOUBLE": "float8",
     "VARCHAR": "text",
     "DATE": "date",
+    "TIME": {"time": {"precision": 6}},
+    "TIMESTAMP": {"timestamp": {"precision": 6}},
+    "TIMESTAMP_MS": {"timestamp": {"precision": 3}},
+    "TIMESTAMP_S": {"timestamp": {"precision": 0}},
+    "INTERVAL": {"interval": {"precision": 6}},
+    "UUID": "uuid",
+    "BLOB": "bytea",
+    "JSON": "json",
+    "TINYINT": {"integer": {"bits": 8, "signed": True}},
+    "UTINYINT": {"integer": {"bits": 8, "signed": False}},
+    "USMALLINT": {"integer": {"bits": 16, "signed": False}},
+    "UINTEGER": {"integer": {"bits": 32, "signed": False}},
+    "UBIGINT": {"integer": {"bits": 64, "signed": False}},
+    "HUGEINT": {"integer": {"bits": 128, "signed": True}},
+    "UHUGEINT": {"integer": {"bits": 128, "signed": False}},
 }
+_LABEL = r"'((?:[^']|'')*)'"
+_ENUM = re.compile(rf"ENUM\({_LABEL}(?:, {_LABEL})*\)", re.DOTALL)
+_MAX_DIMENSIONS = 6
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
@@ -42,13 +60,15 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
         list(found),
     ).fetchall()
     generated = _generated_columns(connection, TableName(*found))
+    time_zone = first_row(connection, "SELECT current_setting('TimeZone')")
+    utc = time_zone is not None and time_zone[0] in UTC_NAMES
     return Table(
         name=TableName(*found),
         columns=tuple(
             TableColumn(
                 name=column,
                 type_text=type_text,
-                codec_type=_codec_type(type_text),
+                codec_type=_codec_type(type_text, utc=utc),
                 not_null=bool(not_null),
                 generated=column in generated,
             )
@@ -75,13 +95,27 @@ def _generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -
     return generated
 
 
-def _codec_type(type_text: str) -> Any:
+def _codec_type(type_text: str, *, utc: bool) -> Any:
     """The codec's `ColumnType`, in JSON form. A type not known here is read by DuckDB's own cast from text."""
+    element_text = type_text
+    while element_text.endswith("[]"):
+        element_text = element_text[:-2]
+    element = _element_type(element_text, utc=utc)
+    dimensions = (len(type_text) - len(element_text)) // 2
+    if dimensions == 0 or element == "opaque":
+        return element
+    return {"array": {"element": element, "dimensions": dimensions}} if dimensions <= _MAX_DIMENSIONS else "opaque"
+
+
+def _element_type(type_text: str, *, utc: bool) -> Any:
     if type_text in _PLAIN_TYPES:
         return _PLAIN_TYPES[type_text]
-    if type_text == "TIMESTAMP":
-        return {"timestamp": {"precision": 6}}
+    if type_text == "TIMESTAMP WITH TIME ZONE" and utc:
+        # In another time zone a text without one is DuckDB's to read, and it reads whole columns.
+        return {"timestamptz": {"precision": 6, "utc": True}}
     decimal = _DECIMAL.fullmatch(type_text)
     if decimal is not None:
         return {"numeric": {"precision": int(decimal.group(1)), "scale": int(decimal.group(2))}}
+    if _ENUM.fullmatch(type_text):
+        return {"enum": {"labels": sorted(label.replace("''", "'") for label in re.findall(_LABEL, type_text))}}
     return "opaque"

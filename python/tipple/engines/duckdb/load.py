@@ -169,7 +169,9 @@ class DuckLoad:
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
-        for group in _transactions(cut):
+        # A stream in memory is read once: its slices go together.
+        slices_per_commit = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
+        for group in _transactions(cut, slices_per_commit):
             group.first_n = first_n
             connection.execute("BEGIN")
             try:
@@ -275,7 +277,7 @@ class DuckLoad:
         target = {"kind": "arrow", "preserve_order": self.keep_order}
         digest = self.task.verify == "checksum" and self.task.atomic
         plan = core.load_plan(self.task, job_id, cut, target, digest=digest, rejects_before=rejects_before)
-        job = _core.LoadJob.start(plan)
+        job = core.start_load(self.task, plan)
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
             try:
@@ -305,7 +307,7 @@ class DuckLoad:
     # Proof
 
     def _digested(self) -> list[bool]:
-        return [column.codec_type != "opaque" for column in self.task.columns]
+        return [column.digested for column in self.task.columns]
 
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
@@ -331,9 +333,9 @@ class DuckLoad:
                 digest_source=outcome["digest"],
                 digest_target=f"{difference:032x}",
             )
-            opaque = [column.name for column in self.task.columns if column.codec_type == "opaque"]
-            if opaque:
-                self.notes.append(f"DuckDB itself read {', '.join(opaque)}: not part of the checksum")
+            left_out = [column.name for column in self.task.columns if not column.digested]
+            if left_out:
+                self.notes.append(f"DuckDB itself read {', '.join(left_out)}: not part of the checksum")
         if not verified.ok:
             raise VerifyFailed(
                 f"the target holds {rows:,} new rows (digest {verified.digest_target}), "
@@ -382,10 +384,10 @@ class DuckLoad:
         )
 
 
-def _transactions(cut: Cut) -> Iterator[Cut]:
+def _transactions(cut: Cut, slices_per_commit: int) -> Iterator[Cut]:
     """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
-    for first in range(0, len(cut.slices), SLICES_PER_COMMIT):
-        yield msgspec.structs.replace(cut, slices=cut.slices[first : first + SLICES_PER_COMMIT], feeds=[])
+    for first in range(0, len(cut.slices), slices_per_commit):
+        yield msgspec.structs.replace(cut, slices=cut.slices[first : first + slices_per_commit], feeds=[])
     for feed in cut.feeds:
         yield msgspec.structs.replace(cut, slices=[], feeds=[feed])
 

@@ -22,6 +22,7 @@ class DuckSession:
 
     def __init__(self, target: Target, *, read_only: bool, must_exist: bool) -> None:
         self.target = target
+        self.read_only = read_only
         self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
 
     def describe(self, table: TableName) -> Table | None:
@@ -31,17 +32,21 @@ class DuckSession:
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
         probe = TableName(None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
-        self.connection.execute("BEGIN")
+        # A database that is open for reading takes no table, not even for a moment.
+        prober = duckdb.connect() if self.read_only else self.connection
+        prober.execute("BEGIN")
         try:
-            self.connection.execute(definition.create_sql(probe.sql, with_constraints=False))
-            found = columns.describe(self.connection, probe)
+            prober.execute(definition.create_sql(probe.sql, with_constraints=False))
+            found = columns.describe(prober, probe)
         except duckdb.Error as error:
             raise UsageError(
                 f"DuckDB refuses the definition of {definition.name} (line {definition.line}): {error}",
                 hint="correct the CREATE TABLE statement in the schema file",
             ) from None
         finally:
-            self.connection.execute("ROLLBACK")
+            prober.execute("ROLLBACK")
+            if self.read_only:
+                prober.close()
         if found is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return found

@@ -8,6 +8,7 @@ CAPABILITIES = Capabilities(
     modes=("append", "replace", "upsert", "create"),
     parallel_sessions=True,
     resumes_slices=True,
+    unbounded_numeric=True,
     preserves_order=False,
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.base import Table, TableColumn
+from tipple.engines.base import UTC_NAMES, Table, TableColumn
 from tipple.plan.url import TableName
 
 # The types are looked up by OID in pg_catalog: a user's own type named "text" is not taken for the real one.
@@ -19,7 +19,16 @@ _PLAIN_TYPES = {
     "float8": "float8",
     "text": "text",
     "date": "date",
+    "uuid": "uuid",
+    "bytea": "bytea",
+    "json": "json",
+    "jsonb": "jsonb",
+    "inet": "inet",
+    "cidr": "cidr",
 }
+
+_FULL_INTERVAL = 0x7FFF
+"""timestamp.h, INTERVAL_FULL_RANGE: an interval that is not declared as `DAY TO SECOND` or the like."""
 
 _TABLE_QUERY = """
 SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence
@@ -27,11 +36,27 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass(%s)
 """
 
+# A domain is what is under it; an array is known by its element, which may be a domain again. The base type of each is
+# the end of a chain, as domains may be made of domains; the last modifier on the way holds.
 _COLUMNS_QUERY = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, a.atttypmod, a.attnotnull,
-       a.attgenerated <> '', t.typnamespace = 'pg_catalog'::regnamespace
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+WITH RECURSIVE base (attnum, type, typmod, element_oid) AS (
+    SELECT attnum, atttypid, atttypmod, NULL::oid FROM pg_attribute
+    WHERE attrelid = %(table)s AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT b.attnum, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
+           CASE WHEN t.typtype = 'd' AND t.typtypmod >= 0 THEN t.typtypmod ELSE b.typmod END,
+           CASE WHEN t.typtype = 'd' THEN b.element_oid ELSE t.typelem END
+    FROM base b JOIN pg_type t ON t.oid = b.type LEFT JOIN pg_type e ON e.oid = t.typelem
+    WHERE t.typtype = 'd' OR (e.typarray = t.oid AND b.element_oid IS NULL)
+)
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
+       t.typname, t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b', b.typmod,
+       coalesce(b.element_oid, 0)::bigint, t.typdelim = ',',
+       CASE WHEN t.typtype = 'e' THEN ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid) END,
+       current_setting('TimeZone')
+FROM pg_attribute a JOIN base b ON b.attnum = a.attnum JOIN pg_type t ON t.oid = b.type
+WHERE a.attrelid = %(table)s AND t.typtype <> 'd' AND NOT EXISTS (
+    SELECT FROM pg_type e WHERE e.oid = t.typelem AND e.typarray = t.oid AND b.element_oid IS NULL)
 ORDER BY a.attnum
 """
 
@@ -52,21 +77,25 @@ def relation_kind(connection: psycopg.Connection[Any], name: TableName) -> str |
 
 
 def _columns(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:
-    return tuple(
-        TableColumn(
-            name=name,
-            type_text=type_text,
-            codec_type=_codec_type(type_name, typmod) if in_catalog else "opaque",
-            not_null=not_null,
-            generated=generated,
+    columns = []
+    for (
+        name, type_text, not_null, generated, type_name, in_catalog, typmod, element_oid, comma, labels, time_zone
+    ) in connection.execute(_COLUMNS_QUERY, {"table": oid}):  # fmt: skip
+        codec_type: Any = "opaque"
+        if labels is not None:
+            codec_type = {"enum": {"labels": sorted(labels)}}
+        elif in_catalog:
+            codec_type = _codec_type(type_name, typmod, utc=time_zone in UTC_NAMES)
+        if element_oid and codec_type != "opaque":
+            array = {"element": codec_type, "element_oid": element_oid}
+            codec_type = {"array": array} if comma else "opaque"
+        columns.append(
+            TableColumn(name=name, type_text=type_text, codec_type=codec_type, not_null=not_null, generated=generated)
         )
-        for name, type_text, type_name, typmod, not_null, generated, in_catalog in connection.execute(
-            _COLUMNS_QUERY, (oid,)
-        )
-    )
+    return tuple(columns)
 
 
-def _codec_type(type_name: str, typmod: int) -> Any:
+def _codec_type(type_name: str, typmod: int, *, utc: bool) -> Any:
     """The codec's `ColumnType`, in JSON form, for a type of pg_catalog."""
     if type_name in _PLAIN_TYPES:
         return _PLAIN_TYPES[type_name]
@@ -82,6 +111,11 @@ def _codec_type(type_name: str, typmod: int) -> Any:
         return "text" if typmod < 0 else {"varchar": {"limit": typmod - 4}}
     if type_name == "bpchar":
         return "text" if typmod < 0 else {"char": {"limit": typmod - 4}}
-    if type_name == "timestamp":
-        return {"timestamp": {"precision": 6 if typmod < 0 else typmod}}
+    precision = 6 if typmod < 0 else typmod
+    if type_name in ("timestamp", "time", "timetz"):
+        return {type_name: {"precision": precision}}
+    if type_name == "timestamptz":
+        return {"timestamptz": {"precision": precision, "utc": utc}}
+    if type_name == "interval" and (typmod < 0 or typmod >> 16 == _FULL_INTERVAL):
+        return {"interval": {"precision": 6 if typmod < 0 else min(typmod & 0xFFFF, 6)}}
     return "opaque"

@@ -32,6 +32,8 @@ STREAM_SETTINGS = (
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
     "SET DateStyle TO 'ISO, MDY'",
+    # `sql_standard` would read the signs of an interval otherwise.
+    "SET IntervalStyle TO 'postgres'",
 )
 # Rows and ledger are lost together where a crash takes an asynchronous commit, so a slice needs no flush of its own.
 SLICE_SETTINGS = ("SET synchronous_commit TO off",)
@@ -114,9 +116,14 @@ def stream_parameters(connection: psycopg.Connection[Any], application_name: str
     }
 
 
-def stream_session(*, slices: bool) -> Sequence[str]:
-    """Statements for every new stream session."""
-    return [*STREAM_SETTINGS, *(SLICE_SETTINGS if slices else ())]
+def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequence[str]:
+    """Statements for every new stream session.
+
+    A time without a zone is in the time zone of the control session `connection`, which libpq sets by PGTZ.
+    """
+    found = connection.execute("SELECT format('SET TimeZone TO %L', current_setting('TimeZone'))").fetchone()
+    time_zone = [found[0]] if found else []
+    return [*STREAM_SETTINGS, *time_zone, *(SLICE_SETTINGS if slices else ())]
 
 
 def _application_name(given: str, own: str) -> str:

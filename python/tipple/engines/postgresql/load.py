@@ -183,11 +183,11 @@ class PostgresLoad:
             error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
         )
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
-        resumable = not self.task.reads_stdin
+        resumable = not self.task.reads_stdin and self.task.stream is None
         if self.task.ledger and not self.task.atomic and not resumable:
             self._give_up_unread(owned)
             return
-        if self.task.ledger and ((resumable and (transient or out_of_room)) or not self.task.atomic):
+        if self.task.ledger and resumable and (transient or out_of_room or not self.task.atomic):
             return
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
@@ -200,7 +200,7 @@ class PostgresLoad:
             self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
 
     def _give_up_unread(self, owned: _Owned) -> None:
-        """What came from standard input cannot be read again: the job can never go on."""
+        """What came from standard input or from memory cannot be read again: the job can never go on."""
         try:
             self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
         except psycopg.Error:
@@ -387,7 +387,7 @@ class PostgresLoad:
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
             with runner.phase("load"):
-                outcome = runner.run(_core.LoadJob.start(self._slices_plan(owned, into, cut, before)))
+                outcome = runner.run(core.start_load(self.task, self._slices_plan(owned, into, cut, before)))
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
@@ -422,6 +422,11 @@ class PostgresLoad:
                     hint="nothing was published; run the command again with the same input",
                 )
             before = result.rejects
+            if self.task.stream is not None:
+                raise core.ConnectionLost(
+                    "the server crashed and lost rows that the stream cannot give again",
+                    hint="make the stream anew and load it again: nothing was published",
+                )
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
             self.notes.append(f"the server lost {lost} slices in a crash: they were loaded again")
 
@@ -460,8 +465,9 @@ class PostgresLoad:
                 self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
         elif task.verify == "checksum" and digest is not None and self.write_path == "binary":
+            names = self._digested_list()
             queries = [
-                f"SELECT {self._column_list()} FROM {into.sql} WHERE {condition}"
+                f"SELECT {names} FROM {into.sql} WHERE {condition}"
                 for condition in stage.ctid_ranges(self.connection, into, 8 * task.streams)
             ]
             held = runner.run(_core.VerifyJob.start(self._verify_plan(owned, queries)))
@@ -491,7 +497,7 @@ class PostgresLoad:
         return json.dumps(
             {
                 "connection": self._stream_connection(owned),
-                "session": connections.stream_session(slices=False),
+                "session": connections.stream_session(self.connection, slices=False),
                 "queries": queries,
                 "streams": self.task.streams,
                 "stall_seconds": self.task.stall_seconds,
@@ -572,10 +578,10 @@ class PostgresLoad:
         while True:
             try:
                 with runner.phase("load"):
-                    outcome = runner.run(_core.LoadJob.start(plan))
+                    outcome = runner.run(core.start_load(self.task, plan))
                 break
             except (core.ConnectionLost, core.CommitInDoubt) as error:
-                if not self.task.ledger:
+                if not self.task.ledger or self.task.stream is not None:
                     raise
                 if self.task.reads_stdin and not self._was_published(owned):
                     raise core.ConnectionLost(
@@ -653,7 +659,7 @@ class PostgresLoad:
         verify = None
         if self.task.verify == "checksum" and self.write_path == "binary":
             # In this transaction every new row has its xmin; no subtransaction stores rows.
-            verify = f"SELECT {self._column_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
+            verify = f"SELECT {self._digested_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
         return {
             "name": "single",
             "before": before,
@@ -668,6 +674,13 @@ class PostgresLoad:
     def _column_list(self) -> str:
         return ", ".join(quote_identifier(column.name) for column in self.task.columns)
 
+    def _digested_list(self) -> str:
+        left_out = [column.name for column in self.task.columns if not column.digested]
+        note = f"PostgreSQL keeps {', '.join(left_out)} in a form of its own: not part of the checksum"
+        if left_out and note not in self.notes:
+            self.notes.append(note)
+        return ", ".join(quote_identifier(column.name) for column in self.task.columns if column.digested)
+
     def _stream_connection(self, owned: _Owned) -> dict[str, Any]:
         return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
@@ -678,7 +691,7 @@ class PostgresLoad:
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
-            "session": connections.stream_session(slices=sliced),
+            "session": connections.stream_session(self.connection, slices=sliced),
             "strategy": strategy,
             "table": into.sql,
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,

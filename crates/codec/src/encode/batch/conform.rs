@@ -1,0 +1,333 @@
+//! Batches of a source as batches of the target's columns, every value checked.
+//!
+//! What a column takes is decided once per file, by its type there and the target's ([`Step`]); a column that is
+//! already what the target takes is handed on without being copied.
+
+use super::text_form::{self, Form, Spelling, unpacked};
+use super::{BatchProblem, Unfit, UnreadableType, direct, strings};
+use crate::column::{Column, ColumnType};
+use crate::dialect::Dialect;
+use crate::encode::arrow::{self, ArrowEncoder};
+use crate::encode::copy_text::escape;
+use crate::problem::ProblemKind;
+use crate::scan::Scanner;
+use crate::value::Refusal;
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// Who takes the batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taker {
+    /// [`super::copy_binary`]: numbers may come as text, which has a NaN.
+    CopyBinary,
+    /// [`super::copy_text`]: what has no direct conversion keeps its type, for the server to read from its text.
+    CopyText,
+    /// An engine that takes Arrow, and casts by itself what the codec does not know.
+    Arrow,
+}
+
+/// The schema in which all batches of a job are handed over, decided by the first source's.
+///
+/// # Errors
+/// The first column whose type cannot be read.
+pub fn output_schema(source: &[Arc<Field>], columns: &[Column], taker: Taker) -> Result<SchemaRef, UnreadableType> {
+    let fields = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
+        let from = unpacked(field.data_type());
+        // What an engine casts by itself needs no text.
+        let castable = taker == Taker::Arrow && column.kind == ColumnType::Opaque;
+        if !castable && !text_form::is_writable(&from) {
+            return Err(unreadable(index, &from));
+        }
+        Ok(Field::new(&column.name, output_type(&from, &column.kind, taker), !column.not_null))
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
+}
+
+fn unreadable(column: usize, data_type: &DataType) -> UnreadableType {
+    UnreadableType { column, reason: format!("values of the type {data_type} cannot be read") }
+}
+
+fn output_type(from: &DataType, kind: &ColumnType, taker: Taker) -> DataType {
+    let own = arrow::data_type(kind);
+    if taker == Taker::CopyText {
+        let keeps = *kind == ColumnType::Opaque || (*from != own && direct::find(from, &own).is_none());
+        return if keeps && *from != DataType::Null { from.clone() } else { own };
+    }
+    let is_number = from.is_integer()
+        || matches!(from, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+    match kind {
+        ColumnType::Opaque if taker == Taker::Arrow && *from != DataType::Null => from.clone(),
+        ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. } if strings::is_string(from) => {
+            from.clone()
+        }
+        ColumnType::Decimal if taker == Taker::CopyBinary && is_number => match from {
+            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+                if *scale >= 0 { DataType::Decimal128(38, *scale) } else { own }
+            }
+            _ => DataType::Decimal128(38, 0),
+        },
+        ColumnType::Numeric { .. } if taker == Taker::CopyBinary && !is_number => DataType::Utf8,
+        _ => own,
+    }
+}
+
+/// What has to be done to a column.
+enum Step {
+    /// Nothing.
+    Same,
+    /// All its values are NULL.
+    Nulls,
+    /// Text is text, if it is: checked and fitted.
+    Strings,
+    /// Another Arrow type.
+    Direct(direct::Convert),
+    /// Its text is what the target takes.
+    ToText,
+    /// Its text is read as a field of a file would be.
+    Reread(Box<FieldReader>),
+}
+
+struct Way {
+    /// The type without dictionaries, where it has some.
+    unpack: Option<DataType>,
+    spelling: Spelling,
+    step: Step,
+}
+
+/// Conforms the batches of one source file to the job's schema.
+pub struct Conformer {
+    columns: Vec<Column>,
+    ways: Vec<Way>,
+    schema: SchemaRef,
+}
+
+impl std::fmt::Debug for Conformer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Conformer").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Conformer {
+    /// From the fields of a source, one per target column, to `schema`, which [`output_schema`] has made.
+    ///
+    /// # Errors
+    /// The first column that cannot be converted.
+    pub fn new(
+        source: &[Arc<Field>],
+        columns: &[Column],
+        forms: &[Form],
+        schema: SchemaRef,
+    ) -> Result<Self, UnreadableType> {
+        let ways = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
+            let from = unpacked(field.data_type());
+            let to = schema.field(index).data_type();
+            let form = forms.get(index).copied().unwrap_or_default();
+            Ok(Way {
+                step: choose(index, &from, to, column)?,
+                spelling: spelling(field, &column.kind, form),
+                unpack: (from != *field.data_type()).then_some(from),
+            })
+        });
+        Ok(Self { ways: ways.collect::<Result<_, _>>()?, columns: columns.to_vec(), schema })
+    }
+
+    /// The columns of `batch`, which are in the order of the target's, as the target takes them.
+    ///
+    /// # Errors
+    /// The value in the first row that has one that cannot be stored.
+    pub fn conform(&mut self, batch: &RecordBatch) -> Result<RecordBatch, BatchProblem> {
+        let mut arrays = Vec::with_capacity(self.ways.len());
+        let mut first: Option<BatchProblem> = None;
+        for (index, (array, way)) in batch.columns().iter().zip(&mut self.ways).enumerate() {
+            let to = self.schema.field(index).data_type();
+            match way.convert(array, to, &self.columns[index]) {
+                Ok(array) => arrays.push(array),
+                Err((row, unfit)) if first.as_ref().is_none_or(|problem| row < problem.row) => {
+                    first = Some(BatchProblem { row, column: index, unfit });
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(problem) = first {
+            return Err(problem);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .expect("columns were converted to the types of the schema, and have no forbidden NULL"))
+    }
+
+    /// The text of a value, for a message.
+    #[must_use]
+    pub fn value_text(&self, batch: &RecordBatch, row: usize, column: usize) -> Vec<u8> {
+        let way = &self.ways[column];
+        let value = batch.column(column).slice(row, 1);
+        let Ok(value) = way.unpack(&value) else { return Vec::new() };
+        if value.is_null(0) || *value.data_type() == DataType::Null {
+            return b"NULL".to_vec();
+        }
+        text_form::shown(value.as_ref(), 0, way.spelling)
+    }
+}
+
+/// How a field's values are spelled: an extension type says what its bytes are.
+pub(super) fn spelling(field: &Field, kind: &ColumnType, form: Form) -> Spelling {
+    let is_uuid = field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid");
+    let form = if is_uuid && form == Form::Plain { Form::Uuid } else { form };
+    let nanoseconds = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
+    Spelling { form, nanoseconds }
+}
+
+fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Result<Step, UnreadableType> {
+    if *from == DataType::Null {
+        return Ok(Step::Nulls);
+    }
+    if strings::is_string(from) && strings::is_string(to) {
+        return Ok(Step::Strings);
+    }
+    // A decimal's digits are counted, whatever its type promises.
+    let is_decimal = matches!(to, DataType::Decimal64(..) | DataType::Decimal128(..));
+    if from == to && !is_decimal {
+        return Ok(Step::Same);
+    }
+    if let Some(convert) = direct::find(from, to) {
+        return Ok(Step::Direct(convert));
+    }
+    let reread_type = arrow::data_type(&column.kind);
+    if from == to {
+        return Ok(Step::Same);
+    }
+    if *to != reread_type && *to != DataType::Utf8 {
+        let reason = format!("it has the type {from} in this file, but {to} in the first");
+        return Err(UnreadableType { column: index, reason });
+    }
+    if !text_form::is_writable(from) {
+        return Err(unreadable(index, from));
+    }
+    Ok(if *to == DataType::Utf8 { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
+}
+
+impl Way {
+    fn unpack(&self, array: &ArrayRef) -> Result<ArrayRef, (usize, Unfit)> {
+        match &self.unpack {
+            // Cannot fail: the values stay what they are. A broken key would have been refused when it was read.
+            Some(plain) => arrow_cast::cast(array, plain).map_err(|_| (0, Refusal::InvalidSyntax.into())),
+            None => Ok(array.clone()),
+        }
+    }
+
+    fn convert(&mut self, array: &ArrayRef, to: &DataType, column: &Column) -> Result<ArrayRef, (usize, Unfit)> {
+        let array = self.unpack(array)?;
+        let nulls_only = matches!(self.step, Step::Nulls);
+        let first_null = if nulls_only {
+            (!array.is_empty()).then_some(0)
+        } else if array.null_count() > 0 {
+            array.nulls().and_then(|nulls| (0..array.len()).find(|&row| nulls.is_null(row)))
+        } else {
+            None
+        };
+        let converted = match &mut self.step {
+            Step::Nulls => Ok(new_null_array(to, array.len())),
+            Step::Same => Ok(array),
+            Step::Strings => text(array, to, &column.kind),
+            Step::Direct(convert) => convert(array.as_ref(), to),
+            Step::ToText => to_text(array.as_ref(), self.spelling).and_then(|texts| text(texts, to, &column.kind)),
+            Step::Reread(reader) => reader.read(array.as_ref(), self.spelling),
+        };
+        match first_null.filter(|_| column.not_null) {
+            Some(null) => match converted {
+                Err((row, unfit)) if row < null => Err((row, unfit)),
+                _ => Err((null, Refusal::NullNotAllowed.into())),
+            },
+            None => converted,
+        }
+    }
+}
+
+/// Checks text and fits it to its column.
+fn text(array: ArrayRef, to: &DataType, kind: &ColumnType) -> Result<ArrayRef, (usize, Unfit)> {
+    if let Some(row) = strings::check(array.as_ref()) {
+        return Err((row, Refusal::InvalidEncoding.into()));
+    }
+    let fitted = strings::fit(&array, kind).map_err(|(row, refusal)| (row, Unfit::from(refusal)))?;
+    if fitted.data_type() == to {
+        return Ok(fitted);
+    }
+    // One kind of string to another; only more than 2 GB in one batch do not fit.
+    arrow_cast::cast(&fitted, to).map_err(|_| (0, Refusal::OutOfRange.into()))
+}
+
+/// The texts of all values, not yet checked to be text: bytes may be among them.
+fn to_text(array: &dyn Array, spelling: Spelling) -> Result<ArrayRef, (usize, Unfit)> {
+    let mut builder = BinaryBuilder::with_capacity(array.len(), array.len() * 16);
+    let mut text = Vec::new();
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            builder.append_null();
+            continue;
+        }
+        text.clear();
+        text_form::write(array, row, spelling, &mut text).map_err(|loss| (row, loss.into()))?;
+        if !strings::is_text(&text) {
+            return Err((row, Refusal::InvalidEncoding.into()));
+        }
+        builder.append_value(&text);
+    }
+    let bytes: BinaryArray = builder.finish();
+    let (offsets, values, nulls) = bytes.into_parts();
+    let texts = StringArray::try_new(offsets, values, nulls).map_err(|_| (0, Refusal::InvalidEncoding.into()))?;
+    Ok(Arc::new(texts))
+}
+
+/// Reads values by their text, as a file of one column: so that they mean what they mean in a file.
+struct FieldReader {
+    scanner: Scanner,
+    encoder: ArrowEncoder,
+    window: Vec<u8>,
+}
+
+impl FieldReader {
+    fn new(column: &Column) -> Self {
+        // Whether NULL is allowed is known before; the reader is only asked about values.
+        let column = Column { not_null: false, ..column.clone() };
+        let dialect = Dialect::text();
+        Self {
+            scanner: Scanner::new(dialect.clone(), 1),
+            encoder: ArrowEncoder::new(vec![column], dialect),
+            window: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, array: &dyn Array, spelling: Spelling) -> Result<ArrayRef, (usize, Unfit)> {
+        self.window.clear();
+        let mut text = Vec::new();
+        let mut lossy = None;
+        for row in 0..array.len() {
+            text.clear();
+            if array.is_null(row) {
+                self.window.extend_from_slice(b"\\N\n");
+                continue;
+            }
+            if let Err(loss) = text_form::write(array, row, spelling, &mut text) {
+                lossy = Some((row, loss.into()));
+                break;
+            }
+            escape(&text, &mut self.window);
+            self.window.push(b'\n');
+        }
+        let records = self.scanner.scan(&self.window);
+        let (batch, encoded) = self.encoder.encode(&records);
+        if let Some(problem) = encoded.problem {
+            let refusal = match problem.kind {
+                ProblemKind::Value { refusal, .. } => refusal,
+                ProblemKind::Structure(_) => Refusal::InvalidSyntax,
+            };
+            return Err((problem.row, refusal.into()));
+        }
+        match lossy {
+            Some(lossy) => Err(lossy),
+            None => Ok(batch.column(0).clone()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Reads the records of a sample with any number of fields: what the scanner does for records whose number of fields
+//! is known, one byte after the other. Meant for a few megabytes, not for loading.
+
+use crate::dialect::{Dialect, Family, LineEnd};
+use std::ops::Range;
+
+/// One field as it stands in the sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// Whether quotes or escapes have to be decoded.
+    pub marked: bool,
+}
+
+/// What was met while reading, beside fields.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Quotes {
+    /// Quotes that open in the middle of a field, or close before its end.
+    pub stray: usize,
+    /// Fields that begin with a quote that opens, or with spaces before one.
+    pub opened: usize,
+}
+
+/// Where reading a record came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Behind the record end.
+    Record(usize),
+    /// The text ends before the record does; `true` inside quotes.
+    Text(bool),
+}
+
+/// Reads the record that begins at `start` into `fields`; `in_quote` says that it begins inside a quoted field.
+pub fn read_record(
+    text: &[u8],
+    start: usize,
+    mut in_quote: bool,
+    dialect: &Dialect,
+    fields: &mut Vec<Span>,
+    quotes: &mut Quotes,
+) -> End {
+    fields.clear();
+    let mut field_start = start;
+    let mut marked = in_quote;
+    let mut position = start;
+    let last_byte = dialect.line_end.last_byte();
+    let cut = usize::from(dialect.line_end == LineEnd::Crlf);
+    while position < text.len() {
+        let byte = text[position];
+        match dialect.family {
+            Family::Csv if in_quote => {
+                if dialect.is_escape_pair(text, position) {
+                    position += 2;
+                    continue;
+                }
+                if byte == dialect.quote {
+                    if dialect.escape == dialect.quote && text.get(position + 1) == Some(&dialect.quote) {
+                        position += 2;
+                        continue;
+                    }
+                    in_quote = false;
+                    quotes.stray += usize::from(!ends_field(text, position + 1, dialect));
+                }
+                position += 1;
+                continue;
+            }
+            Family::Csv if byte == dialect.quote => {
+                in_quote = true;
+                marked = true;
+                // COPY keeps spaces before a quote, and writers of such files mean the quote all the same.
+                if text[field_start..position].iter().all(|&byte| byte == b' ') {
+                    quotes.opened += 1;
+                } else {
+                    quotes.stray += 1;
+                }
+                position += 1;
+                continue;
+            }
+            Family::Text if byte == b'\\' => {
+                marked = true;
+                position += 2;
+                continue;
+            }
+            _ => {}
+        }
+        if byte == dialect.delimiter {
+            fields.push(Span { range: field_start..position, marked });
+            field_start = position + 1;
+            marked = false;
+        } else if byte == last_byte && (cut == 0 || (position > start && text[position - 1] == b'\r')) {
+            fields.push(Span { range: field_start..position - cut, marked });
+            return End::Record(position + 1);
+        }
+        position += 1;
+    }
+    fields.push(Span { range: field_start..text.len(), marked });
+    End::Text(in_quote)
+}
+
+fn ends_field(text: &[u8], position: usize, dialect: &Dialect) -> bool {
+    text.get(position).is_none_or(|&byte| byte == dialect.delimiter || matches!(byte, b'\n' | b'\r'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, dialect: &Dialect, in_quote: bool) -> (Vec<String>, End, Quotes) {
+        let (mut fields, mut quotes) = (Vec::new(), Quotes::default());
+        let end = read_record(text.as_bytes(), 0, in_quote, dialect, &mut fields, &mut quotes);
+        (fields.iter().map(|field| text[field.range.clone()].to_owned()).collect(), end, quotes)
+    }
+
+    #[test]
+    fn csv() {
+        let csv = Dialect::csv();
+        let (fields, end, quotes) = read("a,\"b,\"\"\nc\",d\nx", &csv, false);
+        assert_eq!(fields, ["a", "\"b,\"\"\nc\"", "d"]);
+        assert_eq!((end, quotes), (End::Record(13), Quotes { stray: 0, opened: 1 }));
+        let (fields, end, quotes) = read("5\" pipe,\"x\"y\n", &csv, false);
+        assert_eq!(fields.len(), 1);
+        assert_eq!(end, End::Text(true));
+        assert!(quotes.stray > 0);
+        assert_eq!(read("b\",c\n", &csv, true).0, ["b\"", "c"]);
+    }
+
+    #[test]
+    fn line_ends() {
+        let crlf = Dialect { line_end: LineEnd::Crlf, ..Dialect::csv() };
+        assert_eq!(read("a,b\r\nc", &crlf, false).0, ["a", "b"]);
+        assert_eq!(read("\r\nc", &crlf, false), (vec![String::new()], End::Record(2), Quotes::default()));
+        assert_eq!(read("a,\r\n", &crlf, false).0, ["a", ""]);
+        assert_eq!(read("a,b\nc\r\n", &crlf, false).0, ["a", "b\nc"]);
+        assert_eq!(read("\n\r\n", &crlf, false).0, ["\n"]);
+        let cr = Dialect { line_end: LineEnd::Cr, ..Dialect::csv() };
+        assert_eq!(read("a,b\rc", &cr, false).0, ["a", "b"]);
+    }
+
+    #[test]
+    fn text_and_plain() {
+        assert_eq!(read("a\\\tb\t\\\nc\n", &Dialect::text(), false).0, ["a\\\tb", "\\\nc"]);
+        assert_eq!(read("a|\"b|\nc", &Dialect::tbl(), false).0, ["a", "\"b", ""]);
+        assert_eq!(read("a\\", &Dialect::text(), false).1, End::Text(false));
+    }
+}

@@ -1,0 +1,423 @@
+//! Columnar sources on their way into any target: what [`super::parse`] is to text.
+//!
+//! A stream reads the batches of its slices itself. A stream of this process is read by one thread and shared by all:
+//! each of its slices stands for what one stream happens to take, so it can be neither retried nor resumed.
+
+use super::Context;
+use super::context::SliceTotals;
+use super::explain::remedy;
+use super::queue::Work;
+use crate::counters::{Counters, StreamCounters, StreamState};
+use crate::error::{BadRecord, Error, Result};
+use crate::plan::{ColumnarFormat, ColumnarPlan, LoadPlan, PostgresTarget, Target, WritePath};
+use crate::postgres::copy::{Chunk, CopyFailure, Place};
+use crate::source::columnar::ColumnarFile;
+use crate::source::locate;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{Field, SchemaRef};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema};
+use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
+use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
+use tipple_codec::encode::batch::text_form::Form;
+use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
+use tipple_codec::value::ServerVersion;
+
+/// Batches of this process.
+pub type Stream = Box<dyn RecordBatchReader + Send>;
+
+/// The most rows that are converted at a time.
+const BATCH_ROWS: usize = 16 * 1024;
+/// About how much is sent at a time.
+const CHUNK_BYTES: usize = 512 * 1024;
+/// How often a wait looks whether the job was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(200);
+
+/// A job over columnar sources that has not begun.
+pub(super) struct Opening {
+    job: ColumnarJob,
+    stream: Option<Stream>,
+}
+
+/// What all streams of a job over columnar sources share.
+#[derive(Debug)]
+pub(super) struct ColumnarJob {
+    plan: ColumnarPlan,
+    /// In which batches are handed over.
+    schema: SchemaRef,
+    shared: Option<Shared>,
+}
+
+/// The batches of a stream in memory.
+#[derive(Debug)]
+struct Shared {
+    schema: SchemaRef,
+    batches: Receiver<(u64, RecordBatch)>,
+    /// Set before the channel closes.
+    ending: Arc<OnceLock<Result<()>>>,
+}
+
+impl Opening {
+    pub(super) fn open(plan: &LoadPlan, stream: Option<Stream>) -> Result<Self> {
+        let columnar = plan.columnar.clone();
+        let columnar = columnar.ok_or_else(|| Error::Internal { message: "the sources are not columnar".into() })?;
+        let source = plan.sources.first().ok_or_else(|| Error::Internal { message: "no source".into() })?;
+        let fields = match &stream {
+            Some(stream) => fields_of(&stream.schema(), &columnar)?,
+            None => ColumnarFile::open(source, columnar.format)?.fields(&columnar.fields)?,
+        };
+        let taker = match &plan.target {
+            Target::Arrow { .. } => Taker::Arrow,
+            Target::Postgres(target) if target.write_path == WritePath::Text => Taker::CopyText,
+            Target::Postgres(_) => Taker::CopyBinary,
+        };
+        let schema =
+            output_schema(&fields, &plan.columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
+        Ok(Self { job: ColumnarJob { plan: columnar, schema, shared: None }, stream })
+    }
+
+    /// The schema in which batches are handed over.
+    pub(super) fn schema(&self) -> SchemaRef {
+        self.job.schema.clone()
+    }
+
+    /// Begins to read a stream in memory.
+    pub(super) fn begin(self, counters: &Arc<Counters>) -> ColumnarJob {
+        let mut job = self.job;
+        if let Some(stream) = self.stream {
+            let (sender, batches) = crossbeam_channel::bounded(2 * counters.streams.len().max(1));
+            let ending = Arc::new(OnceLock::new());
+            job.shared = Some(Shared { schema: stream.schema(), batches, ending: ending.clone() });
+            let counters = counters.clone();
+            // Not waited for: nobody can stop a producer that does not answer, and it holds nothing of the job.
+            std::thread::spawn(move || {
+                let outcome = produce(stream, &counters, &sender);
+                // Set once, here.
+                let _already_set = ending.set(outcome);
+            });
+        }
+        job
+    }
+}
+
+/// The fields that a plan wants of a stream.
+fn fields_of(schema: &SchemaRef, plan: &ColumnarPlan) -> Result<Vec<Arc<Field>>> {
+    Ok(indices_of(schema, plan)?.into_iter().map(|index| schema.fields()[index].clone()).collect())
+}
+
+fn indices_of(schema: &SchemaRef, plan: &ColumnarPlan) -> Result<Vec<usize>> {
+    let find = |name: &str| {
+        schema.index_of(name).map_err(|_| Error::Invalid { message: format!("the stream has no column {name}") })
+    };
+    plan.fields.iter().map(|field| find(&field.name)).collect()
+}
+
+/// Reads a stream to its end and shares its batches out, with the number of their first row.
+fn produce(stream: Stream, counters: &Counters, sender: &Sender<(u64, RecordBatch)>) -> Result<()> {
+    let mut first_row = 0;
+    for batch in stream {
+        let batch = batch.map_err(|error| Error::Invalid { message: format!("the stream failed: {error}") })?;
+        for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+            let rows = BATCH_ROWS.min(batch.num_rows() - start);
+            let mut part = (first_row, batch.slice(start, rows));
+            first_row += rows as u64;
+            loop {
+                match sender.send_timeout(part, CANCEL_CHECK) {
+                    Ok(()) => break,
+                    Err(SendTimeoutError::Timeout(back)) if !counters.is_cancelled() => part = back,
+                    Err(_) => return Err(Error::Cancelled),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What turns a source file's batches into what the target takes.
+struct Shape {
+    conformer: Conformer,
+    text: BatchTextEncoder,
+}
+
+/// Reads the batches of slices for one stream.
+pub(super) struct BatchFeed<'j, 'p> {
+    job: &'j ColumnarJob,
+    /// The file of the last piece, which often is that of the next.
+    file: Option<(usize, ColumnarFile<'p>)>,
+    shape: Option<(usize, Shape)>,
+}
+
+/// One batch, and where it stands.
+pub(super) struct Fed<'f> {
+    batch: &'f RecordBatch,
+    shape: &'f mut Shape,
+    place: Place,
+}
+
+impl<'j, 'p> BatchFeed<'j, 'p> {
+    pub(super) fn new(job: &'j ColumnarJob) -> Self {
+        Self { job, file: None, shape: None }
+    }
+
+    /// Hands every batch of `slice` to `store`.
+    pub(super) fn read(
+        &mut self,
+        context: &Context<'p>,
+        stream: &StreamCounters,
+        work: &Work<'_>,
+        mut store: impl FnMut(&mut Fed<'_>) -> Result<()>,
+    ) -> Result<SliceTotals> {
+        let mut totals = match &self.job.shared {
+            Some(shared) => self.read_shared(context, stream, shared, &mut store)?,
+            None => self.read_files(context, stream, work, &mut store)?,
+        };
+        totals.digest.rows = totals.rows();
+        Ok(totals)
+    }
+
+    fn read_files(
+        &mut self,
+        context: &Context<'p>,
+        stream: &StreamCounters,
+        work: &Work<'_>,
+        store: &mut impl FnMut(&mut Fed<'_>) -> Result<()>,
+    ) -> Result<SliceTotals> {
+        let mut totals = SliceTotals::default();
+        for piece in work.pieces() {
+            stream.enter(StreamState::Read);
+            if self.file.as_ref().is_none_or(|(source, _)| *source != piece.source) {
+                let planned = &context.plan.sources[piece.source];
+                self.file = Some((piece.source, ColumnarFile::open(planned, self.job.plan.format)?));
+                self.shape = None;
+            }
+            let Some((_, file)) = &self.file else { continue };
+            file.check_unchanged()?;
+            let fields = file.fields(&self.job.plan.fields)?;
+            let shape = shape(&mut self.shape, context, self.job, piece.source, &fields)?;
+            let (first_row, piece_rows) = file.rows_of(piece);
+            let mut rows = 0;
+            let mut bytes = 0;
+            for batch in file.batches(piece, &self.job.plan.fields)? {
+                let batch = batch?;
+                for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                    context.check_cancelled()?;
+                    let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
+                    stream.enter(StreamState::Encode);
+                    let place = Place { source: piece.source, offset: first_row + rows, record: None };
+                    store(&mut Fed { batch: &part, shape, place })?;
+                    rows += part.num_rows() as u64;
+                    // Bytes are the file's own, in proportion to the rows.
+                    let done =
+                        u128::from(piece.length) * u128::from(rows.min(piece_rows)) / u128::from(piece_rows.max(1));
+                    stream.add(done as u64 - bytes, part.num_rows() as u64);
+                    bytes = done as u64;
+                }
+                stream.enter(StreamState::Read);
+            }
+            if rows != piece_rows {
+                return Err(Error::File {
+                    file: context.plan.sources[piece.source].path.display().to_string(),
+                    message: format!("cannot be read: {piece_rows} rows were promised, and {rows} are there"),
+                    remedy: "the file is damaged: write or copy it again".into(),
+                });
+            }
+            file.check_unchanged()?;
+            totals.pieces.push((piece.source, rows, piece.length));
+        }
+        Ok(totals)
+    }
+
+    fn read_shared(
+        &mut self,
+        context: &Context<'p>,
+        stream: &StreamCounters,
+        shared: &Shared,
+        store: &mut impl FnMut(&mut Fed<'_>) -> Result<()>,
+    ) -> Result<SliceTotals> {
+        let indices = indices_of(&shared.schema, &self.job.plan)?;
+        let fields = fields_of(&shared.schema, &self.job.plan)?;
+        let shape = shape(&mut self.shape, context, self.job, 0, &fields)?;
+        let mut rows = 0;
+        loop {
+            context.check_cancelled()?;
+            stream.enter(StreamState::Read);
+            let (first_row, batch) = match shared.batches.recv_timeout(CANCEL_CHECK) {
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let batch = batch
+                .project(&indices)
+                .map_err(|error| Error::Invalid { message: format!("the stream failed: {error}") })?;
+            stream.enter(StreamState::Encode);
+            store(&mut Fed { batch: &batch, shape, place: Place { source: 0, offset: first_row, record: None } })?;
+            stream.add(0, batch.num_rows() as u64);
+            rows += batch.num_rows() as u64;
+        }
+        match shared.ending.get() {
+            Some(Ok(())) => Ok(SliceTotals { pieces: vec![(0, rows, 0)], ..SliceTotals::default() }),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::Internal { message: "the stream ended without saying how".into() }),
+        }
+    }
+}
+
+/// The shape for a source, made anew where the source is another one.
+fn shape<'s>(
+    slot: &'s mut Option<(usize, Shape)>,
+    context: &Context<'_>,
+    job: &ColumnarJob,
+    source: usize,
+    fields: &[Arc<Field>],
+) -> Result<&'s mut Shape> {
+    if slot.as_ref().is_some_and(|(of, _)| *of != source) {
+        *slot = None;
+    }
+    if slot.is_none() {
+        let columns = &context.plan.columns;
+        let forms: Vec<Form> = job.plan.fields.iter().map(|field| field.form).collect();
+        let conformer = Conformer::new(fields, columns, &forms, job.schema.clone())
+            .map_err(|unreadable| explain(context.plan, source, &unreadable))?;
+        *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &forms) }));
+    }
+    match slot {
+        Some((_, shape)) => Ok(shape),
+        None => Err(Error::Internal { message: "a shape was not made".into() }),
+    }
+}
+
+impl Fed<'_> {
+    /// The batch as the target takes it.
+    pub(super) fn conform(&mut self, context: &Context<'_>) -> Result<RecordBatch> {
+        self.shape.conformer.conform(self.batch).map_err(|problem| self.explain(context, &problem))
+    }
+
+    fn explain(&self, context: &Context<'_>, problem: &BatchProblem) -> Error {
+        let text = self.shape.conformer.value_text(self.batch, problem.row, problem.column);
+        context.explain_batch(self.place, problem, &text)
+    }
+}
+
+/// Encodes slices for PostgreSQL.
+pub(super) struct ChunkFeed<'j> {
+    feed: BatchFeed<'j, 'j>,
+    write_path: WritePath,
+    server: ServerVersion,
+}
+
+impl<'j> ChunkFeed<'j> {
+    pub(super) fn new(job: &'j ColumnarJob, target: &PostgresTarget) -> Self {
+        Self { feed: BatchFeed::new(job), write_path: target.write_path, server: ServerVersion(target.server_version) }
+    }
+
+    /// Hands the slice's rows to `send`; the totals have a digest where rows go as COPY binary.
+    pub(super) fn read(
+        &mut self,
+        context: &Context<'j>,
+        stream: &StreamCounters,
+        work: &Work<'_>,
+        mut send: impl FnMut(Chunk) -> Result<()>,
+    ) -> Result<SliceTotals> {
+        let mut binary = BatchBinaryEncoder::new(&context.plan.columns, self.server, context.plan.digest);
+        let format = self.write_path;
+        let mut totals = self.feed.read(context, stream, work, |fed| {
+            let batch = fed.conform(context)?;
+            let mut first = 0;
+            while first < batch.num_rows() {
+                let mut bytes = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 8);
+                let end = match format {
+                    WritePath::Binary => binary.encode(&batch, first, CHUNK_BYTES, &mut bytes),
+                    WritePath::Text => fed.shape.text.encode(&batch, first, CHUNK_BYTES, &mut bytes),
+                };
+                let end = end.map_err(|problem| fed.explain(context, &problem))?;
+                let place = fed.place.behind(first, 0);
+                send(Chunk { format, bytes: bytes.into(), rows: (end - first) as u64, place, origin: None })?;
+                first = end;
+            }
+            Ok(())
+        })?;
+        totals.digest.sum = binary.digest();
+        Ok(totals)
+    }
+}
+
+fn explain(plan: &LoadPlan, source: usize, unreadable: &UnreadableType) -> Error {
+    let column = &plan.columns[unreadable.column].name;
+    let file = plan.sources[source].path.display();
+    Error::Invalid { message: format!("{file}: column {column}: {}; leave it out with --columns", unreadable.reason) }
+}
+
+impl Context<'_> {
+    /// Whether the source is a stream of this process.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.columnar.as_ref().is_some_and(|job| job.plan.format == ColumnarFormat::Memory)
+    }
+
+    /// A value of a batch, whose first row `place` names, that cannot be stored.
+    fn explain_batch(&self, place: Place, problem: &BatchProblem, text: &[u8]) -> Error {
+        let column = &self.plan.columns[problem.column];
+        let text = locate::shown(text);
+        let (reason, sqlstate, remedy) = match problem.unfit {
+            Unfit::Refused(refusal) => {
+                let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                // Options of delimited text are of no use here.
+                let remedy = match sqlstate {
+                    "23502" => "give a value, or drop the constraint".into(),
+                    "22021" => "mend the value, or give the column a type for bytes".into(),
+                    _ => remedy,
+                };
+                (reason, Some(sqlstate), remedy)
+            }
+            Unfit::Lossy(Loss::Nanoseconds) => (
+                format!(
+                    "value \"{text}\" has nanoseconds, and {} counts microseconds",
+                    locate::type_name(&column.kind)
+                ),
+                None,
+                "round the column to microseconds, or load it into a column of type text".into(),
+            ),
+            Unfit::Lossy(Loss::TimeOfDay) => (
+                format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(&column.kind)),
+                None,
+                "cut the column to days, or load it into a column of type timestamp".into(),
+            ),
+        };
+        self.bad_row(place, problem.row as u64, Some(column.name.clone()), text, reason, sqlstate, remedy)
+    }
+
+    /// What the server said while rows of a columnar source were stored.
+    pub(super) fn explain_copy_of_row(&self, failure: CopyFailure) -> Error {
+        let CopyFailure { error, record, column } = failure;
+        let error = *error;
+        let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
+        let detail = server.detail.as_ref();
+        let reason = detail.map_or_else(|| server.message.clone(), |detail| format!("{} ({detail})", server.message));
+        self.bad_row(place, index, column, String::new(), reason, Some(&server.sqlstate), remedy(&server.sqlstate))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "it is a record's fields")]
+    fn bad_row(
+        &self,
+        place: Place,
+        index: u64,
+        column: Option<String>,
+        text: String,
+        reason: String,
+        sqlstate: Option<&str>,
+        remedy: String,
+    ) -> Error {
+        Error::BadRecord(Box::new(BadRecord {
+            file: self.plan.sources[place.source].path.display().to_string(),
+            record_number: place.offset + index + 1,
+            // Rows of columnar files do not lie in one place.
+            byte_offset: 0,
+            column,
+            text,
+            reason,
+            sqlstate: sqlstate.map(Into::into),
+            remedy,
+        }))
+    }
+}

@@ -1,0 +1,190 @@
+//! Columnar source files: what is in them, how they are cut, and their batches.
+//!
+//! A slice is a range of bytes here too: it holds the row groups or record batches that begin in it. What it costs to
+//! read one is in the file's footer, which a stream keeps for as long as its slices come from the same file.
+
+pub mod cut;
+mod ipc;
+mod parquet;
+mod positioned;
+pub mod schema;
+
+use super::SourceFile;
+use crate::error::{Error, Result};
+use crate::plan::{ColumnarFormat, FieldPlan, Piece, Source};
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, SchemaRef};
+use std::sync::Arc;
+
+/// Something in a source that is read as a whole: a row group or a record batch.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    /// Where it begins in the file.
+    offset: u64,
+    /// How many bytes it has.
+    bytes: u64,
+    /// How many rows.
+    rows: u64,
+}
+
+/// An open columnar file.
+#[derive(Debug)]
+pub struct ColumnarFile<'p> {
+    source: SourceFile<'p>,
+    footer: Footer,
+}
+
+#[derive(Debug)]
+enum Footer {
+    Parquet(parquet::ParquetFooter),
+    Ipc(ipc::IpcFooter),
+}
+
+/// Batches of a piece, in the order of the plan's columns.
+pub type Batches<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
+
+impl<'p> ColumnarFile<'p> {
+    /// Opens a file and reads what it says of itself.
+    ///
+    /// # Errors
+    /// Where it cannot be read, has changed, or is not in this format.
+    pub fn open(planned: &'p Source, format: ColumnarFormat) -> Result<Self> {
+        let source = SourceFile::open(planned)?;
+        let footer = guarded(&source, || match format {
+            ColumnarFormat::Parquet => Ok(Footer::Parquet(parquet::ParquetFooter::read(&source)?)),
+            ColumnarFormat::Arrow => Ok(Footer::Ipc(ipc::IpcFooter::read(&source)?)),
+            ColumnarFormat::Memory => {
+                Err(Error::Internal { message: "a stream in memory cannot be opened as a file".into() })
+            }
+        })?;
+        Ok(Self { source, footer })
+    }
+
+    /// The fields of its records.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        match &self.footer {
+            Footer::Parquet(footer) => footer.schema(),
+            Footer::Ipc(footer) => footer.schema(),
+        }
+    }
+
+    /// Checks that the file is still what it was when the job was planned.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.source.check_unchanged()
+    }
+
+    /// What is read as a whole, in the order of the file.
+    fn units(&self) -> Vec<Unit> {
+        match &self.footer {
+            Footer::Parquet(footer) => footer.units(),
+            Footer::Ipc(footer) => footer.units(),
+        }
+    }
+
+    /// Whether it can be read from the middle.
+    fn can_be_cut(&self) -> bool {
+        let units = self.units();
+        let in_order = units.windows(2).all(|pair| pair[0].offset < pair[1].offset);
+        in_order && !matches!(&self.footer, Footer::Ipc(footer) if footer.must_be_read_in_order())
+    }
+
+    /// The indices of the fields that a plan wants, in its order.
+    fn projection(&self, fields: &[FieldPlan]) -> Result<Vec<usize>> {
+        let schema = self.schema();
+        let find = |field: &FieldPlan| {
+            schema.index_of(&field.name).map_err(|_| Error::Invalid {
+                message: format!(
+                    "{} has no column {}; it has {}",
+                    self.source.planned().path.display(),
+                    field.name,
+                    names(schema.fields())
+                ),
+            })
+        };
+        fields.iter().map(find).collect()
+    }
+
+    /// The fields that a plan wants, in its order.
+    ///
+    /// # Errors
+    /// Where the file does not have one.
+    pub fn fields(&self, fields: &[FieldPlan]) -> Result<Vec<Arc<Field>>> {
+        let schema = self.schema();
+        Ok(self.projection(fields)?.into_iter().map(|index| schema.fields()[index].clone()).collect())
+    }
+
+    /// Which units a piece holds: from the first to before the second.
+    fn units_of(&self, piece: Piece) -> (usize, usize) {
+        let units = self.units();
+        if !self.can_be_cut() {
+            return (0, units.len());
+        }
+        let end = piece.offset + piece.length;
+        let first = units.partition_point(|unit| unit.offset < piece.offset);
+        (first, units.partition_point(|unit| unit.offset < end).max(first))
+    }
+
+    /// The number of the piece's first row in the file, from 0, and how many rows it has.
+    #[must_use]
+    pub fn rows_of(&self, piece: Piece) -> (u64, u64) {
+        let (first, end) = self.units_of(piece);
+        let units = self.units();
+        let rows = |units: &[Unit]| units.iter().map(|unit| unit.rows).sum();
+        (rows(&units[..first]), rows(&units[first..end]))
+    }
+
+    /// The batches of a piece, of those `fields` only.
+    ///
+    /// # Errors
+    /// Where the file does not have a field, or cannot be read.
+    pub fn batches(&self, piece: Piece, fields: &[FieldPlan]) -> Result<Batches<'_>> {
+        let projection = self.projection(fields)?;
+        let (first, end) = self.units_of(piece);
+        let mut batches: Batches<'_> = guarded(&self.source, || {
+            Ok(match &self.footer {
+                Footer::Parquet(footer) => {
+                    Box::new(footer.batches(&self.source, first..end, &projection)?) as Batches<'_>
+                }
+                Footer::Ipc(footer) => Box::new(footer.batches(&self.source, first..end, &projection)?),
+            })
+        })?;
+        let mut failed = false;
+        Ok(Box::new(std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let next = guarded(&self.source, || batches.next().transpose()).transpose();
+            failed = matches!(next, Some(Err(_)));
+            next
+        })))
+    }
+}
+
+/// Names for a message.
+fn names(fields: &arrow_schema::Fields) -> String {
+    fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Runs what reads a file by a library: a panic over a damaged file is an error of the file, and a file that changed
+/// under the reader is told from one that is damaged.
+fn guarded<T>(source: &SourceFile<'_>, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(damaged(source, "its contents contradict each other")));
+    if outcome.is_err() {
+        source.check_unchanged()?;
+    }
+    outcome
+}
+
+/// A file that is not what its format demands.
+fn damaged(source: &SourceFile<'_>, message: impl std::fmt::Display) -> Error {
+    Error::File {
+        file: source.planned().path.display().to_string(),
+        message: format!("cannot be read: {message}"),
+        remedy: "the file is damaged or incomplete, or not of this format: write or copy it again".into(),
+    }
+}

@@ -1,0 +1,195 @@
+"""Columnar sources: what their options may be, which field goes into which column, and a table made after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from tipple.errors import UsageError
+from tipple.plan.schema import ColumnDefinition, TableDefinition
+from tipple.plan.url import TableName, fold_identifier
+
+ColumnarFormat = Literal["parquet", "arrow", "memory"]
+
+FORMAT_NAMES: dict[ColumnarFormat, str] = {"parquet": "Parquet", "arrow": "Arrow", "memory": "an Arrow stream"}
+
+PARQUET_MAGIC = b"PAR1"
+ARROW_MAGIC = b"ARROW1"
+ARROW_STREAM_START = b"\xff\xff\xff\xff"
+"""An Arrow IPC stream has no magic number, but since Arrow 0.15 every message begins like this; no text does."""
+
+_FORMAT_BY_ENDING: dict[str, ColumnarFormat] = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "arrow": "arrow",
+    "arrows": "arrow",
+    "feather": "arrow",
+    "ipc": "arrow",
+}
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a columnar source, as the core describes it."""
+
+    name: str
+    arrow_type: str
+    sql_type: str | None
+    """The type of a new column for it; None where no type holds it."""
+    nullable: bool
+    is_moment: bool
+    """Whether its values are moments, counted from an instant in UTC."""
+
+
+def format_of(path: str, head: bytes) -> ColumnarFormat | None:
+    """The columnar format of a file that begins with `head`, or None for any other file.
+
+    Raises:
+        UsageError: the name promises a columnar format, and the contents are not in it.
+    """
+    if head.startswith(PARQUET_MAGIC):
+        return "parquet"
+    if head.startswith((ARROW_MAGIC, ARROW_STREAM_START)):
+        return "arrow"
+    promised = _FORMAT_BY_ENDING.get(path.rpartition(".")[2].lower())
+    if promised is not None:
+        raise UsageError(
+            f"{path}: its name says {FORMAT_NAMES[promised]}, but it does not begin as such a file does",
+            hint="write or copy the file again, or say what it is: --format csv",
+        )
+    return None
+
+
+def common_format(formats: Mapping[str, ColumnarFormat | None], wanted: str) -> ColumnarFormat | None:
+    """The one columnar format of all files (path to format), or None where they are delimited text.
+
+    Args:
+        wanted: what `--format` says.
+
+    Raises:
+        UsageError: files of different formats, or not in the format that was named.
+    """
+    if wanted not in ("auto", "parquet", "arrow"):
+        return None
+    kinds = set(formats.values())
+    if wanted == "auto" and kinds == {None}:
+        return None
+    if len(kinds) > 1:
+        examples = {kind: path for path, kind in formats.items()}
+        spelled = ", ".join(f"{FORMAT_NAMES[kind] if kind else 'text'} ({path})" for kind, path in examples.items())
+        raise UsageError(
+            f"the sources have different formats: {spelled}", hint="load each format by a command of its own"
+        )
+    (kind,) = kinds
+    if wanted not in ("auto", kind):
+        path = next(iter(formats))
+        found = FORMAT_NAMES[kind] if kind else "neither Parquet nor Arrow"
+        raise UsageError(f"{path} is {found}, not --format {wanted}", hint="leave out --format, or check the path")
+    return kind
+
+
+def refuse_text_options(format: ColumnarFormat, options: Mapping[str, object]) -> None:
+    """Refuses options of delimited text.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for option, value in options.items():
+        if value not in (None, 0, ()):
+            spelled = option.removesuffix("_text").replace("_", "-")
+            raise UsageError(
+                f"--{spelled} is for delimited text, and the source is {FORMAT_NAMES[format]}", hint="leave it out"
+            )
+
+
+def refuse_twice(names: Sequence[str], where: str) -> None:
+    """Refuses a source with two fields of one name: which one is meant cannot be said.
+
+    Raises:
+        UsageError: there are two.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UsageError(f"{where} has two columns named {name}", hint="rename one of them")
+        seen.add(name)
+
+
+def pick_fields(names: Sequence[str], wanted: Sequence[str], columns: Sequence[str], where: str) -> list[str]:
+    """The fields for `--columns`: those of these names; where the source has other names, all in their order.
+
+    Args:
+        names: the source's fields.
+        wanted: what `--columns` says.
+        columns: the table's columns that were found for it.
+
+    Raises:
+        UsageError: neither fits.
+    """
+    lower = {name.lower(): name for name in reversed(names)}
+    picked: list[str] = []
+    for given, column in zip(wanted, columns, strict=True):
+        found = next((name for name in (given.strip(), fold_identifier(given), column) if name in names), None)
+        found = found or lower.get(column.lower())
+        if found is None:
+            break
+        picked.append(found)
+    else:
+        return picked
+    if len(wanted) == len(names):
+        return list(names)
+    raise UsageError(
+        f"--columns names {len(wanted)} columns; {where} has {len(names)}, "
+        f"and none named {wanted[len(picked)].strip()}",
+        hint=f"name some of its columns ({', '.join(names)}), or one column of the table for each of them in order",
+    )
+
+
+def form_of(type_text: str) -> str:
+    """How values are spelled where they go as text: the codec's `Form`."""
+    if type_text.endswith("[]"):
+        return "array"
+    return {"bytea": "bytes", "uuid": "uuid"}.get(type_text, "plain")
+
+
+def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
+    """The table that holds the rows of a columnar source.
+
+    Raises:
+        UsageError: a field whose values no type holds.
+    """
+    return TableDefinition(
+        name=name,
+        columns=tuple(
+            ColumnDefinition(
+                name=field.name,
+                type_text=_type_of(field),
+                not_null=not field.nullable,
+                default_text=None,
+                generated_text=None,
+                attributes_text="",
+                line=1,
+            )
+            for field in fields
+        ),
+        constraints=(),
+        options_text="",
+        unlogged=False,
+        line=1,
+    )
+
+
+def _type_of(field: Field) -> str:
+    if field.sql_type is None:
+        raise UsageError(
+            f"no column type holds the values of {field.name}: {field.arrow_type}",
+            hint="create the table yourself, or leave the column out with --columns",
+        )
+    return field.sql_type
+
+
+def plan_of(format: ColumnarFormat, names: Sequence[str], type_texts: Sequence[str]) -> dict[str, Any]:
+    """The core's `ColumnarPlan`: the fields of these names go into columns of these types."""
+    fields = [{"name": name, "form": form_of(text)} for name, text in zip(names, type_texts, strict=True)]
+    return {"format": format, "fields": fields}

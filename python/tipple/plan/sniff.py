@@ -1,0 +1,547 @@
+"""What format a sample of the sources has: dialects are tried, and the most regular and most meaningful one is taken.
+
+The idea is that of CleverCSV (van den Burg, Nazábal and Sutton: Wrangling Messy CSV Files by Detecting Row and Type
+Patterns, 2019): the right dialect gives records of equal length, and fields that look like values of some type. The
+score of a dialect is the product of both. Two things are added here. What a file's name says is kept as long as the
+content does not clearly contradict it, since a loader must not read yesterday's kind of file in another way today. And
+every decision comes with a confidence and its reasons.
+
+Everything here depends on the sample alone, so that the same files always give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+__all__ = ["Chunk", "ColumnProfile", "Decision", "Given", "HeadField", "Layout", "Profile", "choose_layout"]
+
+LOW_CONFIDENCE = 0.7
+"""Below this, a decision is one that the user should look at."""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a source, in UTF-8."""
+
+    file: int
+    """Which of the sampled sources."""
+    begins: bool
+    """Whether it begins where the source begins."""
+    ends: bool
+    """Whether it ends where the source ends."""
+    data: bytes
+
+
+class HeadField(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a source's first record."""
+
+    text: str
+    kind: str
+    marked: bool
+
+
+class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fields of a column look like; the core's struct of this name says what each figure counts."""
+
+    empty: int
+    quoted_empty: int
+    null_words: dict[str, int]
+    kinds: dict[str, int]
+    wrapped: tuple[int, int]
+    delimiters_inside: int
+    longest: int
+    shortest: int
+    scale_min: int
+    scale_max: int
+    whole_digits: int
+    first_over_12: int
+    second_over_12: int
+    letters: tuple[bool, bool]
+    like_head: int
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample as it looks in one dialect; made by the core."""
+
+    line_end: str | None
+    records: int
+    field_counts: dict[int, int]
+    fields: int
+    last_empty: int
+    unterminated: int
+    stray_quotes: int
+    quoted_fields: int
+    files: dict[int, tuple[int, int]]
+    heads: dict[int, list[HeadField]]
+    columns: list[ColumnProfile]
+
+    @property
+    def regularity(self) -> float:
+        """The share of records with the usual number of fields."""
+        return self.field_counts.get(self.fields, 0) / self.records if self.records and self.fields else 0.0
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """What separates and quotes fields: as much of a dialect as has to be known to see the fields."""
+
+    format: str
+    """`csv`, `text` or `tbl`."""
+    delimiter: str
+    quote: str | None = None
+    escape: str | None = None
+
+    @property
+    def codec(self) -> dict[str, Any]:
+        """The codec's `Dialect`."""
+        return {
+            "family": {"csv": "csv", "text": "text", "tbl": "plain"}[self.format],
+            "delimiter": ord(self.delimiter),
+            "quote": ord(self.quote or '"'),
+            "escape": ord(self.escape or self.quote or '"'),
+            "null_text": "",
+            "trailing_delimiter": self.format == "tbl",
+            "line_end": "lf",
+        }
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user said; it is never sniffed. Characters are resolved ones."""
+
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    null_text: str | None = None
+    header: str | None = None
+    encoding: str | None = None
+    trailing_delimiter: bool | None = None
+    skip_lines: int = 0
+    comment: str | None = None
+    force_null: tuple[str, ...] = ()
+    force_not_null: tuple[str, ...] = ()
+    field_widths: tuple[int, ...] | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was found out."""
+
+    option: str
+    """The option that would say the same."""
+    value: str
+    confidence: float
+    """0 to 1."""
+    reason: str
+    alternatives: tuple[str, ...] = ()
+
+
+ProfileOf = Callable[[Layout], Profile]
+
+_DELIMITERS: Mapping[str, float] = {
+    ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
+}  # fmt: skip
+"""What separates fields, and how usual that is."""
+_RARE_DELIMITERS = frozenset(": ~")
+"""They stand in times and sentences too: taken only where they make at least three fields, one of them typed."""
+_NEVER_IN_TEXT = frozenset("\t\x01\x1f")
+"""Hardly anybody has these in a field without quotes."""
+_UNUSED_QUOTES = "\x02\x03\x04\x05"
+"""A quote that does not occur is how `csv` says that nothing is quoted."""
+_NAME_LAYOUTS = {
+    "csv": Layout(format="csv", delimiter=",", quote='"', escape='"'),
+    "text": Layout(format="text", delimiter="\t"),
+    "tbl": Layout(format="tbl", delimiter="|"),
+}
+_NAME_BONUS = 1.25
+_EXPECTED_BONUS = 1.5
+_CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
+_NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
+_CELL_SCORE_DELIMITERS_INSIDE = 0.45
+_CELL_SCORE_WRAPPED = 0.2
+_SINGLE_COLUMN_PATTERN = 0.1
+_SINGLE_TYPED_PATTERN = 0.45
+_ENOUGH_SCORE = 0.15
+"""Below this, a dialect with several fields is no more convincing than one without."""
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    layout: Layout
+    profile: Profile
+    score: float
+    typed: float
+    """The share of fields that are values of a type."""
+
+    @property
+    def healthy(self) -> bool:
+        profile = self.profile
+        several = profile.fields > 1 or self.layout.format == "tbl"
+        return several and profile.regularity == 1.0 and not profile.unterminated and not profile.stray_quotes
+
+
+def choose_layout(
+    data: Sequence[bytes],
+    profile_of: ProfileOf,
+    *,
+    given: Given,
+    named: str | None,
+    expected_fields: int | None,
+) -> tuple[Layout, list[Decision], bool]:
+    """The layout of the sample's records.
+
+    Args:
+        data: the sample's bytes.
+        profile_of: what the sample looks like in a layout.
+        named: the format that the files' names say.
+        expected_fields: the number of fields that the target wants, where it is known.
+
+    Returns:
+        The layout, how it was chosen, and whether the sample tells anything at all.
+    """
+    default = _default(given, named)
+    delimiters = (
+        [given.delimiter] if given.delimiter else [c for c in _DELIMITERS if any(c.encode() in d for d in data)]
+    )
+    # Without a name, a delimiter that does not occur stands for a single column.
+    fallback = default.delimiter if default is not None else ","
+    if fallback not in delimiters and given.delimiter is None:
+        delimiters.append(fallback)
+
+    def candidate(layout: Layout) -> _Candidate:
+        profile = profile_of(layout)
+        score, typed = _score(layout, profile)
+        if default is not None and layout.delimiter == default.delimiter:
+            score *= _NAME_BONUS
+        if expected_fields is not None and profile.fields == expected_fields:
+            score *= _EXPECTED_BONUS
+        return _Candidate(layout, profile, score, typed)
+
+    named_candidate = candidate(default) if default is not None else None
+    best_by_delimiter: list[_Candidate] = []
+    for delimiter in delimiters:
+        best_by_delimiter.append(_with_delimiter(delimiter, data, candidate, given, named, expected_fields))
+    ranked = sorted(best_by_delimiter, key=lambda c: -c.score)
+    chosen, reason = _between(ranked, named_candidate, named, expected_fields)
+    if chosen is None:
+        return Layout(format="csv", delimiter=",", quote='"', escape='"'), [], False
+    others = [
+        c for c in ranked if c.layout.delimiter != chosen.layout.delimiter and c.profile.fields > 1 and c.score > 0.05
+    ]
+    confidence = _confidence(chosen, others, kept=chosen is named_candidate)
+    told = chosen.profile.records > 0
+    return chosen.layout, _decisions(chosen, others, reason, confidence, given), told
+
+
+def _default(given: Given, named: str | None) -> Layout | None:
+    """What the name says, changed to what the user says."""
+    if given.quote is not None or given.escape is not None:
+        named = "csv"
+    if named is None:
+        return None
+    layout = _NAME_LAYOUTS[named]
+    quote = given.quote or layout.quote
+    return Layout(
+        format=layout.format,
+        delimiter=given.delimiter or layout.delimiter,
+        quote=quote,
+        escape=given.escape or quote,
+    )
+
+
+def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
+    """How convincing the sample is in this layout, and the share of fields that are values of a type."""
+    if not profile.records or not profile.fields:
+        return 0.0, 0.0
+    total, points, typed = 0, 0.0, 0
+    for column in profile.columns:
+        for kind, count in column.kinds.items():
+            points += _CELL_SCORES.get(kind, 1.0) * count
+            total += count
+            typed += 0 if kind in _NOT_TYPED else count
+        points -= (_CELL_SCORES["text"] - _CELL_SCORE_DELIMITERS_INSIDE) * column.delimiters_inside
+        points -= (_CELL_SCORES["text"] - _CELL_SCORE_WRAPPED) * sum(column.wrapped)
+        known = column.empty + column.quoted_empty + sum(column.null_words.values())
+        points += 0.9 * known
+        total += known
+    if not total:
+        # Nothing but first records.
+        fields = [field for head in profile.heads.values() for field in head]
+        total = max(1, len(fields))
+        points = sum(_head_score(field) for field in fields)
+        typed = sum(field.kind not in _NOT_TYPED for field in fields)
+    meaning, typed_share = points / total, typed / total
+    if profile.fields == 1 and layout.format != "tbl":
+        pattern = _SINGLE_TYPED_PATTERN if typed_share == 1.0 else _SINGLE_COLUMN_PATTERN
+    else:
+        pattern = max(0.5, 1 - 1 / profile.fields)
+    pattern *= profile.regularity**4
+    weight = _DELIMITERS.get(layout.delimiter, 1.0)
+    if layout.delimiter in _RARE_DELIMITERS and (profile.fields < 3 or not typed):
+        weight *= 0.2
+    quoting = 1 / (1 + 3 * profile.stray_quotes / profile.records)
+    if profile.unterminated:
+        quoting *= 0.3
+    elif profile.quoted_fields and not profile.stray_quotes:
+        quoting *= 1.1
+    return pattern * meaning * weight * quoting, typed_share
+
+
+def _head_score(field: HeadField) -> float:
+    if field.kind == "text" and not field.marked and any(c in field.text for c in ",;|\t"):
+        return _CELL_SCORE_DELIMITERS_INSIDE
+    return _CELL_SCORES.get(field.kind, 1.0)
+
+
+def _with_delimiter(
+    delimiter: str,
+    data: Sequence[bytes],
+    candidate: Callable[[Layout], _Candidate],
+    given: Given,
+    named: str | None,
+    expected_fields: int | None,
+) -> _Candidate:
+    """The best layout with this delimiter: which quoting, or COPY's text format, or a delimiter at the end."""
+    quote = given.quote or '"'
+    plain = candidate(Layout(format="csv", delimiter=delimiter, quote=quote, escape=given.escape or quote))
+    if given.quote is not None or given.escape is not None:
+        if given.escape is None:
+            return _with_escape(plain, data, candidate)
+        return plain
+    best = _with_escape(plain, data, candidate)
+    if _apostrophes_may_quote(plain.profile, data):
+        single = _with_escape(
+            candidate(Layout(format="csv", delimiter=delimiter, quote="'", escape="'")), data, candidate
+        )
+        if _apostrophes_quote(single.profile, plain.profile, data):
+            best = single
+    tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
+    nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
+    if tabs or nulls:
+        text = candidate(Layout(format="text", delimiter=delimiter)) if _text_allows(delimiter) else None
+        if text is not None and _is_text_format(text, best, data, named, nulls=nulls):
+            return text
+    profile = best.profile
+    if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.quoted_fields:
+        # Quotes only in the middle of fields: inches, and the like.
+        unquoted = candidate(_unquoted(delimiter, data))
+        same = unquoted.profile.fields == profile.fields
+        if unquoted.profile.regularity > profile.regularity or (same and unquoted.profile.regularity == 1.0):
+            best = unquoted
+    elif named == "tbl" and delimiter == "|" and best.layout.quote == '"' and not profile.quoted_fields:
+        best = candidate(_unquoted(delimiter, data))
+    if _trails(best.profile, delimiter, named, expected_fields) and _text_allows(delimiter):
+        trailing = candidate(Layout(format="tbl", delimiter=delimiter))
+        if trailing.profile.regularity == 1.0:
+            best = trailing
+    return best
+
+
+def _apostrophes_may_quote(plain: Profile, data: Sequence[bytes]) -> bool:
+    """Whether it is worth a try: apostrophes are there, and double quotes quote nothing or make no sense."""
+    broken = plain.stray_quotes or plain.unterminated
+    return any(b"'" in d for d in data) and bool(broken or not plain.quoted_fields)
+
+
+def _apostrophes_quote(single: Profile, plain: Profile, data: Sequence[bytes]) -> bool:
+    """Whether apostrophes are quotes: they stand around fields, and there is a reason beyond that."""
+    if not single.quoted_fields or single.stray_quotes or single.unterminated:
+        return False
+    if single.regularity > plain.regularity or _wrapped_columns(plain, 1) or plain.stray_quotes or plain.unterminated:
+        return True
+    if single.quoted_fields >= max(2, single.records):
+        return True
+    # One doubled inside a field that has them around it.
+    heads = [field.text for head in plain.heads.values() for field in head]
+    wrapped = any(column.wrapped[1] for column in plain.columns) or any(
+        len(text) > 1 and text[0] == text[-1] == "'" for text in heads
+    )
+    return wrapped and any(b"''" in d for d in data)
+
+
+def _with_escape(plain: _Candidate, data: Sequence[bytes], candidate: Callable[[Layout], _Candidate]) -> _Candidate:
+    """The same with a backslash as the escape, where doubled quotes make no sense of the sample."""
+    profile = plain.profile
+    broken = profile.stray_quotes or profile.unterminated or profile.regularity < 1.0
+    quote = plain.layout.quote or '"'
+    if not broken or not any(b"\\" + quote.encode() in d for d in data):
+        return plain
+    escaped = candidate(Layout(format="csv", delimiter=plain.layout.delimiter, quote=quote, escape="\\"))
+    return escaped if escaped.score > plain.score and not escaped.profile.stray_quotes else plain
+
+
+def _wrapped_columns(profile: Profile, which: int) -> int:
+    """Columns in which every text begins and ends with a quote that the layout does not know."""
+    return sum(1 for column in profile.columns if column.wrapped[which] and column.kinds == _only_text(column, which))
+
+
+def _only_text(column: ColumnProfile, which: int) -> dict[str, int]:
+    return {"text": column.wrapped[which]}
+
+
+def _text_allows(delimiter: str) -> bool:
+    """COPY refuses these delimiters in its text format."""
+    return delimiter not in "\\.abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def _is_text_format(
+    text: _Candidate, csv: _Candidate, data: Sequence[bytes], named: str | None, *, nulls: bool
+) -> bool:
+    """Whether this is COPY's text format, and not CSV with tabs."""
+    if text.profile.regularity < csv.profile.regularity and not csv.profile.stray_quotes:
+        return False
+    whole = b"\n".join(data)
+    if csv.profile.quoted_fields and not csv.profile.stray_quotes and not csv.profile.unterminated:
+        quoted = _wrapped_columns(text.profile, 0) > 0
+        if not nulls and (quoted or csv.profile.regularity > text.profile.regularity):
+            return False
+    backslashes = whole.count(b"\\")
+    if not backslashes:
+        return named == "text"
+    if nulls:
+        return text.layout.delimiter == "\t" or named == "text"
+    known = sum(whole.count(b"\\" + escaped) for escaped in (b"n", b"t", b"r", b"N")) + 2 * whole.count(b"\\\\")
+    return known >= backslashes
+
+
+def _unquoted(delimiter: str, data: Sequence[bytes]) -> Layout:
+    quote = next((q for q in _UNUSED_QUOTES if not any(q.encode() in d for d in data)), _UNUSED_QUOTES[0])
+    return Layout(format="csv", delimiter=delimiter, quote=quote, escape=quote)
+
+
+def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields: int | None) -> bool:
+    """Whether every record ends with a delimiter that separates nothing."""
+    if profile.last_empty != profile.records or profile.fields < 2 or profile.quoted_fields:
+        return False
+    if expected_fields is not None and expected_fields in (profile.fields, profile.fields - 1):
+        return expected_fields == profile.fields - 1
+    return named == "tbl" or delimiter == "|" or profile.records > 1
+
+
+def _between(
+    ranked: Sequence[_Candidate], named: _Candidate | None, name: str | None, expected_fields: int | None
+) -> tuple[_Candidate | None, str]:
+    """The best one, if it may take the place of what the name says."""
+    best = ranked[0] if ranked else None
+    if named is None:
+        if best is None or best.score < _ENOUGH_SCORE:
+            return None, ""
+        return best, _why(best)
+    own = next((c for c in ranked if c.layout.delimiter == named.layout.delimiter), named)
+    if named.profile.records == 0 and (best is None or best.profile.records == 0):
+        return named, f"the sample holds no whole record: as the name says ({name})"
+    if best is None:
+        return named, f"as the name says ({name})"
+    for other in ranked:
+        if other.layout.delimiter == named.layout.delimiter:
+            continue
+        if _beats(other, own, expected_fields):
+            return other, f"{_why(other)}; the name says {name}, which gives {_fields(own.profile)}"
+        break
+    if own.layout == named.layout:
+        return named, f"as the name says ({name}): {_why(named)}"
+    if named.healthy and not _reads_more(own, named):
+        return named, f"as the name says ({name}): {_why(named)}"
+    better = own.healthy or own.profile.regularity > named.profile.regularity
+    if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
+        return named, f"as the name says ({name}), though only {_why(named)}"
+    return own, f"{_why(own)}; not quite as the name says ({name})"
+
+
+def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> bool:
+    """Whether the content contradicts the name's delimiter clearly."""
+    if other.profile.fields < 2 and other.layout.format != "tbl":
+        return False
+    if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
+        return False
+    if own.profile.fields < 2 and own.layout.format != "tbl":
+        return True
+    if own.healthy:
+        wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
+        finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
+        return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
+    return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
+
+
+def _reads_more(own: _Candidate, named: _Candidate) -> bool:
+    """Whether the same delimiter with another quoting or format makes sense of quotes that the named one keeps."""
+    if own.layout.format == "csv" and named.layout.format == "text":
+        return True
+    if own.layout.format == "csv" and named.layout.format == "csv":
+        return own.layout.quote == "'" or own.profile.regularity > named.profile.regularity
+    return own.layout.format == "tbl" or (named.layout.format == "csv" and own.layout.format == "text")
+
+
+def _why(candidate: _Candidate) -> str:
+    profile = candidate.profile
+    regular = profile.field_counts.get(profile.fields, 0)
+    return f"{regular:,} of {profile.records:,} sampled records have {_fields(profile)}"
+
+
+def _fields(profile: Profile) -> str:
+    return f"{profile.fields} field{'s' if profile.fields != 1 else ''}"
+
+
+def _confidence(chosen: _Candidate, others: Iterable[_Candidate], *, kept: bool) -> float:
+    profile = chosen.profile
+    # A dialect that makes fewer values of a type is the less likely for it.
+    second = max((c.score * (1 - max(0.0, chosen.typed - c.typed)) for c in others), default=0.0)
+    margin = min(1.0, 1.5 * max(0.0, 1 - second / chosen.score)) if chosen.score else 0.0
+    confidence = 0.45 + 0.55 * margin
+    if kept and chosen.healthy:
+        confidence = max(confidence, 0.85)
+    if profile.fields == 1 and chosen.layout.format != "tbl":
+        confidence = min(confidence, 0.8 if kept or chosen.typed == 1.0 else 0.5)
+    confidence *= profile.regularity**2
+    if profile.stray_quotes or profile.unterminated:
+        confidence *= 0.6
+    if profile.records < 3 and not kept:
+        confidence *= 0.85
+    return round(confidence, 2)
+
+
+def _decisions(
+    chosen: _Candidate, others: Sequence[_Candidate], reason: str, confidence: float, given: Given
+) -> list[Decision]:
+    layout = chosen.layout
+    decisions = [Decision(option="format", value=layout.format, confidence=confidence, reason=reason)]
+    if given.delimiter is None:
+        alternatives = tuple(f"{spell(c.layout.delimiter)} ({_why(c)})" for c in others[:2])
+        decisions.append(
+            Decision(
+                option="delimiter",
+                value=spell(layout.delimiter),
+                confidence=confidence,
+                reason=_why(chosen),
+                alternatives=alternatives,
+            )
+        )
+    if layout.format == "csv" and given.quote is None:
+        decisions.append(_quote_decision(chosen))
+    return decisions
+
+
+def _quote_decision(chosen: _Candidate) -> Decision:
+    layout, profile = chosen.layout, chosen.profile
+    quote = spell(layout.quote or '"')
+    if (layout.quote or '"') in _UNUSED_QUOTES:
+        return Decision(
+            option="quote", value=quote, confidence=0.8,
+            reason="quotes stand only inside fields: nothing is quoted, and this byte does not occur",
+        )  # fmt: skip
+    if profile.stray_quotes or profile.unterminated:
+        return Decision(
+            option="quote", value=quote, confidence=0.4,
+            reason="there are quotes that open or close in the middle of a field, or never close",
+        )  # fmt: skip
+    if profile.quoted_fields:
+        escape = " with a backslash before quotes inside" if layout.escape == "\\" else ""
+        return Decision(
+            option="quote", value=quote, confidence=0.95, reason=f"{profile.quoted_fields:,} fields are quoted{escape}"
+        )
+    return Decision(option="quote", value=quote, confidence=0.9, reason="nothing is quoted in the sample")
+
+
+def spell(character: str) -> str:
+    """A character as options take it."""
+    if character == "\t":
+        return "\\t"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"

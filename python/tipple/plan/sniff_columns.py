@@ -1,0 +1,362 @@
+"""What the columns of a sample are: header, the text that means NULL, types and names.
+
+A type is only guessed as far as the sample goes, so it is the widest of its family (`bigint`, exact decimals), and
+whatever would lose something as a number stays text: leading zeros, decimal commas, thousands separators, dates in an
+order that only settings decide.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from tipple.plan.schema import ColumnDefinition, TableDefinition
+from tipple.plan.sniff import ColumnProfile, Decision, HeadField, Profile
+from tipple.plan.url import TableName
+
+__all__ = [
+    "SniffedColumn",
+    "clean_names",
+    "column_types",
+    "decide_header",
+    "decide_null",
+    "define_table",
+    "describe_dates",
+    "wider_type",
+]
+
+_NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
+_DOUBLE_DIGITS = 15
+"""Decimal digits that a double holds for certain."""
+_DECIMAL_DIGITS = 38
+_SMALL_DECIMAL_DIGITS = 18
+_NAME_BYTES = 63
+"""The longest name of PostgreSQL."""
+_HEADER_WORDS = """
+id key code no nr number num name first last title type kind status state city country region street address zip
+email mail phone url date day month year time timestamp at ts created updated amount price cost total sum qty
+quantity count value val rate unit currency category group class label description comment note notes text user
+username customer product item order lat lon latitude longitude flag active data source target size weight
+height width score rank age gender sex color colour version language lang
+"""
+"""Words that names of columns are often made of, in many tables that have nothing but texts."""
+
+
+class SniffedColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column as the sample shows it."""
+
+    name: str
+    type_text: str
+    reason: str
+
+
+# ---- header ------------------------------------------------------------------------------------------------
+
+
+def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
+    """Whether the first record of each source names the columns; `yes` or `no`."""
+    heads = list(profile.heads.values())
+    if not heads:
+        return _header("no", 0.5, "there is no record")
+    head = heads[0]
+    texts = [field.text for field in head]
+    if any([field.text for field in other] != texts for other in heads[1:]):
+        return _header("no", 0.9, "the files begin with different records")
+    if len(head) != profile.fields:
+        return _header("no", 0.5, "the first record has another number of fields than the others")
+    against = _no_names(head)
+    if against:
+        return _header("no", 0.95, against)
+    rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
+    narrow = [
+        texts[index]
+        for index, column in enumerate(profile.columns)
+        if _is_narrow(column) and head[index].kind not in column.kinds
+    ]
+    if narrow:
+        confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
+        return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
+    if len(heads) > 1 and rows:
+        return _header("yes", 0.9, f"all {len(heads)} sampled files begin with it")
+    if any(column.like_head for column in profile.columns):
+        return _header("no", 0.8, "texts of the first record occur again below")
+    words = [text for text in texts if set(_HEADER_WORDS.split()) & set(re.split(r"[^a-z]+", _snake(text)))]
+    if words:
+        return _header("yes", 0.8 if rows else 0.6, f"{words[0]!r} is a usual name of a column")
+    odd = [
+        text
+        for text, column in zip(texts, profile.columns, strict=False)
+        if _values(column) and not column.shortest <= len(text.encode()) <= column.longest
+    ]
+    if rows >= 5 and 2 * len(odd) > len(texts) and all(re.fullmatch(r"[A-Za-z_]\w*", text) for text in texts):
+        return _header(
+            "yes", 0.6, "the first record looks like names, and its fields are of other lengths than those below"
+        )
+    return _header("no", 0.55 if len(texts) > 1 else 0.7, "all fields are texts; nothing sets the first record apart")
+
+
+def _is_narrow(column: ColumnProfile) -> bool:
+    """Whether the column holds values of a kind, and not words."""
+    if not column.kinds or column.kinds.keys() <= {"leading_zero"}:
+        return False
+    return "text" not in column.kinds and ("boolean_letter" not in column.kinds or all(column.letters))
+
+
+def _header(value: str, confidence: float, reason: str) -> Decision:
+    return Decision(option="header", value=value, confidence=confidence, reason=reason)
+
+
+def _no_names(head: Sequence[HeadField]) -> str:
+    """Why a record cannot be a header."""
+    texts = [field.text.strip() for field in head]
+    value = next((field.text for field in head if field.kind not in ("text", "boolean_letter")), None)
+    if value is not None:
+        return f"{value!r} in the first record is a value"
+    # The first name may be missing: that is how tables with row numbers are often written.
+    if any(not text for text in texts[1:]) or not any(texts) or (len(texts) == 1 and not texts[0]):
+        return "the first record has empty fields"
+    if len({text.lower() for text in texts}) < len(texts):
+        return "the first record has a text twice"
+    if any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
+        return "the first record has a text too long for a name"
+    if any(text in ("\\N", "NULL", "null", "NA", "N/A", "None", "-", "?") for text in texts):
+        return "the first record has a text that means NULL"
+    return ""
+
+
+def _values(column: ColumnProfile) -> int:
+    return sum(column.kinds.values()) + sum(column.null_words.values())
+
+
+# ---- NULL --------------------------------------------------------------------------------------------------
+
+
+def decide_null(profile: Profile, format: str) -> tuple[Decision, list[int]]:
+    """The text that means NULL, and the columns that say so: those that hold nothing else but values of a type."""
+    usual = "\\N" if format == "text" else ""
+    if format == "text" and any(column.null_words.get("\\N") for column in profile.columns):
+        return Decision(option="null", value=usual, confidence=0.98, reason="\\N is there"), []
+    columns_by_word: dict[str, list[int]] = {}
+    needs_empty: list[int] = []
+    for index, column in enumerate(profile.columns):
+        if not _type_of_kinds(column, unbounded_numeric=True):
+            continue
+        if column.empty:
+            needs_empty.append(index)
+        if len(column.null_words) == 1 and not column.empty:
+            columns_by_word.setdefault(next(iter(column.null_words)), []).append(index)
+    if format == "text" and needs_empty:
+        columns_by_word[""] = needs_empty
+        needs_empty = []
+    if not columns_by_word:
+        confidence = 0.95 if needs_empty else 0.8
+        reason = "empty fields stand among values of a type" if needs_empty else "no other text stands for NULL"
+        return Decision(option="null", value=usual, confidence=confidence, reason=reason), []
+    words = sorted(columns_by_word, key=lambda word: (-len(columns_by_word[word]), word))
+    if needs_empty:
+        reason = f"empty fields stand among values of a type; {words[0]!r} does so in other columns, which stay text"
+        return Decision(option="null", value=usual, confidence=0.6, reason=reason, alternatives=tuple(words)), []
+    word = words[0]
+    count = len(columns_by_word[word])
+    reason = f"{word!r} is all that is no value in {count} column{'s' if count > 1 else ''} of a type"
+    if word and any(column.empty for column in profile.columns):
+        reason += "; empty fields of other columns are then empty texts"
+    return (
+        Decision(
+            option="null",
+            value=word,
+            confidence=0.85 if len(words) == 1 else 0.6,
+            reason=reason,
+            alternatives=(usual, *words[1:]),
+        ),
+        columns_by_word[word],
+    )
+
+
+# ---- types -------------------------------------------------------------------------------------------------
+
+
+def column_types(profile: Profile, null_text: str, *, unbounded_numeric: bool) -> list[tuple[str, str]]:
+    """Type and reason of each column.
+
+    Args:
+        profile: of the whole sample.
+        null_text: what means NULL; any other text has to be a value.
+        unbounded_numeric: whether the engine has a `numeric` that keeps any number of digits.
+    """
+    return [_column_type(column, null_text, unbounded_numeric) for column in profile.columns]
+
+
+def _column_type(column: ColumnProfile, null_text: str, unbounded_numeric: bool) -> tuple[str, str]:
+    values = sum(column.kinds.values())
+    others = {word: count for word, count in column.null_words.items() if word != null_text}
+    if not values and not others:
+        return "text", "no value in the sample"
+    guessed = _type_of_kinds(column, unbounded_numeric=unbounded_numeric)
+    if not guessed:
+        return "text", _why_text(column)
+    if others:
+        return "text", f"{next(iter(others))!r} is no value of {guessed}"
+    if column.quoted_empty or (column.empty and null_text != ""):
+        return "text", f"empty texts are no values of {guessed}"
+    return guessed, f"all {values:,} sampled values"
+
+
+def _type_of_kinds(column: ColumnProfile, *, unbounded_numeric: bool) -> str:
+    """The type that all values have, or an empty text."""
+    kinds = set(column.kinds)
+    if not kinds:
+        return ""
+    if kinds == {"boolean"} or (kinds <= {"boolean", "boolean_letter"} and all(column.letters)):
+        return "boolean"
+    if kinds == {"integer"}:
+        return "bigint"
+    if kinds <= _NUMBERS and kinds != {"not_finite"}:
+        return _number_type(column, kinds, unbounded_numeric)
+    if kinds == {"date"}:
+        return "date"
+    if kinds <= {"date", "timestamp"}:
+        return "timestamp"
+    return {
+        frozenset({"timestamptz"}): "timestamp with time zone",
+        frozenset({"time"}): "time",
+        frozenset({"uuid"}): "uuid",
+    }.get(frozenset(kinds), "")
+
+
+def _number_type(column: ColumnProfile, kinds: set[str], unbounded_numeric: bool) -> str:
+    if kinds & {"float", "not_finite"}:
+        return "" if "long_integer" in kinds else "double precision"
+    if unbounded_numeric:
+        return "numeric"
+    digits = column.whole_digits + (column.scale_max if "decimal" in kinds else 0)
+    if "decimal" not in kinds:
+        return f"decimal({_DECIMAL_DIGITS},0)" if digits <= _DECIMAL_DIGITS else ""
+    # As many decimals everywhere: written by a program from a decimal type, and not measured.
+    fixed = kinds == {"decimal"} and column.scale_min == column.scale_max
+    if not fixed and digits <= _DOUBLE_DIGITS:
+        return "double precision"
+    if digits > _DECIMAL_DIGITS:
+        return ""
+    small = digits <= _SMALL_DECIMAL_DIGITS - 2
+    return f"decimal({_SMALL_DECIMAL_DIGITS if small else _DECIMAL_DIGITS},{column.scale_max})"
+
+
+def _why_text(column: ColumnProfile) -> str:
+    kinds = column.kinds
+    if "text" in kinds:
+        return "texts"
+    if "leading_zero" in kinds:
+        return "numbers with leading zeros or signs, which a number would lose"
+    if "decimal_comma" in kinds:
+        return "decimal commas, which no number type reads"
+    if "thousands" in kinds:
+        return "thousands separators, which no number type reads"
+    if "local_date" in kinds:
+        return "dates whose order of day and month depends on settings"
+    if not kinds:
+        return "only texts such as NULL or -"
+    return "values of different types: " + ", ".join(sorted(kind.replace("_", " ") for kind in kinds))
+
+
+def describe_dates(profile: Profile, names: Sequence[str]) -> list[str]:
+    """Notes on columns of dates in an order of day and month that only settings decide."""
+    notes = []
+    for name, column in zip(names, profile.columns, strict=False):
+        if not column.kinds or set(column.kinds) != {"local_date"}:
+            continue
+        if column.first_over_12 and not column.second_over_12:
+            order, style = "day before month", "DMY"
+        elif column.second_over_12 and not column.first_over_12:
+            order, style = "month before day", "MDY"
+        else:
+            order, style = "an order of day and month that the sample does not show", ""
+        remedy = (
+            f"PGOPTIONS='-c datestyle=ISO,{style}' makes a PostgreSQL server read them into a date column"
+            if style
+            else "only PostgreSQL reads them into a date column, in the order of its datestyle"
+        )
+        notes.append(f"the column {name} holds dates with {order}; {remedy}")
+    return notes
+
+
+_WIDER_BY_SHAPE = (
+    (
+        re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)\s*"),
+        {"bigint": "numeric"},
+    ),
+    (
+        re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"),
+        {"bigint": "double precision", "numeric": "double precision", "decimal": "double precision"},
+    ),
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"), {"date": "timestamp"}),
+    (
+        re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*"),
+        {"date": "timestamp with time zone", "timestamp": "timestamp with time zone"},
+    ),
+)  # fmt: skip
+
+
+def wider_type(type_text: str, value: str | None, *, unbounded_numeric: bool) -> str:
+    """The type to give a column, guessed as `type_text`, so that this value fits too."""
+    family = type_text.partition("(")[0]
+    for shape, wider in _WIDER_BY_SHAPE:
+        if value is not None and shape.fullmatch(value) and family in wider:
+            found = wider[family]
+            return "double precision" if found == "numeric" and not unbounded_numeric else found
+    return "text"
+
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+
+def clean_names(names: Sequence[str]) -> list[str]:
+    """Names for columns, from a header's texts: lower case, letters, digits and underscores, each of them once."""
+    cleaned: list[str] = []
+    for number, name in enumerate(names, start=1):
+        base = _shorten(_snake(name) or f"column{number}", _NAME_BYTES)
+        unique, count = base, 1
+        while unique in cleaned:
+            count += 1
+            unique = f"{_shorten(base, _NAME_BYTES - 1 - len(str(count)))}_{count}"
+        cleaned.append(unique)
+    return cleaned
+
+
+def _snake(name: str) -> str:
+    """`First Name` as `first_name`, `orderID` as `order_id`, `Größe (m²)` as `größe_m2`."""
+    text = unicodedata.normalize("NFKC", name).strip()
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
+    text = re.sub(r"\W+", "_", text.lower()).strip("_")
+    text = re.sub(r"_{2,}", "_", text)
+    return f"_{text}" if text[:1].isdigit() else text
+
+
+def _shorten(name: str, limit_bytes: int) -> str:
+    return name.encode()[:limit_bytes].decode(errors="ignore")
+
+
+def define_table(name: TableName, columns: Sequence[SniffedColumn]) -> TableDefinition:
+    """The table of `--schema auto`."""
+    return TableDefinition(
+        name=name,
+        columns=tuple(
+            ColumnDefinition(
+                name=column.name,
+                type_text=column.type_text,
+                not_null=False,
+                default_text=None,
+                generated_text=None,
+                attributes_text="",
+                line=1,
+            )
+            for column in columns
+        ),
+        constraints=(),
+        options_text="",
+        unlogged=False,
+        line=1,
+    )

@@ -1,0 +1,81 @@
+"""Which encoding a sample is in."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+
+from tipple.plan.sniff import Decision
+
+__all__ = ["decide_encoding", "to_utf8"]
+
+_BYTE_ORDER_MARKS = ((b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
+_HIGH = re.compile(rb"[\x80-\xff]+")
+_LATIN_WORD = re.compile(rb"[A-Za-z][\xc0-\xff]|[\xc0-\xff][A-Za-z]")
+"""A letter with an accent beside a plain one."""
+_NOT_IN_WINDOWS_1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+_CODECS = {
+    "UTF8": "utf-8",
+    "LATIN1": "latin-1",
+    "WIN1252": "cp1252",
+    "UTF-16": "utf-16",
+    "UTF-16LE": "utf-16-le",
+    "UTF-16BE": "utf-16-be",
+}
+
+
+def decide_encoding(chunks: Sequence[bytes]) -> Decision:
+    """The encoding of the chunks, each of which may begin and end within a character.
+
+    Bytes that are no UTF-8 make a file one of Windows-1252 only where they look like the letters of a language: a
+    single broken byte is a bad record, and is to be named as one.
+    """
+    for mark, name in _BYTE_ORDER_MARKS:
+        if chunks and chunks[0].startswith(mark):
+            return _encoding(name, 0.99, "the file begins with its byte order mark")
+    if all(_is_utf8(chunk) for chunk in chunks):
+        ascii_only = all(chunk.isascii() for chunk in chunks)
+        return _encoding("UTF8", 0.9 if ascii_only else 0.99, "plain ASCII" if ascii_only else "valid UTF-8")
+    whole = b"\n".join(chunks)
+    runs = _HIGH.findall(whole)
+    broken = [run for run in runs if not _is_utf8_text(run)]
+    letters = len(_LATIN_WORD.findall(whole))
+    if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
+        if _NOT_IN_WINDOWS_1252.search(whole):
+            return _encoding("LATIN1", 0.6, "not UTF-8, with bytes that Windows-1252 does not have")
+        return _encoding("WIN1252", 0.75, "not UTF-8, but accents stand where a language has them")
+    return _encoding("UTF8", 0.4, "there are bytes that are not valid UTF-8")
+
+
+def _encoding(value: str, confidence: float, reason: str) -> Decision:
+    alternatives = () if value in ("UTF8", "UTF-16LE", "UTF-16BE") else ("LATIN1",)
+    return Decision(option="encoding", value=value, confidence=confidence, reason=reason, alternatives=alternatives)
+
+
+def to_utf8(chunk: bytes, encoding: str) -> bytes:
+    """A chunk in UTF-8. UTF-8 itself stays as it is, broken bytes too."""
+    codec = _CODECS.get(encoding, "utf-8")
+    if codec == "utf-8":
+        return chunk
+    return chunk.decode(codec, errors="replace").removeprefix("\ufeff").encode()
+
+
+def _is_utf8(chunk: bytes) -> bool:
+    """Whether it is valid but for a character that the chunk's ends have cut."""
+    begin = 0
+    while begin < min(3, len(chunk)) and chunk[begin] & 0xC0 == 0x80:
+        begin += 1
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(chunk[begin:], final=False)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_utf8_text(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

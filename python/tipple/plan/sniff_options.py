@@ -1,0 +1,59 @@
+"""What was sniffed, in words: options for a command line, notes for a report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from tipple.plan.sniff import LOW_CONFIDENCE, Decision, spell
+from tipple.plan.sources import Dialect, plan_dialect
+from tipple.plan.url import quote_identifier
+
+__all__ = ["options_text", "sniff_notes"]
+
+
+def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = None) -> str:
+    """The options that read a source in this dialect without looking at it, ready for a shell."""
+    options = {"--format": dialect.format, "--delimiter": spell(dialect.delimiter)}
+    if dialect.quote is not None and dialect.escape is not None:
+        options |= {"--quote": spell(dialect.quote), "--escape": spell(dialect.escape)}
+    options |= {"--header": header, "--null": dialect.null_text}
+    if dialect.encoding is not None:
+        options["--encoding"] = dialect.encoding
+    if dialect.trailing_delimiter != plan_dialect(dialect.format).trailing_delimiter:
+        options["--trailing-delimiter"] = "yes" if dialect.trailing_delimiter else "no"
+    if dialect.skip_lines:
+        options["--skip-lines"] = str(dialect.skip_lines)
+    if dialect.comment is not None:
+        options["--comment"] = dialect.comment
+    for option, names in (("--force-null", dialect.force_null), ("--force-not-null", dialect.force_not_null)):
+        if names:
+            options[option] = "*" if "*" in names else ",".join(map(quote_identifier, names))
+    if columns is not None:
+        options["--columns"] = ",".join(quote_identifier(column) for column in columns)
+    return " ".join(f"{option} {shlex.quote(value)}" for option, value in options.items())
+
+
+def sniff_notes(options: str, decisions: Iterable[Decision], *, usual: bool) -> list[str]:
+    """Notes on what was sniffed.
+
+    Args:
+        options: as `options_text` spells them.
+        decisions: what they rest on.
+        usual: whether they are the defaults of the format that the files' names say, so that nothing is new in them.
+    """
+    unsure = [decision for decision in decisions if decision.confidence < LOW_CONFIDENCE]
+    notes = [] if usual and not unsure else [f"the sources are read with {options}"]
+    by_delimiter = any(decision.option == "delimiter" for decision in unsure)
+    said: set[str] = set()
+    for decision in unsure:
+        # The delimiter says the same as the format, and more exactly.
+        if decision.reason in said or (decision.option == "format" and by_delimiter):
+            continue
+        said.add(decision.reason)
+        alternatives = f"; or else {', '.join(map(repr, decision.alternatives))}" if decision.alternatives else ""
+        notes.append(
+            f"not sure of --{decision.option} {shlex.quote(decision.value)} (confidence {decision.confidence:.2f}): "
+            f"{decision.reason}{alternatives}; give the option if it is wrong"
+        )
+    return notes

@@ -1,0 +1,111 @@
+"""Columnar sources of a load: recognised, and asked for their fields before anything is planned."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tipple import _core
+from tipple.engines import core
+from tipple.engines.base import Identity
+from tipple.errors import UsageError
+from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, refuse_twice
+
+HEAD_BYTES = 16
+
+
+class Columnar(msgspec.Struct, kw_only=True):
+    """What a load's columnar sources are."""
+
+    format: ColumnarFormat
+    fields: list[Field] = []
+    """Those of the first source; every other one has the same names."""
+    stream: _core.ArrowStream | None = None
+    """The stream, where the source is one in memory."""
+
+    @property
+    def names(self) -> list[str]:
+        """The fields' names."""
+        return [field.name for field in self.fields]
+
+
+def is_stream(sources: object) -> bool:
+    """Whether `sources` is not a name but an object with rows (Arrow PyCapsule interface)."""
+    return hasattr(sources, "__arrow_c_stream__")
+
+
+def open_stream(source: Any) -> tuple[Columnar, Identity]:
+    """A stream in memory and what stands for a file's identity: it is never the same twice.
+
+    Raises:
+        UsageError: the object does not give a stream.
+    """
+    kind = type(source)
+    label = f"<{kind.__module__.partition('.')[0]} {kind.__qualname__} {uuid.uuid4().hex[:8]}>"
+    try:
+        stream = _core.ArrowStream(source)
+        fields = msgspec.json.decode(stream.fields(), type=list[Field])
+    except Exception as error:
+        raise UsageError(f"{label} gives no Arrow stream: {error}", hint="check the object") from error
+    refuse_twice([field.name for field in fields], label)
+    columnar = Columnar(format="memory", fields=fields, stream=stream)
+    return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
+
+
+def recognise(paths: Sequence[str], format: str) -> Columnar | None:
+    """The columnar format of files, or None where they are delimited text.
+
+    Raises:
+        UsageError: files of different formats, or not in the format that was named.
+    """
+    if format not in ("auto", "parquet", "arrow"):
+        return None
+    found = common_format({path: format_of(path, _head(path)) for path in paths}, format)
+    return None if found is None else Columnar(format=found)
+
+
+def _head(path: str) -> bytes:
+    if not os.path.isfile(path):
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError:
+        # Said better where the file is identified.
+        return b""
+
+
+def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: bool) -> None:
+    """Asks the files for their fields.
+
+    Args:
+        all_needed: whether all fields are loaded, so that every file must have the same.
+
+    Raises:
+        TippleError: a file cannot be read.
+        UsageError: files have different columns.
+    """
+    plan = {
+        "sources": [{"path": s.path, "size": s.size, "mtime_ns": s.mtime_ns} for s in sources],
+        **core.TEXT_PLAN,
+        "columnar": columnar.format,
+    }
+    try:
+        described = msgspec.json.decode(_core.describe_columnar(json.dumps(plan)), type=list[list[Field]])
+    except _core.CoreError as error:
+        raise core.core_error(error) from None
+    columnar.fields = described[0]
+    refuse_twice(columnar.names, sources[0].path)
+    for source, fields in zip(sources, described, strict=True):
+        names = [field.name for field in fields]
+        if all_needed and set(names) != set(columnar.names):
+            different = sorted(set(names) ^ set(columnar.names))
+            raise UsageError(
+                f"{source.path} has other columns than {sources[0].path}: {', '.join(different)}",
+                hint="load them by commands of their own, or name the columns that all have by --columns",
+            )

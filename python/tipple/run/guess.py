@@ -1,0 +1,211 @@
+"""What was sniffed, put together with what the target has: header, NULL, the table of `--schema auto`, the report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from tipple.engines.base import TableColumn
+from tipple.errors import BadRecord, UsageError
+from tipple.plan.schema import TableDefinition
+from tipple.plan.sniff import LOW_CONFIDENCE, Decision
+from tipple.plan.sniff_columns import (
+    SniffedColumn,
+    clean_names,
+    column_types,
+    define_table,
+    describe_dates,
+    wider_type,
+)
+from tipple.plan.sniff_options import options_text, sniff_notes
+from tipple.plan.sources import Dialect, plan_dialect
+from tipple.plan.url import TableName, fold_identifier
+from tipple.report.model import SniffColumn, SniffDecision, SniffReport
+from tipple.run.sniff import Sniffed, Sniffer
+
+__all__ = ["AUTO", "Guess"]
+
+AUTO = "auto"
+SURE_HEADER = 0.85
+"""From this on, a first record is skipped although its names are not those of the table's columns."""
+_TEXT_TYPES = frozenset({"text", "varchar", "char"})
+_WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
+"""SQLSTATEs of a value that its column's type does not have."""
+
+
+class Guess:
+    """Empty where every option was given."""
+
+    def __init__(self, sniffer: Sniffer | None = None, sniffed: Sniffed | None = None) -> None:
+        self._sniffer = sniffer
+        self._sniffed = sniffed
+        self.columns: list[SniffedColumn] = []
+        """The columns of `--schema auto`."""
+        self.named_columns: list[str] | None = None
+        """The columns that a header names."""
+        self._definition: TableDefinition | None = None
+        self._options = ""
+        self._decisions: list[Decision] = []
+        self._unbounded_numeric = True
+
+    @property
+    def sniffed(self) -> Sniffed:
+        """What the sample says."""
+        if self._sniffed is None:
+            raise UsageError("the sources were not looked at")
+        return self._sniffed
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first records are a header: as the user says, else as it seems."""
+        given = self._sniffer.given.header if self._sniffer is not None else None
+        return (given or self.sniffed.header.value) != "no"
+
+    @property
+    def surely_has_header(self) -> bool:
+        """Whether the first records cannot well be anything else."""
+        if self._sniffer is None or self._sniffed is None or not self._sniffer.auto:
+            return False
+        return self._sniffed.header.value == "yes" and self._sniffed.header.confidence >= SURE_HEADER
+
+    def as_columns(self, names: Sequence[str], known: Collection[str]) -> list[str] | None:
+        """The names of a header as `--schema auto` makes columns of them, where all of them are known."""
+        if self._sniffed is None:
+            return None
+        cleaned = clean_names(names)
+        return cleaned if names and all(name in known for name in cleaned) else None
+
+    def table(
+        self, name: TableName, *, head: Sequence[str] | None, names: Sequence[str] | None, unbounded_numeric: bool
+    ) -> TableDefinition:
+        """The table of `--schema auto`.
+
+        Args:
+            name: the table's name.
+            head: the header, where there is one.
+            names: the names that the user gives to the columns.
+            unbounded_numeric: whether the engine has a `numeric` for any number of digits.
+
+        Raises:
+            UsageError: there is no record to see columns in, or another number of names.
+        """
+        sniffed = self.sniffed
+        fields = sniffed.profile.fields
+        if not fields:
+            raise UsageError(
+                "--schema auto: the sources hold no whole record to see columns in",
+                hint="check the files, or give --schema FILE.sql",
+            )
+        if names is not None:
+            if len(names) != fields:
+                raise UsageError(
+                    f"--columns has {len(names)} names, but the records have {fields} fields",
+                    hint="name every field, or leave out --columns",
+                )
+            column_names = [fold_identifier(column.strip()) for column in names]
+        else:
+            padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
+            column_names = clean_names(padded)
+        types = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
+        types += [("text", "too many columns to look at")] * (fields - len(types))
+        self.columns = [
+            SniffedColumn(name=column, type_text=type_text, reason=reason)
+            for column, (type_text, reason) in zip(column_names, types, strict=True)
+        ]
+        self._unbounded_numeric = unbounded_numeric
+        self._definition = define_table(name, self.columns)
+        return self._definition
+
+    def settle(self, dialect: Dialect, header: bool, columns: Sequence[TableColumn], notes: list[str]) -> Dialect:
+        """The final dialect, now that the columns are known; adds notes."""
+        sniffer, sniffed = self._sniffer, self._sniffed
+        if sniffer is None or sniffed is None:
+            return dialect
+        decisions = list(sniffed.decisions)
+        usual_null = plan_dialect(dialect.format).null_text
+        if sniffed.null_columns and not self._needs_null(sniffed.null_columns, columns):
+            # Both readings can be stored: as texts they lose nothing.
+            dialect = msgspec.structs.replace(dialect, null_text=usual_null)
+            decisions = [decision for decision in decisions if decision.option != "null"]
+        header_word = "yes" if header else "no"
+        named = None
+        if header and self.named_columns is not None:
+            named = self.named_columns
+        if sniffer.given.header is None:
+            decided = sniffed.header
+            if named is not None:
+                decided = Decision(
+                    option="header", value="yes", confidence=0.99, reason="it names columns of the table"
+                )
+            elif header != (decided.value == "yes"):
+                decided = Decision(
+                    option="header",
+                    value=header_word,
+                    confidence=min(decided.confidence, 0.6),
+                    reason=f"{decided.reason}; but it names no column of the table",
+                )
+            decisions.append(decided)
+        elif sniffer.given.header == "match" and not self.columns:
+            header_word = "match"
+        self._decisions = decisions
+        self._options = options_text(dialect, header_word, named)
+        usual = sniffer.named is not None and dialect == sniffer.dialect and (not header or named is not None)
+        notes += sniff_notes(self._options, decisions, usual=usual or not sniffer.auto)
+        if self.columns:
+            guessed = ", ".join(f"{column.name} {column.type_text}" for column in self.columns[:8])
+            more = f", and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
+            notes.append(f"--schema auto: names and types were guessed from a sample: {guessed}{more}")
+        names = [column.name for column in self.columns or columns]
+        notes += describe_dates(sniffed.profile, names) if self.columns else []
+        return dialect
+
+    @staticmethod
+    def _needs_null(indexes: Sequence[int], columns: Sequence[TableColumn]) -> bool:
+        for index in indexes:
+            if index < len(columns):
+                codec_type = columns[index].codec_type
+                kind = codec_type if isinstance(codec_type, str) else next(iter(codec_type))
+                if kind not in _TEXT_TYPES:
+                    return True
+        return False
+
+    def remedy(self, error: BadRecord) -> str | None:
+        """What to do about a bad record that may be due to a wrong guess."""
+        guessed = {column.name: column.type_text for column in self.columns}
+        type_text = guessed.get(error.column or "", "text")
+        if type_text != "text" and error.sqlstate in _WRONG_VALUE | {None}:
+            wider = wider_type(type_text, error.text, unbounded_numeric=self._unbounded_numeric)
+            return (
+                f"the type {type_text} of the column {error.column} was guessed from a sample (--schema auto). Mend "
+                f"the value, or give the column the type {wider}: --dry-run --json prints the CREATE TABLE statement "
+                "(create_table), to be changed and given by --schema FILE.sql"
+            )
+        if self._options and any(decision.confidence < LOW_CONFIDENCE for decision in self._decisions):
+            return f"{error.remedy}; or the sources, which were read with {self._options}, are of another format"
+        return None
+
+    def report(self) -> SniffReport | None:
+        """What was found out."""
+        if self._sniffed is None or not self._options:
+            return None
+        definition = self._definition
+        return SniffReport(
+            options=self._options,
+            confidence=min((decision.confidence for decision in self._decisions), default=1.0),
+            decisions=[
+                SniffDecision(
+                    option=decision.option,
+                    value=decision.value,
+                    confidence=decision.confidence,
+                    reason=decision.reason,
+                    alternatives=list(decision.alternatives),
+                )
+                for decision in self._decisions
+            ],
+            columns=[
+                SniffColumn(name=column.name, type=column.type_text, reason=column.reason) for column in self.columns
+            ],
+            create_table=definition.create_sql(definition.name.sql, True) if definition is not None else None,
+            sampled_bytes=self._sniffed.sampled_bytes,
+        )

@@ -1,0 +1,266 @@
+"""`--format auto` and `--schema auto`: samples the sources, and has the core and `plan` say what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from tipple import _core
+from tipple.engines.base import Identity
+from tipple.errors import UsageError
+from tipple.plan.sniff import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile, choose_layout
+from tipple.plan.sniff_columns import decide_header, decide_null
+from tipple.plan.sniff_encoding import decide_encoding, to_utf8
+from tipple.plan.sources import Dialect, named_format, plan_dialect
+from tipple.run.sampling import Sample, take_sample
+
+__all__ = ["Sniffed", "Sniffer"]
+
+SMALL_HEAD_BYTES = 64 * 1024
+SMALL_PIECE_BYTES = 8 * 1024
+SMALL_TOTAL_BYTES = 192 * 1024
+"""What every candidate is tried on; the whole sample is read in the chosen dialect only."""
+_RECODED = frozenset({"LATIN1", "WIN1252"})
+"""Encodings that have to be named: UTF-8 is what is read without a name, and UTF-16 says itself what it is."""
+REGULAR_SHARE = 0.9
+"""A file of which so much is regular shows its format by itself, where all files together are irregular."""
+
+
+class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sources turned out to be."""
+
+    dialect: Dialect
+    """Its header is the one that was asked for; see `header`."""
+    header: Decision
+    decisions: list[Decision]
+    """All but the header."""
+    null_columns: list[int]
+    """The columns that say what means NULL, where it is not the usual text."""
+    profile: Profile
+    sampled_bytes: int
+
+
+class Sniffer:
+    """Finds out the dialect of sources, or only what their columns hold."""
+
+    def __init__(self, paths: Sequence[str], format: str, options: Given) -> None:
+        """Checks the options.
+
+        Args:
+            paths: the sources.
+            format: `auto`, or the format, which then has COPY's defaults.
+            options: as the user wrote them.
+
+        Raises:
+            UsageError: options that no format has.
+        """
+        self.paths = paths
+        self.options = options
+        self.named = named_format(paths) if format == "auto" else None
+        self.auto = format == "auto"
+        checked = format
+        if self.auto:
+            forced = bool(options.force_null or options.force_not_null)
+            quoting = options.quote is not None or options.escape is not None or forced
+            checked = "csv" if quoting else self.named or "csv"
+        self.dialect = self._plan(checked, options)
+        given = {
+            name: getattr(self.dialect, name) for name in ("delimiter", "quote", "escape") if getattr(options, name)
+        }
+        if self.auto and forced:
+            given["quote"] = self.dialect.quote
+        self.given = msgspec.structs.replace(options, **given)
+
+    @staticmethod
+    def _plan(format: str, options: Given) -> Dialect:
+        return plan_dialect(
+            format,
+            delimiter=options.delimiter,
+            quote=options.quote,
+            escape=options.escape,
+            null_text=options.null_text,
+            header=options.header,
+            encoding=options.encoding,
+            trailing_delimiter=options.trailing_delimiter,
+            skip_lines=options.skip_lines,
+            comment=options.comment,
+            force_null=options.force_null,
+            force_not_null=options.force_not_null,
+            field_widths=options.field_widths,
+        )
+
+    def look(self, expected_fields: int | None, sources: Sequence[Identity] = ()) -> Sniffed:
+        """Reads the sample and decides.
+
+        Args:
+            expected_fields: the number of fields that the target wants, where it is known.
+            sources: the sources as far as their form is known; without them every one is plain text.
+
+        Raises:
+            UsageError: the format cannot be told, or differs from file to file.
+        """
+        if self.dialect.format == "fixed":
+            raise UsageError(
+                "--schema auto cannot see columns in --format fixed", hint="give the columns: --schema FILE.sql"
+            )
+        identified = zip(self.paths, sources, strict=True) if sources else ()
+        sample = take_sample(self.paths, {path: source for path, source in identified if source.form is not None})
+        decisions: list[Decision] = []
+        sniffed_encoding = None
+        if self.auto and self.given.encoding is None and sample.pieces:
+            encoding = _encoding_of(sample, range(len(sample.paths)))
+            decisions.append(encoding)
+            if encoding.value in _RECODED:
+                sniffed_encoding = encoding.value
+                _same_encoding(sample)
+        chunks = [
+            Chunk(
+                file=p.file,
+                begins=p.begins,
+                ends=p.ends,
+                data=p.data if sniffed_encoding is None else to_utf8(p.data, sniffed_encoding),
+            )
+            for p in sample.pieces
+        ]
+        layout = Layout(
+            format=self.dialect.format,
+            delimiter=self.dialect.delimiter,
+            quote=self.dialect.quote,
+            escape=self.dialect.escape,
+        )
+        if self.auto:
+            layout, found = self._layout(sample, chunks, expected_fields, layout)
+            decisions += found
+        profile = self._profile(chunks, layout)
+        header = decide_header(profile)
+        if (self.given.header or header.value) == "no":
+            profile = self._profile(chunks, layout, heads_are_data=True)
+        null, null_columns = decide_null(profile, layout.format)
+        null_text = self.given.null_text
+        if self.auto and null_text is None and chunks:
+            decisions.append(null)
+            null_text = null.value
+        if null_text is None or null_text != null.value:
+            null_columns = []
+        options = msgspec.structs.replace(
+            self.given,
+            delimiter=layout.delimiter,
+            quote=layout.quote if layout.format == "csv" else None,
+            escape=layout.escape if layout.format == "csv" else None,
+            null_text=null_text,
+            encoding=sniffed_encoding or self.given.encoding,
+        )
+        return Sniffed(
+            dialect=self._plan(layout.format, options),
+            header=header,
+            decisions=decisions,
+            null_columns=null_columns,
+            profile=profile,
+            sampled_bytes=sample.size_bytes,
+        )
+
+    def _layout(
+        self, sample: Sample, chunks: Sequence[Chunk], expected_fields: int | None, fallback: Layout
+    ) -> tuple[Layout, list[Decision]]:
+        if not chunks and self.named is not None:
+            return fallback, []
+        layout, decisions, told = self._choose(_small(chunks), expected_fields)
+        if not told:
+            layout, decisions, told = self._choose(chunks, expected_fields)
+        if not told and self.named is None:
+            names = sorted({str(named_format([path])) for path in self.paths})
+            if len(names) > 1:
+                raise _different(f"{named_format([path])} ({path})" for path in self.paths[:3])
+            path = sample.paths[0] if sample.paths else self.paths[0]
+            raise UsageError(
+                f"{path}: neither its name nor its content says which format the file has",
+                hint="name it: --format csv, perhaps with --delimiter and --quote; --format tbl (| after every field); "
+                "or --format text (tabs and backslashes)",
+                detail={"path": path},
+            )
+        self._same_format(sample, chunks, layout)
+        return layout, decisions
+
+    def _choose(self, chunks: Sequence[Chunk], expected_fields: int | None) -> tuple[Layout, list[Decision], bool]:
+        return choose_layout(
+            [chunk.data for chunk in chunks],
+            lambda layout: self._profile(chunks, layout),
+            given=self.given,
+            named=self.named,
+            expected_fields=expected_fields,
+        )
+
+    def _same_format(self, sample: Sample, chunks: Sequence[Chunk], layout: Layout) -> None:
+        """Refuses files that are of different formats, before a record of one is blamed for it."""
+        if len(sample.paths) < 2:
+            return
+        if self._profile(chunks, layout).regularity == 1.0:
+            return
+        found: dict[tuple[str, bool], str] = {}
+        for number, path in enumerate(sample.paths):
+            own_chunks = _small([chunk for chunk in chunks if chunk.file == number])
+            own, _, told = self._choose(own_chunks, None)
+            profile = self._profile(own_chunks, own)
+            if told and profile.fields > 1 and profile.regularity >= REGULAR_SHARE:
+                found.setdefault((own.delimiter, own.format == "tbl"), f"{own.format} with {own.delimiter!r} ({path})")
+        if len(found) > 1:
+            raise _different(found.values())
+
+    def _profile(self, chunks: Sequence[Chunk], layout: Layout, *, heads_are_data: bool = False) -> Profile:
+        places = [{"file": chunk.file, "begins": chunk.begins, "ends": chunk.ends} for chunk in chunks]
+        data = [chunk.data for chunk in chunks]
+        codec = layout.codec
+        if self.given.trailing_delimiter is not None:
+            codec["trailing_delimiter"] = self.given.trailing_delimiter
+        found = _core.profile_sample(json.dumps(codec), json.dumps(places), data, heads_are_data)
+        return msgspec.json.decode(found, type=Profile, strict=False)
+
+
+def _encoding_of(sample: Sample, files: Collection[int]) -> Decision:
+    """The encoding of some of the sampled files."""
+    pieces = [piece for piece in sample.pieces if piece.file in files]
+    mark = pieces[0].mark if pieces else b""
+    return decide_encoding([mark, *(piece.data for piece in pieces)] if mark else [piece.data for piece in pieces])
+
+
+def _same_encoding(sample: Sample) -> None:
+    """Refuses files that are UTF-8 among others that are not: one of the two would be stored wrongly."""
+    found: dict[bool, str] = {}
+    for number, path in enumerate(sample.paths):
+        if all(piece.data.isascii() for piece in sample.pieces if piece.file == number):
+            continue
+        own = _encoding_of(sample, [number])
+        if own.value in _RECODED or own.confidence >= LOW_CONFIDENCE:
+            found.setdefault(own.value in _RECODED, f"{own.value} ({path})")
+    if len(found) > 1:
+        raise UsageError(
+            f"the sources have different encodings: {', '.join(found.values())}",
+            hint="load each encoding by a command of its own, or name one for all by --encoding",
+        )
+
+
+def _different(found: Iterable[str]) -> UsageError:
+    return UsageError(
+        f"the sources have different formats: {', '.join(found)}",
+        hint="load each format by a command of its own, or name one for all by --format",
+    )
+
+
+def _small(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """A smaller sample of the same places."""
+    heads = sum(chunk.begins for chunk in chunks)
+    head_bytes = SMALL_HEAD_BYTES if heads == 1 else SMALL_TOTAL_BYTES // 2 // max(1, heads)
+    rest = max(1, len(chunks) - heads)
+    piece_bytes = max(1024, min(SMALL_PIECE_BYTES, SMALL_TOTAL_BYTES // 2 // rest))
+    small = []
+    for chunk in chunks:
+        limit = head_bytes if chunk.begins else piece_bytes
+        if len(chunk.data) <= limit:
+            small.append(chunk)
+        elif chunk.begins or not chunk.ends:
+            small.append(msgspec.structs.replace(chunk, data=chunk.data[:limit], ends=False))
+        else:
+            small.append(msgspec.structs.replace(chunk, data=chunk.data[-limit:]))
+    return small

@@ -1,0 +1,610 @@
+"""Parquet and Arrow files, and tables in memory: the same rows as the same values in CSV."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tipple
+from columnar_files import WRITERS, write_arrow_file, write_arrow_stream, write_csv, write_parquet
+from conftest import version_parameter
+from loading import load
+from servers.installations import VERSIONS
+from servers.postgres import PostgresServer
+from targets import DuckdbTarget, PostgresTarget, Target, write
+
+D = Decimal
+DAY = datetime.date
+MOMENT = datetime.datetime
+
+COLUMNS = (
+    "b boolean, i2 smallint, i4 integer, i8 bigint, f4 real, f8 double precision, "
+    "n15 numeric(15,2), n38 numeric(38,10), s text, v varchar(20), d date, t timestamp"
+)
+
+
+@pytest.fixture(params=["duckdb", version_parameter(max(VERSIONS))])
+def engine_target(
+    request: pytest.FixtureRequest, tmp_path: Path, server_of: Callable[[int], PostgresServer]
+) -> Iterator[Target]:
+    """One server is enough here: what the versions read differently does not depend on the source."""
+    is_duckdb = request.param == "duckdb"
+    target = DuckdbTarget(tmp_path / "target.duckdb") if is_duckdb else PostgresTarget(server_of(request.param))
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+@pytest.fixture
+def postgres_target(server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
+    """As `engine_target`."""
+    target = PostgresTarget(server_of(max(VERSIONS)))
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+def random_table(seed: int, rows: int) -> pa.Table:
+    """Random values of every column of `COLUMNS`, with NULLs, in the Arrow types nearest to them."""
+    rng = random.Random(seed)
+    words = [
+        "",
+        "x",
+        "a,b",
+        'say "hi"',
+        "two\nlines",
+        "tab\there",
+        "ümläut",
+        "漢字🚂",
+        "\\N",
+        "NULL",
+        " lead",
+        "trail ",
+    ]
+
+    def column(make: Any, share: float = 0.1) -> list[Any]:
+        return [None if rng.random() < share else make() for _ in range(rows)]
+
+    edge = lambda bits: rng.choice([-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, -1, rng.randrange(1000)])  # noqa: E731
+    return pa.table(
+        {
+            "b": pa.array(column(lambda: rng.random() < 0.5), pa.bool_()),
+            "i2": pa.array(column(lambda: edge(16)), pa.int16()),
+            "i4": pa.array(column(lambda: edge(32)), pa.int32()),
+            "i8": pa.array(column(lambda: edge(64)), pa.int64()),
+            "f4": pa.array(column(lambda: rng.choice([0.0, -1.5, 0.1, 3e38, 1e-30])), pa.float32()),
+            "f8": pa.array(column(lambda: rng.choice([0.0, 0.1, -1e300, 5e-324, rng.random()])), pa.float64()),
+            "n15": pa.array(column(lambda: D(rng.randrange(-(10**15) + 1, 10**15)).scaleb(-2)), pa.decimal128(15, 2)),
+            "n38": pa.array(
+                column(lambda: rng.choice([-1, 1]) * D(rng.randrange(10 ** rng.randrange(1, 38))).scaleb(-10)),
+                pa.decimal128(38, 10),
+            ),
+            "s": pa.array(column(lambda: rng.choice(words) * rng.randrange(4)), pa.string()),
+            "v": pa.array(column(lambda: rng.choice(words)), pa.string()),
+            "d": pa.array(column(lambda: DAY.fromordinal(rng.randrange(1, DAY.max.toordinal()))), pa.date32()),
+            "t": pa.array(
+                column(lambda: MOMENT(1, 1, 1) + datetime.timedelta(microseconds=rng.randrange(3 * 10**17))),
+                pa.timestamp("us"),
+            ),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """Several row groups and batches, the last one not full."""
+    return random_table(7, 3501)
+
+
+def expect_same(target: Target, name: str, like: str) -> None:
+    assert target.count(name) == target.count(like)
+    assert target.digest(name) == target.digest(like)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("verify", ["checksum"])
+def test_the_rows_of_the_csv_load(
+    engine_target: Target, tmp_path: Path, table: pa.Table, writer: str, verify: str
+) -> None:
+    for name in ("t_csv", "t"):
+        engine_target.execute(f"CREATE TABLE {name} ({COLUMNS})")
+    load(engine_target, write_csv(tmp_path / "in.csv", table), table="t_csv", header="no")
+    path = WRITERS[writer](tmp_path / "in", table)
+    run = load(engine_target, path, verify=verify, jobs=2)
+    assert run.summary is not None
+    assert run.summary["rows"] == 3501
+    assert run.summary["verify"]["kind"] == "checksum"
+    assert run.summary["sources"][0]["rows"] == 3501
+    expect_same(engine_target, "t", "t_csv")
+    assert load(engine_target, path, verify=verify, jobs=2).summary["status"] == "already loaded"  # type: ignore[index]
+
+
+def test_into_rows_that_are_there(engine_target: Target, tmp_path: Path, table: pa.Table) -> None:
+    """The way into a table with rows, slice by slice and with replacing: the same rows each time."""
+    for name in ("t_csv", "t"):
+        engine_target.execute(f"CREATE TABLE {name} ({COLUMNS})")
+    load(engine_target, write_csv(tmp_path / "in.csv", table), table="t_csv", header="no")
+    path = write_parquet(tmp_path / "in.parquet", table, row_group_size=500)
+    engine_target.execute("INSERT INTO t (s) VALUES ('old')")
+    load(engine_target, path, verify="checksum")
+    assert engine_target.count("t") == 3502
+    load(engine_target, path, mode="replace", restart=True)
+    expect_same(engine_target, "t", "t_csv")
+    engine_target.execute("DELETE FROM t")
+    load(engine_target, path, restart=True, no_atomic=True)
+    expect_same(engine_target, "t", "t_csv")
+
+
+# The values of a column, the type of the column and what it holds afterwards.
+CONVERSIONS: list[tuple[str, pa.DataType, list[Any], str, list[Any]]] = [
+    ("int8", pa.int8(), [-128, 127, None], "smallint", [-128, 127, None]),
+    ("uint8", pa.uint8(), [0, 255, None], "bigint", [0, 255, None]),
+    ("uint16", pa.uint16(), [65535], "integer", [65535]),
+    ("uint32", pa.uint32(), [2**32 - 1], "bigint", [2**32 - 1]),
+    ("uint64", pa.uint64(), [2**64 - 1, 0], "numeric(20,0)", [D(2**64 - 1), D(0)]),
+    ("narrow", pa.int64(), [32767, -32768, None], "smallint", [32767, -32768, None]),
+    ("int to numeric", pa.int32(), [5, -7], "numeric(10,3)", [D("5.000"), D("-7.000")]),
+    ("int to double", pa.int64(), [2**53, -3], "double precision", [float(2**53), -3.0]),
+    ("int to text", pa.int64(), [12, -3], "text", ["12", "-3"]),
+    ("float16", pa.float16(), [1.5, None], "real", [1.5, None]),
+    ("float32 widens", pa.float32(), [0.5, 1e30], "double precision", [0.5, 1.0000000150474662e30]),
+    ("whole floats", pa.float64(), [3.0, -1e15, None, 0.0], "bigint", [3, -(10**15), None, 0]),
+    ("whole decimals", pa.decimal128(20, 2), [D("3.00"), D("-7.00"), None], "integer", [3, -7, None]),
+    ("float to numeric", pa.float64(), [0.1, -2.5, 1e-7], "numeric(12,7)", [D("0.1"), D("-2.5"), D("1e-7")]),
+    ("numeric to double", pa.decimal128(10, 2), [D("1.25")], "double precision", [1.25]),
+    ("more places", pa.decimal128(5, 1), [D("1.5"), D("-999.9")], "numeric(10,4)", [D("1.5"), D("-999.9")]),
+    ("rounded as text is", pa.decimal128(6, 3), [D("1.005"), D("-1.005"), D("1.004")], "numeric(5,2)",
+     [D("1.01"), D("-1.01"), D("1.00")]),
+    ("negative scale", pa.decimal128(3, -2), [D("12300"), D("-100")], "numeric(8,1)", [D(12300), D(-100)]),
+    ("decimal256", pa.decimal256(60, 2), [D("123456789012345678901234567890.12")], "numeric(38,2)",
+     [D("123456789012345678901234567890.12")]),
+    ("date64", pa.date64(), [DAY(2024, 2, 29), DAY(1, 1, 1)], "date", [DAY(2024, 2, 29), DAY(1, 1, 1)]),
+    ("date to timestamp", pa.date32(), [DAY(1969, 12, 31)], "timestamp", [MOMENT(1969, 12, 31)]),
+    ("midnight to date", pa.timestamp("ns"), [MOMENT(2024, 2, 29), MOMENT(1960, 1, 1)], "date",
+     [DAY(2024, 2, 29), DAY(1960, 1, 1)]),
+    ("seconds", pa.timestamp("s"), [MOMENT(1900, 1, 1, 1, 2, 3)], "timestamp", [MOMENT(1900, 1, 1, 1, 2, 3)]),
+    ("millis", pa.timestamp("ms"), [MOMENT(2024, 1, 1, 0, 0, 0, 123000)], "timestamp",
+     [MOMENT(2024, 1, 1, 0, 0, 0, 123000)]),
+    ("whole micros", pa.timestamp("ns"), [MOMENT(1969, 12, 31, 23, 59, 59, 999999), None], "timestamp",
+     [MOMENT(1969, 12, 31, 23, 59, 59, 999999), None]),
+    ("moments", pa.timestamp("us", "Europe/Berlin"), [MOMENT(2024, 7, 1, 10)], "timestamp", [MOMENT(2024, 7, 1, 10)]),
+    ("large text", pa.large_string(), ["x", "", None, "漢字"], "text", ["x", "", None, "漢字"]),
+    ("text view", pa.string_view(), ["x", "", None, "a text longer than twelve bytes"], "varchar(40)",
+     ["x", "", None, "a text longer than twelve bytes"]),
+    ("dictionary", pa.dictionary(pa.int8(), pa.string()), ["x", None, "x", "y"], "text", ["x", None, "x", "y"]),
+    ("dictionary of ints", pa.dictionary(pa.int32(), pa.int64()), [5, None, 5], "integer", [5, None, 5]),
+    ("text to int", pa.string(), [" 12", None, "-3"], "integer", [12, None, -3]),
+    ("text to date", pa.string(), ["2024-02-29", None], "date", [DAY(2024, 2, 29), None]),
+    ("text to numeric", pa.string(), ["1.005", "1e2"], "numeric(8,2)", [D("1.01"), D("100")]),
+    ("nulls", pa.null(), [None, None], "integer", [None, None]),
+    ("nulls to text", pa.null(), [None, None], "text", [None, None]),
+    ("bool to text", pa.bool_(), [True, False, None], "text", ["true", "false", None]),
+    ("bytes that are text", pa.binary(), [b"abc", "ü".encode(), None], "text", ["abc", "ü", None]),
+    ("nested to text", pa.list_(pa.int32()), [[1, None, 3], [], None], "text", ["[1,null,3]", "[]", None]),
+    ("struct to text", pa.struct([("a", pa.int8()), ("b", pa.string())]), [{"a": 1, "b": 'x"\\\n'}, None], "text",
+     ['{"a":1,"b":"x\\"\\\\\\n"}', None]),
+    ("map to text", pa.map_(pa.string(), pa.float64()), [[("k", 1.5), ("n", float("nan"))]], "text",
+     ['{"k":1.5,"n":"NaN"}']),
+    ("nanoseconds as text", pa.timestamp("ns"), [1], "text", ["1970-01-01 00:00:00.000000001"]),
+    ("time as text", pa.time64("us"), [datetime.time(1, 2, 3, 4)], "text", ["01:02:03.000004"]),
+    ("bytes", pa.binary(), [b"\x00\xff", b"", None], "bytea", [b"\x00\xff", b"", None]),
+    ("uuid", pa.binary(16), [bytes(range(16))], "uuid", ["00010203-0405-0607-0809-0a0b0c0d0e0f"]),
+    ("time", pa.time32("ms"), [datetime.time(23, 59, 59, 999000), None], "time",
+     [datetime.time(23, 59, 59, 999000), None]),
+    ("array", pa.list_(pa.int32()), [[1, None, 3], [], None], "integer[]", [[1, None, 3], [], None]),
+    ("array of text", pa.list_(pa.string()), [['a"b\\', "NULL", "", "x,y"]], "text[]", [['a"b\\', "NULL", "", "x,y"]]),
+    ("moment", pa.timestamp("us", "UTC"), [MOMENT(2024, 7, 1, 10)], "timestamptz",
+     [MOMENT(2024, 7, 1, 10)]),
+]  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Values as Python compares them, whatever the driver made of them."""
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+ONLY_THE_TARGET_READS = ("bytea", "uuid", "time", "integer[]", "text[]", "timestamptz")
+"""With one of these a load into PostgreSQL goes as text; the other columns must be the same on either way."""
+
+
+@pytest.mark.parametrize("way", ["file", "file without them", "memory"])
+def test_conversions(engine_target: Target, tmp_path: Path, way: str) -> None:
+    """Each by itself in one column of one table, whose rows are numbered: what comes out is known."""
+    failures = []
+    cases = [case for case in CONVERSIONS if way != "file without them" or case[3] not in ONLY_THE_TARGET_READS]
+    length = max(len(values) for _, _, values, _, _ in cases)
+    fields, clauses, arrays = [pa.field("n", pa.int32())], ["n integer"], [pa.array(range(length), pa.int32())]
+    for number, (_, kind, values, sql_type, _) in enumerate(cases):
+        # Behind an offset, so that a buffer that is read from its start is found out.
+        array = pa.array([None, None, None, *values, *[None] * (length - len(values))], kind).slice(3)
+        fields.append(pa.field(f"c{number}", kind))
+        clauses.append(f"c{number} {sql_type}")
+        arrays.append(array)
+    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    engine_target.execute(f"CREATE TABLE t ({', '.join(clauses)})")
+    if way == "memory":
+        tipple.load(table, into=engine_target.url, table="t")
+    else:
+        load(engine_target, write_arrow_file(tmp_path / "in.arrow", table))
+    selected = ", ".join(
+        f"c{number}" + (" AT TIME ZONE 'UTC'" if sql_type == "timestamptz" else "")
+        for number, (_, _, _, sql_type, _) in enumerate(cases)
+    )
+    rows = engine_target.rows(f"SELECT n, {selected} FROM t ORDER BY n")
+    for number, (name, _, values, _, expected) in enumerate(cases):
+        found = [plain(row[number + 1]) for row in rows[: len(values)]]
+        if found != expected and [str(value) for value in found] != [str(value) for value in expected]:
+            failures.append(f"{name}: {found}, not {expected}")
+    assert not failures, "\n".join(failures)
+
+
+REFUSED: list[tuple[pa.DataType, list[Any], str, str, str]] = [
+    (pa.int64(), [1, 32768], "smallint", "out of range", "32768"),
+    (pa.uint64(), [1, 2**63], "bigint", "out of range", str(2**63)),
+    (pa.float64(), [1.0, 1.5], "integer", "invalid input syntax", "1.5"),
+    (pa.decimal128(9, 2), [D("1.00"), D("1.50")], "integer", "invalid input syntax", "1.50"),
+    (pa.float64(), [1.0, float("nan")], "integer", "invalid input syntax", "NaN"),
+    (pa.float64(), [1.0, 1e39], "real", "out of range", "1e39"),
+    (pa.decimal128(8, 2), [D(1), D("1000.00")], "numeric(5,2)", "overflow", "1000.00"),
+    (pa.timestamp("ns"), [0, 1001], "timestamp", "nanoseconds", "1970-01-01 00:00:00.000001001"),
+    (pa.timestamp("us"), [0, 1], "date", "time of day", "1970-01-01 00:00:00.000001"),
+    (pa.string(), ["1", "z"], "integer", "invalid input syntax", "z"),
+    (pa.string(), ["ok", "a\0b"], "text", "NUL", "a\ufffdb"),
+    (pa.binary(), [b"ok", b"\xff"], "text", "UTF-8", "\ufffd"),
+    (pa.int32(), [1, None], "integer NOT NULL", "not-null", "NULL"),
+    (pa.string(), ["1", None], "text NOT NULL", "not-null", "NULL"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case[0]} to {case[2]}")
+def test_refused_values(engine_target: Target, tmp_path: Path, case: Any) -> None:
+    """Nothing is stored, and the error names the file, the record, the column, the value and what to do."""
+    kind, values, sql_type, reason, text = case
+    engine_target.execute(f"CREATE TABLE t (a {sql_type})")
+    # In the second row group, so that records are counted across groups.
+    table = pa.table({"a": pa.array([values[0]] * 1000 + values, kind)})
+    path = write_parquet(tmp_path / "in.parquet", table, row_group_size=1000, coerce_timestamps=None)
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(path, into=engine_target.url, table="t", jobs=1)
+    error = caught.value
+    assert error.file == str(path)
+    assert error.record_number == 1002
+    assert error.column == "a"
+    assert error.text == text
+    assert reason in error.reason
+    assert error.remedy
+    assert engine_target.count("t") == 0
+
+
+def test_varchar_limits(postgres_target: Target, tmp_path: Path) -> None:
+    """As COPY has them: spaces beyond the limit are cut, anything else is refused; char(n) is padded."""
+    postgres_target.execute("CREATE TABLE t (v varchar(3), c char(4))")
+    table = pa.table({"v": ["abc", "ab   ", "äöü"], "c": ["a", "abcd  ", "äö"]})
+    load(postgres_target, write_parquet(tmp_path / "in.parquet", table), verify="checksum")
+    assert postgres_target.sorted_rows("t") == sorted([("abc", "a   "), ("ab ", "abcd"), ("äöü", "äö  ")], key=repr)
+    run = load(postgres_target, write_parquet(tmp_path / "bad.parquet", pa.table({"v": ["abcd"], "c": ["x"]})), check=1)
+    assert "too long" in run.stderr
+
+
+def test_numbers_without_size(postgres_target: Target, tmp_path: Path) -> None:
+    """`numeric` without precision keeps every digit, NaN and the infinities."""
+    postgres_target.execute("CREATE TABLE t (n integer, a numeric, b numeric, c numeric, d numeric(60,5))")
+    table = pa.table(
+        {
+            "n": [1, 2],
+            "a": pa.array([D("1.50"), None], pa.decimal128(10, 2)),
+            "b": pa.array([float("nan"), 0.1], pa.float64()),
+            "c": pa.array([2**64 - 1, 0], pa.uint64()),
+            "d": pa.array([D("12345.67891"), D("-0.00001")], pa.decimal128(38, 5)),
+        }
+    )
+    load(postgres_target, write_parquet(tmp_path / "in.parquet", table), verify="checksum")
+    rows = postgres_target.rows("SELECT a::text, b::text, c::text, d::text FROM t ORDER BY n")
+    assert rows == [("1.50", "NaN", "18446744073709551615", "12345.67891"), (None, "0.1", "0", "-0.00001")]
+
+
+def test_infinities(engine_target: Target, tmp_path: Path) -> None:
+    """What DuckDB writes for infinity is infinity again."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "in.parquet"
+    duckdb.sql(
+        "SELECT 1 n, 'infinity'::date d, '-infinity'::timestamp t UNION ALL SELECT 2, '-infinity', 'infinity'"
+    ).write_parquet(str(path))
+    engine_target.execute("CREATE TABLE t (n integer, d date, t timestamp)")
+    load(engine_target, path)
+    rows = engine_target.rows("SELECT CAST(d AS varchar), CAST(t AS varchar) FROM t ORDER BY n")
+    assert rows == [("infinity", "-infinity"), ("-infinity", "infinity")]
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------
+
+
+def test_columns_go_by_name(engine_target: Target, tmp_path: Path) -> None:
+    """In any order and case; the columns that are missing get their defaults."""
+    engine_target.execute("CREATE TABLE t (a integer, b text DEFAULT 'none', c date, \"D d\" integer)")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"C": [DAY(2024, 1, 1)], "A": [1], "D d": [4]}))
+    load(engine_target, path)
+    assert engine_target.rows("SELECT * FROM t") == [(1, "none", DAY(2024, 1, 1), 4)]
+
+
+def test_files_in_different_order(engine_target: Target, tmp_path: Path) -> None:
+    """Every file is read by its own names, and by its own types."""
+    engine_target.execute("CREATE TABLE t (a bigint, b text)")
+    write_parquet(tmp_path / "1.parquet", pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}))
+    write_parquet(tmp_path / "2.parquet", pa.table({"b": pa.array(["y"], pa.large_string()), "a": pa.array(["2"])}))
+    load(engine_target, tmp_path / "1.parquet", tmp_path / "2.parquet")
+    assert engine_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+
+
+def test_extra_columns_are_named(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"a": [1], "more": ["x"], "b": ["y"]}))
+    run = load(engine_target, path, check=2)
+    assert "more" in run.stderr
+    assert "--columns" in run.stderr
+    load(engine_target, path, columns="b,a")
+    assert engine_target.rows("SELECT * FROM t") == [(1, "y")]
+    load(engine_target, path, columns="A")
+    assert engine_target.sorted_rows("t") == [(1, None), (1, "y")] or engine_target.count("t") == 2
+
+
+def test_columns_in_their_order(engine_target: Target, tmp_path: Path) -> None:
+    """Where the names are others: as many columns as fields, in the order of the fields."""
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"x": ["y"], "z": [1]}))
+    load(engine_target, path, columns="b,a")
+    assert engine_target.rows("SELECT * FROM t") == [(1, "y")]
+    assert "none named" in load(engine_target, path, columns="a", check=2).stderr
+
+
+def test_other_columns_in_another_file(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    write_parquet(tmp_path / "1.parquet", pa.table({"a": [1], "b": ["x"]}))
+    write_parquet(tmp_path / "2.parquet", pa.table({"a": [1]}))
+    run = load(engine_target, tmp_path / "1.parquet", tmp_path / "2.parquet", check=2)
+    assert "2.parquet has other columns" in run.stderr
+
+
+def test_a_table_made_after_the_file(engine_target: Target, tmp_path: Path) -> None:
+    """`--schema auto` makes columns that hold every value."""
+    table = pa.table(
+        {
+            "u": pa.array([2**64 - 1], pa.uint64()),
+            "n": pa.array([D("1.25")], pa.decimal128(9, 2)),
+            "t": pa.array([MOMENT(2024, 1, 1)], pa.timestamp("us")),
+            "Mixed Case": ["x"],
+            "l": pa.array([[1, 2]], pa.list_(pa.int32())),
+            "y": [b"\x00"],
+        },
+        schema=pa.schema(
+            [
+                pa.field("u", pa.uint64(), nullable=False), ("n", pa.decimal128(9, 2)), ("t", pa.timestamp("us")),
+                ("Mixed Case", pa.string()), ("l", pa.list_(pa.int32())), ("y", pa.binary()),
+            ]
+        ),
+    )  # fmt: skip
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table), schema="auto")
+    assert engine_target.rows('SELECT u, n, t, "Mixed Case", l, y FROM t') == [
+        (D(2**64 - 1), D("1.25"), MOMENT(2024, 1, 1), "x", [1, 2], b"\x00")
+    ]
+    with pytest.raises(Exception, match=r"(?i)null"):
+        engine_target.execute("INSERT INTO t (n) VALUES (1)")
+
+
+# ---- files -----------------------------------------------------------------------------------------------------
+
+
+def test_no_rows(engine_target: Target, tmp_path: Path) -> None:
+    """A file without rows, without row groups, and one among others."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    empty = pa.table({"a": pa.array([], pa.int32())})
+    for number, writer in enumerate(WRITERS.values()):
+        run = load(engine_target, writer(tmp_path / f"empty{number}", empty), verify="checksum")
+        assert run.summary is not None
+        assert run.summary["rows"] == 0
+    with pq.ParquetWriter(tmp_path / "none.parquet", empty.schema):
+        pass
+    write_parquet(tmp_path / "one.parquet", pa.table({"a": pa.array([1], pa.int32())}))
+    load(engine_target, tmp_path / "none.parquet", tmp_path / "one.parquet")
+    assert engine_target.rows("SELECT * FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "lz4", "zstd"])
+def test_compressed_pages(engine_target: Target, tmp_path: Path, codec: str) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    table = pa.table({"a": pa.array(range(5000), pa.int32()), "b": [f"text {n % 7}" for n in range(5000)]})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table, compression=codec, row_group_size=1234))
+    assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(5000, 12497500)]
+    if codec in ("lz4", "zstd"):
+        pa.feather.write_feather(table, tmp_path / "in.feather", compression=codec, chunksize=999)
+        load(engine_target, tmp_path / "in.feather")
+        assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(10000, 2 * 12497500)]
+
+
+def test_dictionaries_that_change(engine_target: Target, tmp_path: Path) -> None:
+    """A stream may replace a dictionary between two batches, or add to it."""
+    engine_target.execute("CREATE TABLE t (a text)")
+    kind = pa.dictionary(pa.int8(), pa.string())
+    path = tmp_path / "in.arrows"
+    batches = [pa.record_batch({"a": pa.array(values, kind)}) for values in (["x", "y"], ["z"], ["z", "w", None])]
+    with pa.ipc.new_stream(path, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    load(engine_target, path)
+    assert [row[0] for row in engine_target.sorted_rows("t")] == ["w", "x", "y", "z", "z", None]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_damaged_files(tmp_path: Path, table: pa.Table, writer: str) -> None:
+    """Cut off anywhere, or with bytes overwritten: a short error that names the file, or the rows; never a hang."""
+    path = WRITERS[writer](tmp_path / "in", table.select(["i8", "s"]).slice(0, 1500))
+    data = path.read_bytes()
+    rng = random.Random(5)
+    cut = [data[:length] for length in (0, 3, 8, 20, len(data) // 2, len(data) - 1, len(data) - 9)]
+    broken = []
+    for _ in range(25):
+        bytes_ = bytearray(data)
+        for _ in range(rng.randrange(1, 4)):
+            bytes_[rng.randrange(8, len(bytes_))] = rng.randrange(256)
+        broken.append(bytes(bytes_))
+    bad = write(tmp_path / f"bad{path.suffix}", b"")
+    duckdb_file = tmp_path / "t.duckdb"
+    url = f"duckdb:///{duckdb_file}"
+    import duckdb
+
+    with duckdb.connect(str(duckdb_file)) as connection:
+        connection.execute("CREATE TABLE t (i8 bigint, s text)")
+    complaints = []
+    for number, contents in enumerate([*cut, *broken]):
+        bad.write_bytes(contents)
+        try:
+            tipple.load(bad, into=url, table="t", restart=True)
+        except tipple.TippleError as error:
+            if "internal" in str(error) or (number < len(cut) and "bad." not in str(error)):
+                complaints.append(f"{number}: {error}")
+            continue
+        # An end marker of a stream may be missing; other bytes may be in a value, or in nothing that is read.
+        if number < len(cut) and writer != "stream":
+            complaints.append(f"{number}: cut to {len(contents)} bytes, and loaded")
+    assert not complaints, "\n".join(complaints)
+
+
+def test_not_what_it_seems(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    csv = write(tmp_path / "in.csv", "1\n")
+    parquet = write_parquet(tmp_path / "in.dat", pa.table({"a": [2]}))
+    assert "neither Parquet nor Arrow" in load(engine_target, csv, format="parquet", check=2).stderr
+    assert "not --format arrow" in load(engine_target, parquet, format="arrow", check=2).stderr
+    assert "is a Parquet file" in load(engine_target, parquet, format="csv", check=2).stderr
+    assert "different formats" in load(engine_target, parquet, csv, check=2).stderr
+    assert "--delimiter" in load(engine_target, parquet, delimiter=";", check=2).stderr
+    named = write(tmp_path / "in.parquet", "1\n")
+    assert "does not begin" in load(engine_target, named, check=2).stderr
+    load(engine_target, parquet)
+    load(engine_target, csv)
+    assert engine_target.sorted_rows("t") == [(1,), (2,)]
+
+
+def test_no_type_for_it(engine_target: Target, tmp_path: Path) -> None:
+    """A type that cannot be read is refused before anything is loaded."""
+    engine_target.execute("CREATE TABLE t (a text)")
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    run = load(engine_target, write_arrow_file(tmp_path / "in.arrow", pa.table({"a": union})), check=1)
+    assert "cannot be read" in run.stderr
+    assert "--columns" in run.stderr
+
+
+def test_duplicate_key_is_named(postgres_target: Target, tmp_path: Path) -> None:
+    """What the server refuses is traced back to its record."""
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    postgres_target.execute("INSERT INTO t VALUES (-1)")
+    values = pa.table({"a": pa.array([*range(2000), 7], pa.int32())})
+    path = write_parquet(tmp_path / "in.parquet", values, row_group_size=900)
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(path, into=postgres_target.url, table="t", jobs=1)
+    assert caught.value.sqlstate == "23505"
+    assert caught.value.record_number in (8, 2001)
+
+
+def test_text_write_path(postgres_target: Target, tmp_path: Path, table: pa.Table) -> None:
+    """The server reads every value from its text: the same rows."""
+    for name in ("t_csv", "t"):
+        postgres_target.execute(f"CREATE TABLE {name} ({COLUMNS})")
+    load(postgres_target, write_csv(tmp_path / "in.csv", table), table="t_csv", header="no")
+    load(postgres_target, write_parquet(tmp_path / "in.parquet", table), write_path="text")
+    expect_same(postgres_target, "t", "t_csv")
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------
+
+
+def test_table_in_memory(engine_target: Target, tmp_path: Path, table: pa.Table) -> None:
+    """Loaded each time it is given: who can say that it is the same?"""
+    for name in ("t_csv", "t"):
+        engine_target.execute(f"CREATE TABLE {name} ({COLUMNS})")
+    load(engine_target, write_csv(tmp_path / "in.csv", table), table="t_csv", header="no")
+    report = tipple.load(table, into=engine_target.url, table="t", jobs=2, verify="checksum")
+    assert report.rows == 3501
+    assert report.sources[0].path.startswith("<pyarrow Table")
+    expect_same(engine_target, "t", "t_csv")
+    again = tipple.load(table, into=engine_target.url, table="t", jobs=2, verify="checksum")
+    assert again.status == "loaded"
+    assert engine_target.count("t") == 7002
+    tipple.load(table, into=engine_target.url, table="t", mode="replace", atomic=True)
+    expect_same(engine_target, "t", "t_csv")
+    assert engine_target.leftovers("t", "t_csv") == set()
+
+
+def test_reader_in_memory(engine_target: Target) -> None:
+    """Batches that are made while they are loaded, and a producer that fails half-way."""
+    engine_target.execute("CREATE TABLE t (a bigint)")
+    schema = pa.schema([("a", pa.int64())])
+
+    def batches(fail: bool) -> Any:
+        for start in range(0, 100_000, 10_000):
+            if fail and start == 50_000:
+                raise ValueError("the producer gave up")
+            yield pa.record_batch({"a": pa.array(range(start, start + 10_000), pa.int64())})
+
+    with pytest.raises(tipple.TippleError, match="the producer gave up"):
+        tipple.load(pa.RecordBatchReader.from_batches(schema, batches(True)), into=engine_target.url, table="t")
+    assert engine_target.count("t") == 0
+    tipple.load(pa.RecordBatchReader.from_batches(schema, batches(False)), into=engine_target.url, table="t", jobs=2)
+    assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(100_000, 4999950000)]
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+def test_frames(engine_target: Target, library: str) -> None:
+    frames = pytest.importorskip(library)
+    engine_target.execute("CREATE TABLE t (a bigint, b text)")
+    frame = frames.DataFrame({"b": ["x", None], "a": [1, 2]})
+    tipple.load(frame, into=engine_target.url, table="t")
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, None)]
+
+
+def test_bad_value_in_memory(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE t (a smallint)")
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(pa.table({"a": [1] * 40_000 + [99_999]}), into=engine_target.url, table="t")
+    assert (caught.value.record_number, caught.value.column, caught.value.text) == (40_001, "a", "99999")
+    assert engine_target.count("t") == 0
+    assert engine_target.leftovers("t") == set()
+
+
+def test_stream_file_in_slices(engine_target: Target, tmp_path: Path) -> None:
+    """A large stream is cut between its batches."""
+    engine_target.execute("CREATE TABLE t (a bigint)")
+    table = pa.table({"a": pa.array(range(1_000_000), pa.int64())})
+    run = load(engine_target, write_arrow_stream(tmp_path / "in.arrows", table, 50_000), jobs=2)
+    assert run.summary is not None
+    assert run.summary["slices"] > 2
+    assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(1_000_000, 499999500000)]
+
+
+def test_upsert(engine_target: Target, tmp_path: Path) -> None:
+    """Of two records with one key the later one counts, in memory too, where streams would share the batches."""
+    engine_target.execute("CREATE TABLE t (k integer PRIMARY KEY, v text)")
+    engine_target.execute("INSERT INTO t VALUES (1, 'old'), (9, 'kept')")
+    table = pa.table({"k": pa.array([1, 2, 2], pa.int32()), "v": ["a", "b", "c"]})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table), mode="upsert", key="k")
+    assert engine_target.sorted_rows("t") == [(1, "a"), (2, "c"), (9, "kept")]
+    many = pa.table({"k": [1] * 100_000, "v": [str(number) for number in range(100_000)]})
+    tipple.load(many, into=engine_target.url, table="t", mode="upsert", key=["k"], jobs=2)
+    assert engine_target.sorted_rows("t") == [(1, "99999"), (2, "c"), (9, "kept")]
+
+
+def test_skipping_is_for_text(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"a": ["x"]}))
+    assert "--on-error skip" in load(engine_target, path, on_error="skip", check=2).stderr

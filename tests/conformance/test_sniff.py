@@ -1,0 +1,234 @@
+"""`--format auto` by content and `--schema auto`, from the files to the rows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from command import run_tipple
+from loading import load, load_text
+from targets import Row, Target, write
+from tipple.run.sampling import take_sample
+
+PEOPLE = (
+    "Customer ID;Full Name;ZIP;Born;Balance;Active\n"
+    '1;"Ann; A.";00123;1980-02-29;10.50;true\n'
+    "2;Bob;04567;1990-01-01;-3.25;false\n"
+    "3;;99999;;0.00;true\n"
+)
+ROWS = [
+    (1, "Ann; A.", "00123", "1980-02-29", "10.50", True),
+    (2, "Bob", "04567", "1990-01-01", "-3.25", False),
+    (3, None, "99999", None, "0.00", True),
+]
+SELECT = (
+    "SELECT customer_id, full_name, zip, CAST(born AS varchar), CAST(balance AS varchar), active "
+    "FROM people ORDER BY customer_id"
+)
+
+
+def types_of(target: Target, table: str) -> dict[str, str]:
+    """Names and types of the columns, in lower case."""
+    sql = f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{table}'"
+    return {name: type_text.lower() for name, type_text in target.rows(sql)}
+
+
+def test_schema_auto(engine_target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "people.csv", PEOPLE)
+    run = load(engine_target, path, table="people", schema="auto", verify="checksum")
+    assert run.summary is not None
+    assert run.summary["rows"] == 3
+    assert "--delimiter ';'" in " ".join(run.summary["notes"])
+    assert engine_target.rows(SELECT) == ROWS
+    again = load(engine_target, path, table="people", schema="auto")
+    assert "already loaded" in again.output
+    assert engine_target.count("people") == 3
+
+
+@pytest.mark.parametrize("header", ["yes", "match"])
+def test_schema_auto_with_a_header_as_told(engine_target: Target, tmp_path: Path, header: str) -> None:
+    path = write(tmp_path / "people.csv", PEOPLE)
+    for expected in ("loaded", "already loaded"):
+        run = load(engine_target, path, table="people", schema="auto", header=header)
+        assert run.summary is not None
+        assert run.summary["status"] == expected
+    assert engine_target.rows(SELECT) == ROWS
+
+
+def test_what_the_dry_run_prints_can_be_pasted(engine_target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "people.csv", PEOPLE)
+    words = ["load", path, "--into", engine_target.url, "--table", "people", "--progress", "none"]
+    # A DuckDB file has to be there for a dry run.
+    engine_target.execute("CREATE TABLE other (a integer)")
+    sniff = json.loads(run_tipple(*words, "--schema", "auto", "--dry-run", "--json").stdout)["sniff"]
+    assert "people" not in {name.partition(".")[2] for name in engine_target.tables()}
+    assert 0.5 < sniff["confidence"] <= 1
+    assert {decision["option"] for decision in sniff["decisions"]} >= {"format", "delimiter", "quote", "header", "null"}
+    assert [column["name"] for column in sniff["columns"]][:2] == ["customer_id", "full_name"]
+    schema = write(tmp_path / "people.sql", sniff["create_table"])
+    run_tipple(*words, "--schema", schema, *shlex.split(sniff["options"]))
+    assert engine_target.rows(SELECT) == ROWS
+
+
+TYPES = {
+    "b": ("true", "boolean", "boolean"),
+    "i": ("9223372036854775807", "bigint", "bigint"),
+    "l": ("9223372036854775808", "numeric", "decimal(38,0)"),
+    "n": ("1.25", "numeric", "decimal(18,2)"),
+    "f": ("1.5e-3", "double precision", "double"),
+    "d": ("2024-02-29", "date", "date"),
+    "ts": ("2024-02-29 12:00:00.123456", "timestamp without time zone", "timestamp"),
+    "tz": ("2024-02-29T12:00:00+02:00", "timestamp with time zone", "timestamp with time zone"),
+    "t": ("23:59:59.5", "time without time zone", "time"),
+    "u": ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "uuid", "uuid"),
+    "x": ("07", "text", "varchar"),
+    "e": ("", "text", "varchar"),
+}
+
+
+def test_every_type_is_created_and_loaded(engine_target: Target, tmp_path: Path) -> None:
+    names = list(TYPES)
+    data = ",".join(names) + "\n" + (",".join(value for value, _, _ in TYPES.values()) + "\n") * 3
+    run = load_text(engine_target, tmp_path / "in.csv", data, schema="auto")
+    assert run.summary is not None
+    assert run.summary["rows"] == 3
+    place = 2 if engine_target.engine == "duckdb" else 1
+    assert types_of(engine_target, "t") == {name: TYPES[name][place] for name in names}
+    instant = engine_target.value("SELECT count(*) FROM t WHERE tz = CAST('2024-02-29 10:00:00+00' AS timestamptz)")
+    assert instant == 3
+
+
+def test_without_a_header(engine_target: Target, tmp_path: Path) -> None:
+    load_text(engine_target, tmp_path / "in.dat", "1|a|\n2||\n", schema="auto")
+    assert engine_target.rows("SELECT column1, column2 FROM t ORDER BY 1") == [(1, "a"), (2, None)]
+
+
+def test_names_by_option(engine_target: Target, tmp_path: Path) -> None:
+    load_text(engine_target, tmp_path / "in.csv", "1,a\n2,b\n", schema="auto", columns="id,name")
+    assert engine_target.rows("SELECT id, name FROM t ORDER BY 1") == [(1, "a"), (2, "b")]
+    run = load_text(engine_target, tmp_path / "other.csv", "1,a\n", schema="auto", columns="id", table="u", check=2)
+    assert "--columns" in run.stderr
+
+
+def test_with_a_format_as_told(engine_target: Target, tmp_path: Path) -> None:
+    """Only the columns are guessed then: the format has COPY's defaults."""
+    load_text(engine_target, tmp_path / "in.csv", "id,x\n1,a;b\n2,NA\n3,c\n", schema="auto", format="csv")
+    assert engine_target.rows("SELECT id, x FROM t ORDER BY 1") == [(1, "a;b"), (2, "NA"), (3, "c")]
+
+
+@pytest.mark.parametrize(
+    ("value", "column_type", "wider"), [("x7", "bigint", "text"), ("1e3", "bigint", "double precision")]
+)
+def test_a_later_value_that_does_not_fit(
+    engine_target: Target, tmp_path: Path, value: str, column_type: str, wider: str
+) -> None:
+    """The bad record lies where no sample is taken."""
+    lines = ["id,amount\n", *(f"{number},{number % 7}\n" for number in range(1_000_000, 1_900_000))]
+    path = write(tmp_path / "in.csv", "".join(lines))
+    pieces = [piece.data for piece in take_sample([str(path)]).pieces]
+    unseen = next(
+        n
+        for n in range(400_000, 900_000)
+        if not any(lines[near].encode() in piece for near in (n - 50, n, n + 50) for piece in pieces)
+    )
+    lines[unseen] = f"1000000,{value}\n"
+    write(path, "".join(lines))
+    run = load(engine_target, path, schema="auto", check=1)
+    assert value in run.stderr
+    assert f"{unseen:,}" in run.stderr
+    for word in ("column amount", column_type, f"type {wider}", "--schema"):
+        assert word in run.stderr, word
+    assert engine_target.leftovers() == set()
+
+
+def test_nothing_to_guess_from(engine_target: Target, tmp_path: Path) -> None:
+    run = load_text(engine_target, tmp_path / "in.csv", "", schema="auto", check=2)
+    assert "no whole record" in run.stderr
+    run = load_text(engine_target, tmp_path / "letter.dat", "Dear all,\nnothing\n", schema="auto", check=2)
+    assert "neither its name nor its content" in run.stderr
+    assert "--format" in run.stderr
+
+
+EXISTING: list[tuple[str, str, str, list[Row]]] = [
+    ("semicolons", "in.csv", "1;a,b\n2;c\n", [(1, "a,b"), (2, "c")]),
+    ("tbl_without_last_bar", "in.tbl", '1|a"\n2|b\n', [(1, 'a"'), (2, "b")]),
+    ("tabs_in_csv", "in.csv", "1\ta,b\n2\tc\n", [(1, "a,b"), (2, "c")]),
+    ("nameless", "in", "1\ta\n2\t\\N\n", [(1, "a"), (2, None)]),
+    ("control_characters", "000000_0", "1\x01a,b;c\n2\x01d\n", [(1, "a,b;c"), (2, "d")]),
+    ("null_in_a_number", "in.csv", "1,a\nNA,b\n2,c\n", [(1, "a"), (2, "c"), (None, "b")]),
+    ("null_in_a_text", "in.csv", "1,5\n2,NA\n3,\n", [(1, "5"), (2, "NA"), (3, None)]),
+    ("inches", "in.csv", '1,2" pipe\n2,3" x 4" pipe\n', [(1, '2" pipe'), (2, '3" x 4" pipe')]),
+    ("backslashes", "in.csv", '1,"a\\"b"\n2,"c\\\\d"\n', [(1, 'a"b'), (2, "c\\d")]),
+    ("apostrophes", "in.csv", "1,'a,b'\n2,'it''s'\n", [(1, "a,b"), (2, "it's")]),
+    ("header_of_other_case", "in.csv", "B,A\nx,1\ny,2\n", [(1, "x"), (2, "y")]),
+    ("header_of_other_names", "in.csv", "Nr,What\n1,x\n2,y\n3,z\n", [(1, "x"), (2, "y"), (3, "z")]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"), [case[1:] for case in EXISTING], ids=[case[0] for case in EXISTING]
+)
+def test_into_a_table_that_is_there(
+    engine_target: Target, tmp_path: Path, name: str, data: str, expected: list[Row]
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    load_text(engine_target, tmp_path / name, data)
+    assert sorted(engine_target.rows("SELECT a, b FROM t"), key=lambda row: (row[0] is None, row[0])) == expected
+    again = load(engine_target, tmp_path / name)
+    assert "already loaded" in again.output
+
+
+def test_a_header_with_some_known_names(engine_target: Target, tmp_path: Path) -> None:
+    """Positions would be guesswork."""
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    run = load_text(engine_target, tmp_path / "in.csv", "b,other\n1,2\n3,4\n5,6\n", check=2)
+    assert "'other'" in run.stderr
+    assert "--header" in run.stderr
+    assert engine_target.count("t") == 0
+
+
+def test_a_header_that_one_file_does_not_have(engine_target: Target, tmp_path: Path) -> None:
+    """Nothing is skipped that may be a record, in files that were not sampled either."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    paths = [write(tmp_path / f"{i:02}.csv", "Nr,What\n" + f"{i},x\n" * 5) for i in range(20)]
+    write(paths[1], "7,first\n8,second\n")
+    run = load(engine_target, *paths, check=1)
+    assert "Nr" in run.stderr
+    assert engine_target.count("t") == 0
+
+
+def test_unsure_is_said(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a varchar, b varchar)")
+    run = load_text(engine_target, tmp_path / "in.dat", "a,b;c\nd,e;f\n")
+    assert run.summary is not None
+    assert run.summary["sniff"]["confidence"] < 0.7
+    unsure = [note for note in run.summary["notes"] if "not sure of --delimiter" in note]
+    assert len(unsure) == 1
+    assert "or else" in unsure[0]
+
+
+def test_what_a_name_says_needs_no_note(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    run = load_text(engine_target, tmp_path / "in.csv", "1,a\n2,b\n3,c\n")
+    assert run.summary is not None
+    assert run.summary["notes"] == []
+    assert run.summary["sniff"]["options"].startswith("--format csv --delimiter , --quote '\"'")
+    told = load_text(engine_target, tmp_path / "other.csv", "4,d\n", format="csv")
+    assert told.summary is not None
+    assert told.summary["sniff"] is None
+
+
+def test_another_encoding(engine_target: Target, tmp_path: Path) -> None:
+    """Letters of Windows-1252 are loaded as such, or the refusal names the encoding; never stored wrongly."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "in.csv", "1,Größe\n2,Müller\n".encode("cp1252"))
+    run = load(engine_target, path, check=False)
+    if run.exit_code == 0:
+        assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "Größe"), (2, "Müller")]
+    else:
+        assert run.exit_code == 2
+        assert "WIN1252" in run.stderr
+        assert engine_target.count("t") == 0

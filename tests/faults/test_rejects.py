@@ -1,0 +1,64 @@
+"""Rejects are exactly-once too: a job that is killed and resumed has the rejects of one that was not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command import start_tipple
+from faults.oracle import LONG, duckdb_target, moments, record_count
+from loading import load_words
+from servers.postgres import PostgresServer
+from spoilt import TABLE, spoil, told
+from targets import PostgresTarget, Target, write
+
+KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("engine", "table"), [("duckdb", TABLE), ("postgresql", TABLE), ("postgresql", KEYED)])
+def test_killed_with_rejects(
+    tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str
+) -> None:
+    made = spoil(900_000, 0.0005, seed=31)
+    path = write(tmp_path / "in.csv", made.data)
+    rejects = tmp_path / "bad.csv"
+    rounds = 40 if LONG else 4
+    options = {"jobs": 2, "on_error": "skip", "max_rejects": 1000, "rejects": rejects}
+    seconds, killed, resumed = 0.0, 0, 0
+    for number, part in enumerate([2.0, *moments(31, rounds, 1.0)]):
+        target: Target
+        target = duckdb_target(tmp_path, f"round{number}") if engine == "duckdb" else PostgresTarget(server_of(18))
+        try:
+            target.execute(table)
+            words = load_words(target.url, (path,), "t", options)
+            started = time.monotonic()
+            command = start_tipple(*words)
+            if number > 0:
+                time.sleep(part * seconds)
+                killed += command.running
+                command.signal(signal.SIGKILL)
+            run = command.wait()
+            seconds = seconds or time.monotonic() - started
+            assert target.count("t") in (0, len(made.good))
+            if number > 0:
+                rejects.unlink(missing_ok=True)
+                run = start_tipple(*words).wait()
+            assert run.exit_code == 3, str(run)
+            assert run.summary is not None
+            resumed += run.summary["slices_resumed"]
+            assert told(rejects) == made.bad
+            assert rejects.read_bytes() == made.raw
+            assert target.count("t") == len(made.good)
+            assert target.leftovers("t") == set()
+        finally:
+            target.close()
+    kind = "with a key" if table == KEYED else "without a key"
+    record_count(
+        f"SIGKILL of a load with rejects, {engine}, {kind}: {rounds} rounds, {killed} while it ran, {resumed} slices "
+        "taken over; each time the rejects of an undisturbed load"
+    )

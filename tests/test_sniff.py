@@ -1,0 +1,375 @@
+"""Small files of awkward kinds, and what they are: dialect, header, NULL, types."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from targets import write
+from tipple.errors import UsageError
+from tipple.plan.sniff import LOW_CONFIDENCE, Given
+from tipple.plan.sniff_columns import clean_names, column_types, describe_dates, wider_type
+from tipple.plan.sniff_encoding import decide_encoding, to_utf8
+from tipple.plan.sniff_options import options_text
+from tipple.plan.sources import plan_dialect
+from tipple.run.sampling import TOTAL_BYTES, take_sample
+from tipple.run.sniff import Sniffed, Sniffer
+
+CSV = {"format": "csv", "delimiter": ",", "quote": '"', "escape": '"', "null_text": "", "header": "no"}
+SEMICOLON = {**CSV, "delimiter": ";"}
+TAB = {**CSV, "delimiter": "\t"}
+BAR = {**CSV, "delimiter": "|"}
+TBL = {"format": "tbl", "delimiter": "|", "null_text": "", "header": "no"}
+TEXT = {"format": "text", "delimiter": "\t", "null_text": "\\N", "header": "no"}
+NAMED = {"header": "yes"}
+
+INT, DEC, DBL, TXT = "bigint", "numeric", "double precision", "text"
+
+# Name of the file, its content, what it is, and the types of its columns.
+CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
+    # -- as the name says
+    "csv": ("a.csv", "1,a\n2,b\n", CSV, [INT, TXT]),
+    "csv_header": ("a.csv", "id,name\n1,a\n2,b\n3,c\n", CSV | NAMED, [INT, TXT]),
+    "csv_one_record": ("a.csv", "1,a", CSV, [INT, TXT]),
+    "csv_one_column": ("a.csv", "a\nb\nc\n", CSV, [TXT]),
+    "csv_one_number": ("a.csv", "7", CSV, [INT]),
+    "csv_only_header": ("a.csv", "id,name\n", CSV | NAMED, [TXT, TXT]),
+    "csv_quoted": ("a.csv", '1,"a,b"\n2,"c""d"\n3,"e\nf"\n', CSV, [INT, TXT]),
+    "csv_all_quoted": ("a.csv", '"id","name"\n"1","a"\n"2","b"\n"3","c"\n', CSV | NAMED, [INT, TXT]),
+    "csv_lists_with_semicolons": ("a.csv", "1,a;b;c\n2,d;e;f\n", CSV, [INT, TXT]),
+    "csv_crlf": ("a.csv", "1,a\r\n2,b\r\n", CSV, [INT, TXT]),
+    "csv_cr": ("a.csv", "1,a\r2,b\r", CSV, [INT, TXT]),
+    "csv_empty_fields": ("a.csv", "1,,x\n,2,\n3,4,y\n", CSV, [INT, INT, TXT]),
+    "csv_empty_column": ("a.csv", "1,,x\n2,,y\n", CSV, [INT, TXT, TXT]),
+    "csv_backslashes_are_data": ("a.csv", '1,"c\\"\n2,a\\nb\n', CSV, [INT, TXT]),
+    "csv_apostrophes": ("a.csv", "1,it's\n2,O'Brien\n3,'tis\n", CSV, [INT, TXT]),
+    "csv_spaces_around": ("a.csv", "1, 2.5, x\n2, 3.5, y\n", CSV, [INT, DEC, TXT]),
+    "csv_byte_order_mark": ("a.csv", "\ufeffid,n\n1,2\n3,4\n5,6\n", CSV | NAMED, [INT, INT]),
+    "csv_multi_byte": ("a.csv", "1,漢字\n2,äöü\n3,🚂\n", CSV, [INT, TXT]),
+    "csv_sentences": ("a.csv", '1,"Well, yes; perhaps"\n2,"No: never"\n', CSV, [INT, TXT]),
+    "csv_mixed_lengths": ("a.csv", "1,2,3\n4,5,6\n7,8\n9,10,11\n12,13,14\n", CSV, [INT, INT, INT]),
+    "csv_times": ("a.csv", "1,12:30:00\n2,13:45:10\n", CSV, [INT, "time"]),
+    "tbl": ("a.tbl", "1|a|\n2|b|\n", TBL, [INT, TXT]),
+    "tbl_part": ("a.tbl.3", "1|a|\n2|b|\n", TBL, [INT, TXT]),
+    "tbl_one_column": ("a.tbl", "1|\n2|\n", TBL, [INT]),
+    "tbl_quotes_are_data": ("a.tbl", '1|"a|\n2|b"|\n', TBL, [INT, TXT]),
+    "tbl_commas": ("a.tbl", "1|a,b;c|\n2|d,e;f|\n", TBL, [INT, TXT]),
+    "text": ("a.txt", "1\ta\n2\tb\n", TEXT, [INT, TXT]),
+    "text_nulls": ("a.tsv", "1\t\\N\n\\N\tb\n", TEXT, [INT, TXT]),
+    "text_escapes": ("a.txt", "1\ta\\tb\n2\tc\\\\d\n", TEXT, [INT, TXT]),
+    "text_escaped_line_end": ("a.txt", "1\ta\\\nb\n2\tc\n", TEXT, [INT, TXT]),
+    # -- not as the name says
+    "semicolons": ("a.csv", "1;a\n2;b\n", SEMICOLON, [INT, TXT]),
+    "decimal_commas": ("a.csv", "1;Anna;2,5\n2;Bob;3,75\n3;Eva;4,1\n", SEMICOLON, [INT, TXT, TXT]),
+    "decimal_commas_two_columns": ("a.csv", "1;2,5\n2;3,75\n", SEMICOLON, [INT, TXT]),
+    "decimal_commas_header": ("a.csv", "id;preis\n1;2,5\n2;3,75\n3;1,0\n", SEMICOLON | NAMED, [INT, TXT]),
+    "excel": ("a.csv", 'Nr;Name;Am\r\n1;"a;b";31.12.2024\r\n2;"c";01.01.2025\r\n', SEMICOLON | NAMED, [INT, TXT, TXT]),
+    "tabs_in_csv": ("a.csv", "1\ta\n2\tb\n", TAB, [INT, TXT]),
+    "bars_in_csv": ("a.csv", "1|a|x\n2|b|y\n", BAR, [INT, TXT, TXT]),
+    "trailing_bars_in_csv": ("a.csv", "1|a|\n2|b|\n", TBL, [INT, TXT]),
+    "tbl_without_trailing": ("a.tbl", "1|a\n2|b\n", BAR | {"quote": "\x02", "escape": "\x02"}, [INT, TXT]),
+    "tbl_without_trailing_quotes": ("a.tbl", '1|5" a\n2|b\n', BAR | {"quote": "\x02", "escape": "\x02"}, [INT, TXT]),
+    "commas_in_tbl": ("a.tbl", "1,a,x\n2,b,y\n", CSV, [INT, TXT, TXT]),
+    "commas_in_txt": ("a.txt", "1,a\n2,b\n", CSV, [INT, TXT]),
+    "quoted_tabs": ("a.tsv", '1\t"a\tb"\n2\t"c"\n', TAB, [INT, TXT]),
+    "paths_with_tabs": ("a.txt", "1\tC:\\data\\x\n2\tD:\\y\n", TAB, [INT, TXT]),
+    # -- the name says nothing
+    "nameless_csv": ("a.dat", "id,v\n1,2.5\n2,3.5\n3,4.5\n", CSV | NAMED, [INT, DEC]),
+    "nameless_tabs": ("a.dat", "1\ta\n2\tb\n", TAB, [INT, TXT]),
+    "nameless_text": ("a", "1\ta\n2\t\\N\n", TEXT, [INT, TXT]),
+    "nameless_tbl": ("a.dat", "1|a|\n2|b|\n", TBL, [INT, TXT]),
+    "hive": ("000000_0", "1\x01a\x01x\n2\x01b\x01y\n", CSV | {"delimiter": "\x01"}, [INT, TXT, TXT]),
+    "unit_separator": ("a.dat", "1\x1fa,b\n2\x1fc,d\n", CSV | {"delimiter": "\x1f"}, [INT, TXT]),
+    "carets": ("a.dat", "1^a^2.5\n2^b^3.5\n", CSV | {"delimiter": "^"}, [INT, TXT, DEC]),
+    "colons": ("passwd", "root:x:0:0:r\nbin:x:1:1:b\n", CSV | {"delimiter": ":"}, [TXT, TXT, INT, INT, TXT]),
+    "spaces": ("a.dat", "1 2.5 x\n2 3.5 y\n", CSV | {"delimiter": " "}, [INT, DEC, TXT]),
+    "nameless_numbers": ("a.dat", "1\n2\n3\n", CSV, [INT]),
+    "nameless_timestamps": ("a.dat", "2024-01-01 12:00:00\n2024-01-02 13:00:00\n", CSV, ["timestamp"]),
+    # -- quotes and escapes
+    "apostrophe_quotes": ("a.csv", "1,'a,b'\n2,'c'\n", CSV | {"quote": "'", "escape": "'"}, [INT, TXT]),
+    "apostrophe_quotes_alone": ("a.csv", "1,'a'\n2,'it''s'\n", CSV | {"quote": "'", "escape": "'"}, [INT, TXT]),
+    "backslash_escape": ("a.csv", '1,"a\\"b"\n2,"c\\"d"\n', CSV | {"escape": "\\"}, [INT, TXT]),
+    "backslash_escape_delimiter": ("a.csv", '1,"a\\",b"\n2,"c"\n', CSV | {"escape": "\\"}, [INT, TXT]),
+    "inches": ("a.csv", '1,5" pipe\n2,6" pipe\n', CSV | {"quote": "\x02", "escape": "\x02"}, [INT, TXT]),
+    # -- NULL
+    "na": ("a.csv", "1,NA\n2,5\n3,NA\n", CSV | {"null_text": "NA"}, [INT, INT]),
+    "na_in_the_first_record": ("a.csv", "NA,1\n2,3\n", CSV | {"null_text": "NA"}, [INT, INT]),
+    "backslash_n_in_csv": ("a.csv", "1,\\N,2024-01-01\n2,5,\\N\n", CSV | {"null_text": "\\N"}, [INT, INT, "date"]),
+    "null_word": ("a.csv", "1,NULL\n2,2.5\n", CSV | {"null_text": "NULL"}, [INT, DEC]),
+    "hyphen": ("a.csv", "1,-\n2,3\n", CSV | {"null_text": "-"}, [INT, INT]),
+    "null_word_among_texts": ("a.csv", "1,NULL\n2,x\n", CSV, [INT, TXT]),
+    "null_word_and_empty": ("a.csv", "1,NULL,\n2,3,4\n", CSV, [INT, TXT, INT]),
+    "empty_in_text": ("a.tsv", "1\t\t3\n2\t5\t\n", TEXT | {"null_text": ""}, [INT, INT, INT]),
+    # -- types
+    "leading_zeros": ("a.csv", "00123,1\n00456,2\n", CSV, [TXT, INT]),
+    "telephone": ("a.csv", "+4930123,1\n+4940456,2\n", CSV, [TXT, INT]),
+    "thousands": ("a.csv", '1,"1,234"\n2,"12,345.50"\n', CSV, [INT, TXT]),
+    "booleans": ("a.csv", "true,t\nFALSE,f\n", CSV, ["boolean", "boolean"]),
+    "only_f": ("a.csv", "1,f\n2,f\n", CSV, [INT, TXT]),
+    "yes_and_no": ("a.csv", "1,yes\n2,no\n", CSV, [INT, TXT]),
+    "zero_and_one": ("a.csv", "0,x\n1,y\n", CSV, [INT, TXT]),
+    "long_integers": ("a.csv", "9223372036854775808,1\n5,2\n", CSV, [DEC, INT]),
+    "exponents": ("a.csv", "1e10,1\n2.5,2\nNaN,3\n", CSV, [DBL, INT]),
+    "dates": ("a.csv", "2024-02-29,2024-02-29 12:00\n2024-03-01,2024-03-01\n", CSV, ["date", "timestamp"]),
+    "time_zones": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00+02,2\n", CSV, ["timestamp with time zone", INT]),
+    "zones_on_some": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00,2\n", CSV, [TXT, INT]),
+    "no_such_day": ("a.csv", "2024-02-30,1\n2024-02-28,2\n", CSV, [TXT, INT]),
+    "local_dates": ("a.csv", "13/12/2024,1\n01/02/2024,2\n", CSV, [TXT, INT]),
+    "uuids": ("a.csv", "6ba7b810-9dad-11d1-80b4-00c04fd430c8,1\n", CSV, ["uuid", INT]),
+    "quoted_empty": ("a.csv", '1,""\n2,"3"\n', CSV, [INT, TXT]),
+    "versions": ("a.csv", "1.2.3,1\n1.10.0,2\n", CSV, [TXT, INT]),
+    # -- headers
+    "years_are_data": ("a.csv", "2019,2020\n1,2\n", CSV, [INT, INT]),
+    "all_texts": ("a.csv", "Anna,Berlin\nBob,Paris\nEva,Rome\n", CSV, [TXT, TXT]),
+    "all_texts_header": ("a.csv", "name,city\nAnna,Berlin\nBob,Paris\n", CSV | NAMED, [TXT, TXT]),
+    "header_without_first_name": ("a.csv", ",x,y\n0,1,2\n1,3,4\n2,5,6\n", CSV | NAMED, [INT, INT, INT]),
+    "single_letters": ("a.csv", "c,x\nf,y\nf,z\n", CSV, [TXT, TXT]),
+    "header_twice_the_same": ("a.csv", "a,a\nb,c\n", CSV, [TXT, TXT]),
+    "bad_first_record": ("a.csv", "x,,,\n1,2,3,4\n", CSV, [TXT, INT, INT, INT]),
+    "text_header": ("a.tsv", "id\tname\n1\ta\n2\tb\n3\tc\n", TEXT | NAMED, [INT, TXT]),
+}  # fmt: skip
+
+
+def sniff(path: Path, expected_fields: int | None = None, **given: str) -> Sniffed:
+    return Sniffer([str(path)], "auto", Given(**given)).look(expected_fields)
+
+
+def facts(sniffed: Sniffed) -> dict[str, Any]:
+    dialect = sniffed.dialect
+    found = {name: getattr(dialect, name) for name in ("format", "delimiter", "quote", "escape", "null_text")}
+    return {name: value for name, value in found.items() if value is not None} | {"header": sniffed.header.value}
+
+
+def types(sniffed: Sniffed, *, unbounded_numeric: bool = True) -> list[str]:
+    found = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
+    return [type_text for type_text, _ in found]
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_corpus(tmp_path: Path, name: str) -> None:
+    file_name, data, expected, expected_types = CORPUS[name]
+    sniffed = sniff(write(tmp_path / file_name, data))
+    assert facts(sniffed) == expected
+    assert types(sniffed) == expected_types
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(CORPUS) >= 60
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_the_options_say_the_same(tmp_path: Path, name: str) -> None:
+    """What is printed can be pasted, and then means the same dialect without any sniffing."""
+    file_name, data, _, _ = CORPUS[name]
+    dialect = sniff(write(tmp_path / file_name, data)).dialect
+    words = shlex.split(options_text(dialect, dialect.header))
+    options = {word.removeprefix("--"): value for word, value in zip(words[::2], words[1::2], strict=True)}
+    again = plan_dialect(
+        options["format"],
+        delimiter=options["delimiter"],
+        quote=options.get("quote"),
+        escape=options.get("escape"),
+        null_text=options["null"],
+        header=options["header"],
+        encoding=options.get("encoding"),
+    )
+    assert again == dialect
+
+
+@pytest.mark.parametrize(
+    ("file_name", "data"),
+    [("notes.dat", "Dear all,\nthis is a letter; it has no fields\nat all.\n"), ("x", "word\n"), ("empty.dat", "")],
+)
+def test_no_format(tmp_path: Path, file_name: str, data: str) -> None:
+    path = write(tmp_path / file_name, data)
+    with pytest.raises(UsageError, match="neither its name nor its content") as caught:
+        sniff(path)
+    assert str(path) in str(caught.value)
+    assert "--format" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("file_name", ["a.csv", "a.tbl", "a.txt"])
+def test_an_empty_file_is_what_its_name_says(tmp_path: Path, file_name: str) -> None:
+    expected = {"a.csv": "csv", "a.tbl": "tbl", "a.txt": "text"}[file_name]
+    assert sniff(write(tmp_path / file_name, "")).dialect == plan_dialect(expected)
+
+
+GIVEN: list[tuple[dict[str, str], str, dict[str, str]]] = [
+    ({"delimiter": ";"}, "1;2,5\n2;3,5\n", {"delimiter": ";"}),
+    ({"delimiter": ","}, "1;2,5\n2;3,5\n", {"delimiter": ","}),
+    ({"delimiter": "\\t"}, "1\t2,5\n", {"delimiter": "\t"}),
+    ({"quote": "'"}, '1,"a"\n2,"b"\n', {"quote": "'", "escape": "'"}),
+    ({"escape": "\\"}, '1,"a"\n2,"b"\n', {"quote": '"', "escape": "\\"}),
+    ({"null_text": "x"}, "1,NA\n2,5\n", {"null_text": "x"}),
+    ({"null_text": ""}, "1,NA\n2,5\n", {"null_text": ""}),
+]
+
+
+@pytest.mark.parametrize(("given", "data", "expected"), GIVEN)
+def test_what_is_given_is_not_sniffed(
+    tmp_path: Path, given: dict[str, str], data: str, expected: dict[str, str]
+) -> None:
+    found = facts(sniff(write(tmp_path / "a.csv", data), **given))
+    assert expected.items() <= found.items()
+
+
+def test_the_number_of_columns_decides(tmp_path: Path) -> None:
+    """Both delimiters are regular; the target has as many columns as one of them makes."""
+    path = write(tmp_path / "a.csv", "a,b;c;d\ne,f;g;h\n")
+    assert sniff(path, 2).dialect.delimiter == ","
+    assert sniff(path, 3).dialect.delimiter == ";"
+
+
+def test_low_confidence(tmp_path: Path) -> None:
+    broken = sniff(write(tmp_path / "a.csv", '1,2\n"x,3\n4\n5,6,7\n'))
+    assert min(decision.confidence for decision in broken.decisions) < LOW_CONFIDENCE
+    clean = sniff(write(tmp_path / "b.csv", "id,x\n" + "1,2.5\n" * 20))
+    assert min(decision.confidence for decision in clean.decisions) >= LOW_CONFIDENCE
+    assert clean.header.confidence > 0.9
+
+
+def test_numbers_for_an_engine_without_plain_numeric(tmp_path: Path) -> None:
+    data = "1.25,1.5,9223372036854775808,123456789012345678901.25\n2.50,2.25,1,1.25\n"
+    sniffed = sniff(write(tmp_path / "a.csv", data))
+    found = types(sniffed, unbounded_numeric=False)
+    assert found == ["decimal(18,2)", "double precision", "decimal(38,0)", "decimal(38,2)"]
+
+
+def test_dates_are_told(tmp_path: Path) -> None:
+    sniffed = sniff(write(tmp_path / "a.csv", "13/12/2024,12/13/2024,1.2.2024\n1/2/2024,1/2/2024,2.3.2024\n"))
+    notes = describe_dates(sniffed.profile, ["d", "m", "u"])
+    assert "column d" in notes[0]
+    assert "ISO,DMY" in notes[0]
+    assert "ISO,MDY" in notes[1]
+    assert "does not show" in notes[2]
+
+
+def test_files_of_one_header(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / f"{i}.csv", f"left,right\nx{i},y{i}\n")) for i in range(30)]
+    assert Sniffer(paths, "auto", Given()).look(None).header.value == "yes"
+
+
+def test_files_of_different_formats(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / "a.csv", "1,x\n2,y\n")), str(write(tmp_path / "b.csv", "1;x;5\n2;y;6\n3;z;7\n"))]
+    with pytest.raises(UsageError, match="different formats") as caught:
+        Sniffer(paths, "auto", Given()).look(None)
+    assert "a.csv" in str(caught.value)
+    assert "b.csv" in str(caught.value)
+
+
+# ---- samples -----------------------------------------------------------------------------------------------
+
+
+def test_a_large_file_is_sampled_everywhere(tmp_path: Path) -> None:
+    """The first half has nothing but integers, the second one has fractions, and the last record a text."""
+    rows = [f'{i},{i if i < 300_000 else i + 0.5},"a, ""b""\n{i}"\n' for i in range(600_000)]
+    path = write(tmp_path / "a.csv", "".join([*rows, "1,1,end\n"]))
+    sample = take_sample([str(path)])
+    assert sample.size_bytes <= TOTAL_BYTES
+    assert sum(piece.ends for piece in sample.pieces) == 1
+    sniffed = sniff(path)
+    assert facts(sniffed) == CSV
+    assert types(sniffed) == [INT, DEC, TXT]
+    assert sniffed.profile.regularity == 1.0
+
+
+def test_many_files_are_sampled_within_the_limit(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / f"{i:03}.csv", "1,2\n" * 300_000)) for i in range(20)]
+    sample = take_sample([*paths, str(write(tmp_path / "empty.csv", ""))])
+    assert sample.size_bytes <= TOTAL_BYTES
+    assert sample.paths[0] == paths[0]
+    assert sample.paths[-1] == paths[-1]
+    assert take_sample(paths) == take_sample(paths)
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 2047, 2048])
+def test_samples_of_all_sizes(tmp_path: Path, size: int) -> None:
+    """Around the limits between one piece and many; every byte of a small file is in its sample."""
+    path = write(tmp_path / "a.csv", b"1\n" * (size * 512))
+    sample = take_sample([str(path)])
+    assert all(piece.data for piece in sample.pieces)
+    assert [piece.begins for piece in sample.pieces].count(True) == min(size, 1)
+    if len(sample.pieces) == 1:
+        assert sample.size_bytes == size * 1024
+
+
+def test_a_record_longer_than_the_head(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", '1,"' + "x" * 1_000_000 + '"\n2,y\n')
+    assert facts(sniff(path)) == CSV
+
+
+# ---- encodings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"1,a\n", "UTF8"),
+        ("1,äöü 漢字\n".encode(), "UTF8"),
+        ("1,Größe\n2,Müller\n".encode("latin-1"), "WIN1252"),
+        ("1,caf\xe9\n".encode("latin-1"), "WIN1252"),
+        ("1,Größe\x81\n".encode("latin-1"), "LATIN1"),
+        (b"1,,,\xff\n", "UTF8"),
+        ("1,äöü\n2,漢字\n".encode() + b"3,\xe4x\n", "UTF8"),
+        ("1,a\n".encode("utf-16"), "UTF-16LE"),
+        ("\ufeff1,a\n".encode("utf-16-be"), "UTF-16BE"),
+    ],
+)
+def test_encodings(data: bytes, encoding: str) -> None:
+    decision = decide_encoding([data])
+    assert decision.value == encoding
+    text = data.decode({"WIN1252": "cp1252", "LATIN1": "latin-1", "UTF8": "utf-8"}.get(encoding, encoding), "replace")
+    assert to_utf8(data, encoding).decode(errors="replace") == text.removeprefix("\ufeff")
+
+
+def test_characters_cut_by_a_chunk() -> None:
+    text = "äöü漢字🚂".encode()
+    for start in range(len(text)):
+        for end in range(start, len(text) + 1):
+            assert decide_encoding([text[start:end]]).value == "UTF8", (start, end)
+
+
+# ---- names and types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "cleaned"),
+    [
+        (["id", "Name"], ["id", "name"]),
+        (["First Name", "orderID", "HTTPStatus"], ["first_name", "order_id", "http_status"]),
+        (["a", "A", "a "], ["a", "a_2", "a_3"]),
+        (["", "x", ""], ["column1", "x", "column3"]),
+        (["column2", ""], ["column2", "column2_2"]),
+        (["2020", "%", "Größe (m²)"], ["_2020", "column2", "größe_m2"]),
+        (['a"b', "a.b", "a;b"], ["a_b", "a_b_2", "a_b_3"]),
+        (["x" * 70, "x" * 80], ["x" * 63, "x" * 61 + "_2"]),
+        (["ä" * 40], ["ä" * 31]),
+    ],
+)
+def test_clean_names(names: list[str], cleaned: list[str]) -> None:
+    assert clean_names(names) == cleaned
+    assert clean_names(cleaned) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("guessed", "value", "wider"),
+    [
+        ("bigint", "1.5", "numeric"),
+        ("bigint", "99999999999999999999", "numeric"),
+        ("bigint", "1e5", "double precision"),
+        ("bigint", "x", "text"),
+        ("numeric", "1e5", "double precision"),
+        ("date", "2024-01-01 12:00", "timestamp"),
+        ("timestamp", "2024-01-01 12:00:00+02", "timestamp with time zone"),
+        ("date", "31.12.2024", "text"),
+        ("boolean", "maybe", "text"),
+        ("uuid", None, "text"),
+    ],
+)
+def test_wider_types(guessed: str, value: str | None, wider: str) -> None:
+    assert wider_type(guessed, value, unbounded_numeric=True) == wider
+    expected = "double precision" if wider == "numeric" else wider
+    assert wider_type(guessed, value, unbounded_numeric=False) == expected
