@@ -43,7 +43,6 @@ def test_names_that_say_nothing(path: str) -> None:
     ("path", "hint"),
     [
         ("x.csv.gz", "unpack"),
-        ("x.parquet", "--format"),
     ],
 )
 def test_formats_to_come(path: str, hint: str) -> None:
