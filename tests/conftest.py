@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,31 @@ from targets import DuckdbTarget, PostgresTarget, Target
 
 LONG = bool(os.environ.get("TIPPLE_LONG"))
 """The long mode: more rounds of everything that is random."""
+
+
+OLDER_VERSIONS = VERSIONS[:-1]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Runs a test that exists for every server version on the newest one, and on one of the older ones in turn.
+
+    All of them together take longer than anybody waits for; the long mode runs them all, and so does naming a version
+    (`-k postgresql-15`).
+    """
+    if LONG or "postgresql-" in str(config.option.keyword):
+        return
+    versions: dict[str, list[tuple[int, pytest.Item]]] = {}
+    for item in items:
+        _, _, parameters = item.nodeid.partition("[")
+        for version in OLDER_VERSIONS:
+            if f"postgresql-{version}" in parameters:
+                versions.setdefault(item.nodeid.replace(f"postgresql-{version}", ""), []).append((version, item))
+    dropped: set[pytest.Item] = set()
+    for name, of_version in versions.items():
+        kept = zlib.crc32(name.encode()) % len(of_version)
+        dropped.update(item for turn, (_, item) in enumerate(of_version) if turn != kept)
+    items[:] = [item for item in items if item not in dropped]
+    config.hook.pytest_deselected(items=list(dropped))
 
 
 def version_parameter(version: int) -> Any:

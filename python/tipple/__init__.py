@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         VerifyFailed,
     )
     from tipple.report.model import LoadReport
+    from tipple.run.doctor import examine_target, measure_target
     from tipple.run.generate import GenerateReport, generate
     from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
     from tipple.run.load import load
@@ -44,6 +45,7 @@ _HOMES = {
         "VerifyFailed",
     ),
     "tipple.report.model": ("LoadReport",),
+    "tipple.run.doctor": ("examine_target", "measure_target"),
     "tipple.run.generate": ("GenerateReport", "generate"),
     "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
     "tipple.run.load": ("load",),
@@ -73,7 +75,9 @@ __all__ = [
     "__version__",
     "cancel_job",
     "clean_jobs",
+    "examine_target",
     "generate",
     "list_jobs",
     "load",
+    "measure_target",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tipple import __version__
+from tipple.cli.doctor import doctor
 from tipple.cli.generate import generate
 from tipple.cli.jobs import jobs
 from tipple.cli.load import load
@@ -32,3 +33,4 @@ def cli() -> None:
 cli.add_command(generate)
 cli.add_command(load)
 cli.add_command(jobs)
+cli.add_command(doctor)

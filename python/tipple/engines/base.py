@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from tipple.engines.findings import Finding, StorageSize
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
 from tipple.plan.rejects import RejectPolicy
@@ -312,6 +313,12 @@ class Session(Protocol):
 
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
+
+    def examine(self, table: TableName | None) -> list[Finding]:
+        """What would slow a load down or break it, the table's part too where one is named."""
+
+    def sizes(self, table: TableName | None) -> list[StorageSize]:
+        """The room that tables, partitions and indexes take; only those of `table` where one is named."""
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

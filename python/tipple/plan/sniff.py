@@ -450,6 +450,9 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
     """Whether the content contradicts the name's delimiter clearly."""
     if other.profile.fields < 2 and other.layout.format != "tbl":
         return False
+    if own.profile.fields == expected_fields != other.profile.fields:
+        # What the target wants is what the name gives: `12:34:56` in a table of one column is no three fields.
+        return False
     if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
         return False
     if own.profile.fields < 2 and own.layout.format != "tbl":

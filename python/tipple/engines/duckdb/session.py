@@ -7,9 +7,10 @@ import uuid
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, ledger
+from tipple.engines.duckdb import columns, connection, doctor, ledger
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
+from tipple.engines.findings import Finding, StorageSize
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
@@ -74,6 +75,16 @@ class DuckSession:
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
         return DuckLoad(self, task).run(runner)
+
+    def examine(self, table: TableName | None) -> list[Finding]:
+        """What would slow a load down or break it."""
+        return doctor.examine(
+            self.connection, None if self.target.location == connection.MEMORY else self.target.location, table
+        )
+
+    def sizes(self, table: TableName | None) -> list[StorageSize]:
+        """The room that tables take."""
+        return doctor.sizes(self.connection, table)
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

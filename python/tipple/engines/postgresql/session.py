@@ -10,7 +10,8 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.postgresql import columns, connection, ledger
+from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.postgresql import columns, connection, doctor, ledger
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError
@@ -108,6 +109,14 @@ class PostgresSession:
             self.connection.close()
         finally:
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+
+    def examine(self, table: TableName | None) -> list[Finding]:
+        """What would slow a load down or break it."""
+        return doctor.examine(self.connection, table)
+
+    def sizes(self, table: TableName | None) -> list[StorageSize]:
+        """The room that tables, partitions and indexes take."""
+        return doctor.sizes(self.connection, table)
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

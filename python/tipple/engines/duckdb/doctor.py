@@ -1,0 +1,163 @@
+"""What in a DuckDB database would slow a load down or break it, each with its effect and its remedy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import duckdb
+
+from tipple.engines.duckdb import ledger
+from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.findings import Finding, StorageSize
+from tipple.plan.size import format_bytes
+from tipple.plan.url import TableName
+
+LARGE_WAL_BYTES = 64 << 20
+
+
+def examine(connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName | None) -> list[Finding]:
+    """Everything that is worth telling, the target's table too where one is named.
+
+    Args:
+        connection: of the database.
+        path: its file; None for a database in memory.
+        table: the table that is to be loaded.
+    """
+    findings = [Finding(level="ok", subject="version", found=f"DuckDB {duckdb.__version__}")]
+    findings += _settings(connection)
+    findings += _memory_database() if path is None else _file(path)
+    findings += _jobs(connection)
+    if table is not None:
+        findings += _table(connection, table)
+    return findings
+
+
+def _setting(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    row = first_row(connection, "SELECT current_setting(?)::VARCHAR", [name])
+    return str(row[0]) if row is not None else ""
+
+
+def _settings(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    threads, cores = int(_setting(connection, "threads")), len(os.sched_getaffinity(0))
+    yield Finding(
+        level="ok" if threads >= cores else "slow",
+        subject="threads",
+        found=f"{threads} on {cores} cores",
+        effect="" if threads >= cores else "DuckDB stores rows with fewer threads than there are cores",
+        remedy="" if threads >= cores else "leave the setting out of the configuration",
+    )
+    yield Finding(level="ok", subject="memory_limit", found=_setting(connection, "memory_limit"))
+    yield Finding(level="ok", subject="TimeZone", found=f"{_setting(connection, 'TimeZone')}")
+
+
+def _memory_database() -> Iterator[Finding]:
+    yield Finding(
+        level="note",
+        subject="database",
+        found="in memory",
+        effect="everything is gone when the process ends",
+        remedy="name a file: duckdb:///path/to/file.duckdb",
+    )
+
+
+def _file(path: str) -> Iterator[Finding]:
+    directory = os.path.dirname(os.path.abspath(path))
+    status = os.statvfs(directory)
+    free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    tight = free < size // 10
+    yield Finding(
+        level="slow" if tight else "ok",
+        subject=f"disk of {directory}",
+        found=f"{format_bytes(free)} free of {format_bytes(size)}",
+        effect="a load that fills the disk ends with nothing published" if tight else "",
+        remedy="free some, or put the file on another disk" if tight else "",
+    )
+    wal = f"{path}.wal"
+    if os.path.exists(wal) and os.path.getsize(wal) >= LARGE_WAL_BYTES:
+        yield Finding(
+            level="slow",
+            subject=wal,
+            found=f"{format_bytes(os.path.getsize(wal))} that no checkpoint has taken over",
+            effect="it is read when the file is opened",
+            remedy="CHECKPOINT;",
+        )
+
+
+def _jobs(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    for job in ledger.records(connection) if ledger.exists(connection) else ():
+        if job.state == "loading":
+            yield Finding(
+                level="note",
+                subject=f"job {job.job_id}",
+                found=f"left unfinished: {job.slices_done} of {job.slices} slices into {job.table}",
+                effect="a load of other files into the table does not go on with it",
+                remedy="run its command again, or: tipple jobs URL clean",
+            )
+
+
+def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[Finding]:
+    subject = f"table {table}"
+    where = (
+        "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?"
+    )
+    if first_row(connection, f"SELECT 1 FROM duckdb_tables() {where}", [table.schema, table.name]) is None:
+        yield Finding(
+            level="note", subject=subject, found="it does not exist", remedy="tipple load … --schema FILE.sql"
+        )
+        return
+    kinds = connection.execute(
+        f"SELECT constraint_type, count(*) FROM duckdb_constraints() {where} AND constraint_type <> 'NOT NULL' "
+        "GROUP BY 1 ORDER BY 1",
+        [table.schema, table.name],
+    ).fetchall()
+    indexes = first_row(connection, f"SELECT count(*) FROM duckdb_indexes() {where}", [table.schema, table.name])
+    found = [f"{count} × {kind}" for kind, count in kinds]
+    if indexes is not None and indexes[0]:
+        found.append(f"{indexes[0]} × index")
+    if found:
+        yield Finding(
+            level="slow",
+            subject=subject,
+            found=", ".join(found),
+            effect="each row is looked up in an index kept in memory, and one bad record ends the load",
+            remedy="load into a table without them, and check keys by a query",
+        )
+
+
+def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> list[StorageSize]:
+    """Tables with their blocks, bytes and rows; rows in memory or in the WAL take no block yet."""
+    rows = connection.execute(
+        "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND schema_name <> 'tipple' "
+        "AND (? IS NULL OR (schema_name = coalesce(?, current_schema()) AND table_name = ?)) ORDER BY 1, 2",
+        [table.name if table else None, table.schema if table else None, table.name if table else None],
+    ).fetchall()
+    block = first_row(
+        connection, "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
+    )
+    block_bytes = int(block[0]) if block is not None else 0
+    found = []
+    for schema, name, count in rows:
+        full = f"{catalog(connection)}.{TableName(schema, name).sql}"
+        used = first_row(
+            connection,
+            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({_literal(full)}) WHERE block_id >= 0",
+        )
+        pages = int(used[0]) if used is not None else 0
+        found.append(
+            StorageSize(
+                name=f"{schema}.{name}",
+                kind="table",
+                parent=None,
+                bound=None,
+                pages=pages,
+                bytes=pages * block_bytes,
+                rows=count,
+            )
+        )
+    return found
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,44 @@
+"""What `tipple doctor` finds in a target; the same form for every engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Level = Literal["ok", "note", "slow", "broken"]
+"""ok: as it should be. note: worth knowing. slow: a load takes longer than it has to. broken: a load would fail, or
+what it stores would not be safe."""
+
+LEVELS: tuple[Level, ...] = ("broken", "slow", "note", "ok")
+"""The worst first."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    level: Level
+    subject: str
+    """What was looked at: a setting, a table, the disk."""
+    found: str
+    """How it is."""
+    effect: str = ""
+    """What that does to a load."""
+    remedy: str = ""
+    """What to do about it, as a statement or command where there is one."""
+
+
+class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The room that a table, a partition or an index takes."""
+
+    name: str
+    kind: str
+    """table, partitioned table, partition, index, view of the engine's own words."""
+    parent: str | None
+    """The table that a partition or an index belongs to."""
+    bound: str | None
+    """A partition's bounds, as the engine writes them."""
+    pages: int
+    bytes: int
+    rows: int | None
+    """As the engine's statistics have it; None where it does not know."""

@@ -1,0 +1,143 @@
+"""`tipple doctor`: what would slow a load down or break it, with effect and remedy; nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from command import Run, run_tipple
+from servers.postgres import PostgresServer
+from targets import PostgresTarget, Target
+
+ORDER = ["broken", "slow", "note", "ok"]
+
+
+def doctor(target: Target | str, *words: object, check: bool | int = False) -> Run:
+    url = target if isinstance(target, str) else target.url
+    return run_tipple("doctor", url, *words, check=check)
+
+
+def findings(target: Target | str, *words: object) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(doctor(target, "--json", *words).stdout)
+    return found
+
+
+def find(found: list[dict[str, Any]], subject: str) -> dict[str, Any]:
+    return next(finding for finding in found if finding["subject"] == subject)
+
+
+def test_every_finding_helps(engine_target: Target) -> None:
+    """The worst first; whatever is not well has an effect, and what can be mended a remedy."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    before = engine_target.tables()
+    found = findings(engine_target, "--table", "t")
+    assert [ORDER.index(finding["level"]) for finding in found] == sorted(ORDER.index(f["level"]) for f in found)
+    for finding in found:
+        assert finding["found"]
+        if finding["level"] in ("broken", "slow"):
+            assert finding["effect"], finding
+            assert finding["remedy"], finding
+    assert find(found, "version")["level"] == "ok"
+    assert any("t" in finding["subject"] and finding["level"] == "slow" for finding in found), "the key is not told"
+    text = doctor(engine_target, "--table", "t").stdout
+    for finding in found:
+        assert finding["subject"].split("/")[0] in text
+    assert engine_target.tables() == before
+
+
+def test_a_table_that_is_not_there(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE u (a integer)")
+    found = findings(engine_target, "--table", "nowhere")
+    assert any("does not exist" in finding["found"] for finding in found)
+
+
+def test_no_target(engine_target: Target) -> None:
+    url = engine_target.url
+    assert doctor(url.replace(".duckdb", ".nothing").replace("loader:", "nobody:"), check=2).stderr.strip()
+
+
+def test_sizes(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    engine_target.execute("INSERT INTO t SELECT i, 'x' || i FROM generate_series(1, 200000) s(i)")
+    if isinstance(engine_target, PostgresTarget):
+        engine_target.execute("CREATE INDEX t_a ON t (a); ANALYZE t")
+    else:
+        engine_target.execute("CHECKPOINT")
+    sizes = json.loads(doctor(engine_target, "--sizes", "--json", check=0).stdout)
+    table = next(size for size in sizes if size["kind"] == "table" and size["name"].endswith("t"))
+    assert table["rows"] == 200_000
+    assert table["pages"] > 0
+    assert table["bytes"] >= table["pages"] * 4096
+    assert "200,000" in doctor(engine_target, "--sizes", "--table", "t", check=0).stdout
+
+
+def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
+    postgres_target.execute(
+        """
+        CREATE TABLE p (a integer PRIMARY KEY) PARTITION BY RANGE (a);
+        CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10);
+        CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20);
+        CREATE TABLE other (a integer);
+        """
+    )
+    sizes = {
+        size["name"]: size for size in json.loads(doctor(postgres_target, "--sizes", "--table", "p", "--json").stdout)
+    }
+    assert sizes["p"]["kind"] == "partitioned table"
+    assert (sizes["p1"]["kind"], sizes["p1"]["parent"]) == ("partition", "p")
+    assert sizes["p2"]["bound"] == "FOR VALUES FROM (10) TO (20)"
+    assert sizes["p1_pkey"]["parent"] == "p1"
+    assert "other" not in sizes
+
+
+def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
+    """The servers of the tests give up safety for speed, and their role may not look everywhere."""
+    run = doctor(postgres_target, "--json")
+    found = json.loads(run.stdout)
+    assert run.exit_code == 1
+    assert find(found, "fsync")["level"] == "broken"
+    assert "ALTER SYSTEM" in find(found, "fsync")["remedy"]
+    assert find(found, "shared_buffers")["level"] == "slow"
+
+
+@pytest.mark.parametrize(
+    ("setup", "level", "said"),
+    [
+        ("CREATE TABLE t (a integer); INSERT INTO t VALUES (1)", "slow", "rows already"),
+        ("CREATE TABLE t (a integer); CREATE VIEW v AS SELECT * FROM t", "slow", "depend on it"),
+        ("CREATE TABLE t (a integer UNIQUE)", "slow", "t_a_key"),
+        ("CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE t (a integer REFERENCES p)", "slow", "foreign key"),
+        ("CREATE UNLOGGED TABLE t (a integer)", "note", "t"),
+    ],
+)
+def test_tables(postgres_target: PostgresTarget, setup: str, level: str, said: str) -> None:
+    postgres_target.execute(setup)
+    found = findings(postgres_target, "--table", "t")
+    assert any(finding["level"] == level and said in finding["found"] for finding in found), found
+
+
+def test_rights(postgres_target: PostgresTarget) -> None:
+    server = postgres_target.server
+    server.execute(
+        "DROP ROLE IF EXISTS doctor_guest; CREATE ROLE doctor_guest LOGIN PASSWORD 'x'; "
+        "CREATE TABLE t (a integer); GRANT USAGE ON SCHEMA public TO doctor_guest",
+        postgres_target.database,
+    )
+    try:
+        url = f"postgresql://doctor_guest:x@127.0.0.1:{server.port}/{postgres_target.database}"
+        found = findings(url, "--table", "t")
+        assert "GRANT CREATE ON DATABASE" in find(found, "ledger")["remedy"]
+        assert any(finding["level"] == "broken" and "GRANT SELECT, INSERT" in finding["remedy"] for finding in found)
+    finally:
+        server.execute("DROP OWNED BY doctor_guest; DROP ROLE doctor_guest", postgres_target.database)
+
+
+def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -> None:
+    server = fresh_server(18, {"wal_level": "replica", "max_wal_senders": "2", "max_replication_slots": "2"})
+    target = PostgresTarget(server)
+    server.execute("SELECT pg_create_physical_replication_slot('left_behind', true)")
+    assert "left_behind" in find(findings(target), "replication slot left_behind")["remedy"]
+    target.close()
