@@ -28,7 +28,7 @@ def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = 
         options["--comment"] = dialect.comment
     for option, names in (("--force-null", dialect.force_null), ("--force-not-null", dialect.force_not_null)):
         if names:
-            options[option] = "*" if "*" in names else ",".join(map(quote_identifier, names))
+            options[option] = ",".join(names)
     if columns is not None:
         options["--columns"] = ",".join(quote_identifier(column) for column in columns)
     return " ".join(f"{option} {shlex.quote(value)}" for option, value in options.items())

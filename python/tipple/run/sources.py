@@ -229,8 +229,7 @@ def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, An
         return [line[end - width : end].strip() for width, end in zip(dialect.widths, ends, strict=True)]
     if dialect.quote is None:
         line = text.splitlines()[0] if text else ""
-        names = line.split(dialect.delimiter)
-        return names[:-1] if dialect.trailing_delimiter and names[-1] == "" else names
+        return _without_trailing(line.split(dialect.delimiter), dialect)
     escape = dialect.escape if dialect.escape != dialect.quote else None
     reader = csv.reader(
         io.StringIO(text, newline=""),
@@ -240,6 +239,11 @@ def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, An
         doublequote=escape is None,
     )
     try:
-        return next(reader, [])
+        return _without_trailing(next(reader, []), dialect)
     except csv.Error as error:
         raise TippleError(f"{path}: the header cannot be read: {error}", hint="check --quote and --escape") from None
+
+
+def _without_trailing(names: list[str], dialect: Dialect) -> list[str]:
+    """The names without what stands behind the trailing delimiter: nothing."""
+    return names[:-1] if dialect.trailing_delimiter and names and names[-1] == "" else names

@@ -1,0 +1,117 @@
+"""`--format auto` and `--schema auto` for what is read as a stream, and beside the options of such sources."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import environment
+from loading import load, load_words
+from targets import Target, write
+
+T = "CREATE TABLE t (a integer, b text)"
+DATA = "a;b\n1;Größe\n2;Müller\n3;\n"
+ROWS = [(1, "Größe"), (2, "Müller"), (3, None)]
+
+BYTES = {
+    "utf-8": DATA.encode(),
+    "utf-8 with a mark": DATA.encode("utf-8-sig"),
+    "utf-16": b"\xff\xfe" + DATA.encode("utf-16-le"),
+    "utf-16 of the other order": b"\xfe\xff" + DATA.encode("utf-16-be"),
+    "windows-1252": DATA.encode("cp1252"),
+}
+
+
+def encoding_found(sniff: dict[str, object]) -> object:
+    decisions = sniff["decisions"]
+    assert isinstance(decisions, list)
+    return next(decision["value"] for decision in decisions if decision["option"] == "encoding")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", BYTES)
+def test_encodings(engine_target: Target, tmp_path: Path, encoding: str, packed: bool) -> None:
+    """The options that are printed read the file without looking at it, too."""
+    data = BYTES[encoding]
+    path = write(tmp_path / "export", gzip.compress(data) if packed else data)
+    run = load(engine_target, path, schema="auto", verify="checksum")
+    assert run.summary is not None
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == ROWS
+    found = encoding_found(run.summary["sniff"])
+    assert found == {"utf-16": "UTF-16LE", "utf-16 of the other order": "UTF-16BE", "windows-1252": "WIN1252"}.get(
+        encoding, "UTF8"
+    )
+    again = load(engine_target, path, schema="auto")
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+
+
+def test_standard_input(engine_target: Target) -> None:
+    engine_target.execute(T)
+    for data in (BYTES["utf-8"], gzip.compress(BYTES["utf-16"])):
+        command = [sys.executable, "-m", "tipple", *load_words(engine_target.url, ("-",), "t", {})]
+        run = subprocess.run(command, input=data, capture_output=True, timeout=120, env=environment(), check=False)
+        assert run.returncode == 0, run.stderr.decode()
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a, b") == sorted([*ROWS, *ROWS], key=lambda row: row[0])
+
+
+def test_different_encodings(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    many = "a;b\n" + "".join(f"{n};Größe\n" for n in range(100))
+    paths = [
+        write(tmp_path / "one.csv", many.encode("cp1252")),
+        write(tmp_path / "two.csv.gz", gzip.compress(DATA.encode())),
+    ]
+    run = load(engine_target, *paths, check=2)
+    assert "one.csv" in run.stderr
+    assert "two.csv.gz" in run.stderr
+    assert "--encoding" in run.stderr
+    assert engine_target.count("t") == 0
+
+
+def test_lines_left_out(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    path = write(tmp_path / "in.csv", "Report, of; a, day\n\n# id; name\n" + DATA)
+    run = load(engine_target, path, skip_lines=2, comment="#")
+    assert run.summary is not None
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == ROWS
+    assert run.summary["sniff"]["options"].endswith("--skip-lines 2 --comment '#' --columns '\"a\",\"b\"'")
+
+
+def test_other_options_beside(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(T)
+    path = write(tmp_path / "in.csv", 'a;b;\n1;"x";\n2;"";\n3;;\n')
+    run = load(engine_target, path, trailing_delimiter="yes", force_null="b")
+    assert run.summary is not None
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, None), (3, None)]
+    assert "--trailing-delimiter yes --force-null b" in run.summary["sniff"]["options"]
+
+
+def test_schema_auto_without_delimiters(engine_target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.txt", "1  x\n")
+    run = load(engine_target, path, schema="auto", format="fixed", field_widths="3,1", check=2)
+    assert "--schema FILE.sql" in run.stderr
+
+
+def test_rejects_of_a_sniffed_encoding(engine_target: Target, tmp_path: Path) -> None:
+    """They are kept as UTF-8, and loaded as such once they are mended."""
+    engine_target.execute(T)
+    bad = BYTES["windows-1252"] + "x;schön\n4;böse\n".encode("cp1252")
+    path = write(tmp_path / "in.csv.gz", gzip.compress(bad))
+    options = {"header": "yes", "on_error": "skip", "max_rejects": 5, "rejects": tmp_path / "bad"}
+    load(engine_target, path, **options, check=3)
+    assert (tmp_path / "bad").read_text() == "x;schön\n"
+    write(tmp_path / "bad", "5;schön\n")
+    load(engine_target, path, **{name: options[name] for name in ("header", "rejects")}, replay=True)
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [*ROWS, (4, "böse"), (5, "schön")]
+
+
+def test_columnar_sources_have_none_of_these_options(engine_target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", b"PAR1 and so on")
+    for option, value in {"skip_lines": 1, "comment": "#", "force_null": "a", "trailing_delimiter": "yes"}.items():
+        run = load(engine_target, path, **{option: value}, check=2)
+        assert f"--{option.replace('_', '-')} is for delimited text" in run.stderr
