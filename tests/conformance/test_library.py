@@ -82,13 +82,14 @@ def test_ctrl_c(engine_target: Target, big_file: BigFile, tmp_path: Path) -> Non
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.4)
+    time.sleep(0.25)
     os.kill(process.pid, signal.SIGINT)
     started = time.monotonic()
     out, _ = process.communicate(timeout=30)
     assert time.monotonic() - started < 5
     if out.strip() == b"interrupted":
-        assert engine_target.count("t") == 0
+        # Ctrl-C behind the publishing COMMIT, while the report is made, comes too late.
+        assert engine_target.count("t") in (0, big_file.rows)
     assert tipple.load(big_file.path, into=engine_target.url, table="t").rows == big_file.rows
     assert big_file.held_by(engine_target) == big_file.expected
 

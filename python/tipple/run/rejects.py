@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tipple.engines.base import Reject
-from tipple.errors import TippleError
-from tipple.plan.rejects import RejectPolicy
+from tipple.errors import TippleError, UsageError
+from tipple.plan.rejects import RejectPolicy, parse_limit
+from tipple.plan.url import TableName
 
 REASON_COLUMNS = ("file", "record_number", "byte_offset", "column", "reason", "sqlstate")
 
@@ -72,3 +73,32 @@ def check_writable(policy: RejectPolicy) -> None:
             raise TippleError(
                 f"the rejects cannot be written to {path}", hint="check --rejects and the rights to it", exit_status=2
             )
+
+
+def reject_policy(
+    table: TableName,
+    on_error: str,
+    max_rejects: int | str,
+    path: str | os.PathLike[str] | None,
+    *,
+    replay: bool,
+) -> RejectPolicy | None:
+    """What the options say of records that cannot be stored; None where the first one ends the load.
+
+    Raises:
+        UsageError: options that contradict each other, or no file to replay.
+    """
+    count, percent = parse_limit(str(max_rejects))
+    if on_error == "stop" and not replay:
+        if path is not None or count != 0:
+            raise UsageError(
+                "--rejects and --max-rejects have no meaning without --on-error skip",
+                hint="add --on-error skip, or leave them out",
+            )
+        return None
+    chosen = os.fspath(path) if path is not None else f"{table.name}.rejects"
+    if replay and not os.path.isfile(chosen):
+        raise UsageError(
+            f"there is no file of rejects {chosen}", hint="give the one of the earlier load: --rejects FILE"
+        )
+    return RejectPolicy(max_count=count, max_percent=percent, path=chosen)

@@ -1,0 +1,125 @@
+"""What a load did, as the report that users get."""
+
+from __future__ import annotations
+
+import datetime
+import resource
+from collections.abc import Sequence
+
+from tipple.engines.base import (
+    STDIN,
+    LoadResult,
+    LoadTask,
+)
+from tipple.plan.url import Target
+from tipple.report.model import (
+    LoadReport,
+    PhaseTime,
+    SniffReport,
+    SourceReport,
+    VerifyReport,
+    mb_per_second,
+    rows_per_second,
+)
+from tipple.run.runner import JobRunner
+
+
+def phase_seconds(runner: JobRunner, name: str) -> float:
+    """Wall time of a phase; 0 where it did not come."""
+    return next((phase.seconds for phase in runner.phases if phase.name == name), 0.0)
+
+
+def make_report(
+    target: Target,
+    task: LoadTask,
+    paths: Sequence[str],
+    result: LoadResult,
+    seconds: float,
+    phases: list[PhaseTime],
+    started_at: str,
+    *,
+    verify_seconds: float,
+    sniff: SniffReport | None,
+) -> LoadReport:
+    """The report of a load that has ended, or was only planned."""
+    outcomes = result.source_outcomes or [{}] * len(paths)
+    sizes = [
+        outcome.get("file_bytes", 0) if source.path == STDIN else source.size
+        for source, outcome in zip(task.sources, outcomes, strict=True)
+    ]
+    source_bytes = sum(sizes)
+    rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
+    verified = result.verified
+    verify = None
+    if verified is not None:
+        verify = VerifyReport(
+            kind=verified.kind,
+            ok=verified.ok,
+            rows_source=verified.rows_source,
+            rows_target=verified.rows_target,
+            digest_source=verified.digest_source,
+            digest_target=verified.digest_target,
+            seconds=verify_seconds,
+        )
+    return LoadReport(
+        job_id=result.job_id,
+        status=result.status,
+        target=target.display,
+        table=str(task.table),
+        mode=task.mode,
+        write_path=result.write_path,
+        write_path_reason=result.write_path_reason,
+        strategy=result.strategy,
+        strategy_reason=result.strategy_reason,
+        streams=task.streams,
+        slices=result.slices,
+        slices_resumed=result.slices_resumed,
+        retries=result.retries,
+        fallback_windows=result.fallback_windows,
+        rows=result.rows,
+        bytes=source_bytes,
+        rejects=result.rejects,
+        rows_inserted=result.merged.inserted if result.merged else None,
+        rows_updated=result.merged.updated if result.merged else None,
+        rows_ignored=result.merged.ignored if result.merged else None,
+        rows_superseded=result.merged.superseded if result.merged else None,
+        rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
+        reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
+        seconds=round(seconds, 6),
+        mb_per_second=round(mb_per_second(source_bytes, seconds), 3),
+        rows_per_second=round(rows_per_second(result.rows, seconds), 3),
+        peak_memory_bytes=_peak_memory_bytes(),
+        phases=phases,
+        sources=[
+            SourceReport(
+                path=path,
+                bytes=size,
+                text_bytes=outcome.get("bytes") if task.columnar is None else None,
+                rows=rows,
+            )
+            for path, size, outcome, rows in zip(paths, sizes, outcomes, rows_by_source, strict=True)
+        ],
+        verify=verify,
+        settings=result.settings,
+        notes=result.notes,
+        sniff=sniff,
+        started_at=started_at,
+        finished_at=utc_now(),
+    )
+
+
+def utc_now() -> str:
+    """ISO 8601 in UTC, to the millisecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _peak_memory_bytes() -> int:
+    """Highest resident memory of this process (`getrusage` would also count what its parent had before `exec`)."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
