@@ -208,6 +208,11 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     record: bytes
     """The record as the source has it, its record end included."""
 
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Reject:
+        """From a row of the ledger, in the order of these fields."""
+        return cls(**dict(zip(cls.__struct_fields__, row, strict=True)))
+
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """What was compared."""

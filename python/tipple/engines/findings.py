@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 import msgspec
+
+from tipple.plan.size import format_bytes
 
 Level = Literal["ok", "note", "slow", "broken"]
 """ok: as it should be. note: worth knowing. slow: a load takes longer than it has to. broken: a load would fail, or
@@ -42,3 +45,17 @@ class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     rows: int | None
     """As the engine's statistics have it; None where it does not know."""
+
+
+def disk_finding(directory: str) -> Finding:
+    """How much room is left on the disk of a directory on this machine."""
+    status = os.statvfs(directory)
+    free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    tight = free < size // 10
+    return Finding(
+        level="slow" if tight else "ok",
+        subject=f"disk of {directory}",
+        found=f"{format_bytes(free)} free of {format_bytes(size)}",
+        effect="a load needs about the size of its files, a server as much again for WAL" if tight else "",
+        remedy="free some, or move the target to another disk" if tight else "",
+    )

@@ -9,7 +9,7 @@ import duckdb
 
 from tipple.engines.duckdb import ledger
 from tipple.engines.duckdb.connection import catalog, first_row
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding, StorageSize, disk_finding
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -63,16 +63,7 @@ def _memory_database() -> Iterator[Finding]:
 
 def _file(path: str) -> Iterator[Finding]:
     directory = os.path.dirname(os.path.abspath(path))
-    status = os.statvfs(directory)
-    free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
-    tight = free < size // 10
-    yield Finding(
-        level="slow" if tight else "ok",
-        subject=f"disk of {directory}",
-        found=f"{format_bytes(free)} free of {format_bytes(size)}",
-        effect="a load that fills the disk ends with nothing published" if tight else "",
-        remedy="free some, or put the file on another disk" if tight else "",
-    )
+    yield disk_finding(directory)
     wal = f"{path}.wal"
     if os.path.exists(wal) and os.path.getsize(wal) >= LARGE_WAL_BYTES:
         yield Finding(

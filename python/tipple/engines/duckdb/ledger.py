@@ -237,16 +237,8 @@ def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reje
         {"job": job_id},
     )
     while rows := found.fetchmany(10_000):
-        for source, offset, number, column, reason, sqlstate, record in rows:
-            yield Reject(
-                source=source,
-                record_number=number,
-                byte_offset=offset,
-                column=column,
-                reason=reason,
-                sqlstate=sqlstate,
-                record=record,
-            )
+        for row in rows:
+            yield Reject.of(row)
 
 
 def reject_count(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:

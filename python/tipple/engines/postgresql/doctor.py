@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding, StorageSize, disk_finding
 from tipple.engines.postgresql import ledger, stage
 from tipple.plan.size import format_bytes, parse_size
 from tipple.plan.url import TableName
@@ -252,19 +252,8 @@ def _disk(connection: Connection) -> Iterator[Finding]:
     ).fetchone()
     if row is None or not row[0]:
         return
-    try:
-        status = os.statvfs(row[0])
-    except OSError:
-        return
-    free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
-    tight = free < size // 10
-    yield Finding(
-        level="slow" if tight else "ok",
-        subject=f"disk of {row[0]}",
-        found=f"{format_bytes(free)} free of {format_bytes(size)}",
-        effect="a load needs about the size of its files, and as much again for WAL" if tight else "",
-        remedy="free some, or move tables to another tablespace" if tight else "",
-    )
+    if os.path.isdir(row[0]):
+        yield disk_finding(row[0])
 
 
 def _orphans(connection: Connection) -> Iterator[Finding]:

@@ -323,16 +323,8 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject
             """,
             {"job": job_id},
         )
-        for source, offset, number, column, reason, sqlstate, record in cursor:
-            yield Reject(
-                source=source,
-                record_number=number,
-                byte_offset=offset,
-                column=column,
-                reason=reason,
-                sqlstate=sqlstate,
-                record=bytes(record),
-            )
+        for row in cursor:
+            yield Reject.of(row)
 
 
 PUBLISH = """
