@@ -219,10 +219,10 @@ def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reje
     # that were cut while their source was read, records are numbered in the source already.
     found = connection.execute(
         f"""
-        SELECT r.source, r.byte_offset,
+        SELECT r.source,
                CASE WHEN json_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
                    + r.record_index + 1,
-               r.column_name, r.reason, r.sqlstate, r.record
+               r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
         FROM {catalog(connection)}.tipple.reject r JOIN (
             SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
                 PARTITION BY source, json_array_length(pieces) = 1 ORDER BY byte_offset

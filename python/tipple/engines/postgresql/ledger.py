@@ -306,10 +306,10 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject
         # slices that were cut while their source was read, records are numbered in the source already.
         cursor.execute(
             """
-            SELECT r.source, r.byte_offset,
+            SELECT r.source,
                    CASE WHEN jsonb_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
                        + r.record_index + 1,
-                   r.column_name, r.reason, r.sqlstate, r.record
+                   r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
             FROM tipple.reject r JOIN (
                 SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
                     PARTITION BY source, jsonb_array_length(pieces) = 1 ORDER BY byte_offset
