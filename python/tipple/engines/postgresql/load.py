@@ -11,10 +11,7 @@ merged into the target by key (`--mode upsert`).
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,18 +19,16 @@ import psycopg
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, merge, stage
-from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
+from tipple.errors import JobBusy, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
-
-Strategy = Literal["swap", "single", "incremental", "merge"]
-
 
 SNAPSHOT_WAIT_SECONDS = 10
 """How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
@@ -47,18 +42,6 @@ class _Choice(msgspec.Struct):
     exists: bool
 
 
-class _Owned(msgspec.Struct):
-    """A job that this process owns."""
-
-    job_id: str
-    epoch: int
-    staging: TableName | None
-    strategy: Strategy
-    plan: dict[str, Any]
-    """As the ledger has it."""
-    resumed: bool
-
-
 class PostgresLoad:
     """One load."""
 
@@ -69,6 +52,7 @@ class PostgresLoad:
         self.table = task.table
         self.write_path, self.write_path_reason = self._choose_write_path()
         self.notes: list[str] = []
+        self.job = JobOwner(session, task, self.notes)
         self.may_swap = True
         self.merged: MergeCounts | None = None
         self.settings: dict[str, str] = {}
@@ -147,10 +131,10 @@ class PostgresLoad:
     def _run(self, runner: Runner) -> LoadResult:
         task = self.task
         with runner.phase("prepare"):
-            self._lock_table()
+            self.job.lock_table()
             if task.ledger:
                 ledger.ensure(self.connection)
-                earlier = self._earlier_job()
+                earlier = self.job.earlier_job()
                 if earlier is not None and earlier.state == "published":
                     return self._already_loaded(earlier)
             else:
@@ -160,136 +144,22 @@ class PostgresLoad:
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
             choice = self._choose()
-            owned = self._take_over(earlier) if earlier is not None else None
+            owned = self.job.take_over(earlier) if earlier is not None else None
         if owned is None:
             with runner.phase("split"):
                 cut = core.cut(task)
             with runner.phase("prepare"):
-                owned = self._begin(choice, cut)
+                owned = self.job.begin(choice.strategy, cut)
         else:
             choice = _Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
-            cut = self._left(owned)
+            cut = self.job.left(owned)
         try:
             if owned.strategy == "single":
                 return self._run_single(runner, owned, choice, cut)
             return self._run_slices(runner, owned, choice, cut)
         except BaseException as error:
-            self._tidy(owned, error)
+            self.job.tidy(owned, error)
             raise
-
-    def _tidy(self, owned: _Owned, error: BaseException) -> None:
-        """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
-        transient = isinstance(
-            error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
-        )
-        out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
-        resumable = not self.task.reads_stdin and self.task.stream is None
-        if self.task.ledger and not self.task.atomic and not resumable:
-            self._give_up_unread(owned)
-            return
-        if self.task.ledger and resumable and (transient or out_of_room or not self.task.atomic):
-            return
-        # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
-        try:
-            self.session.terminate_streams(owned.job_id)
-            if self.task.ledger:
-                self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
-            if owned.staging is not None:
-                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
-        except psycopg.Error:
-            self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
-
-    def _give_up_unread(self, owned: _Owned) -> None:
-        """What came from standard input or from memory cannot be read again: the job can never go on."""
-        try:
-            self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
-        except psycopg.Error:
-            self.notes.append(f"job {owned.job_id} could not be given up: tipple jobs URL clean")
-
-    # Ownership
-
-    def _lock_table(self) -> None:
-        got = self.connection.execute("SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)).fetchone()
-        if got is not None and not got[0] and self.session.end_dead_owner(self.table):
-            got = self.connection.execute(
-                "SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)
-            ).fetchone()
-        if got is None or not got[0]:
-            raise JobBusy(
-                f"another Tipple job is loading into {self.table} right now",
-                hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
-            )
-
-    def _earlier_job(self) -> ledger.LedgerJob | None:
-        """The job that this command began before, or None. With --restart it is given up."""
-        task = self.task
-        found = ledger.find_by_key(self.connection, task.request_key)
-        if task.resume is not None:
-            wanted = ledger.find_by_id(self.connection, task.resume)
-            if wanted is None:
-                raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
-            if wanted.state not in ("loading", "published"):
-                raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
-            if found is None or wanted.job_id != found.job_id:
-                self._refuse_other(wanted)
-        if found is not None and found.state == "published":
-            gone = not self.exists
-            if gone or ledger.was_undone(self.connection, found):
-                why = "the table is gone" if gone else "another job has changed the table since"
-                self.notes.append(f"job {found.job_id} had loaded this before, but {why}: loaded again")
-                self._supersede(found)
-                return None
-        if found is None:
-            for other in ledger.find_unfinished(self.connection, self.table):
-                if task.restart or _read_stdin(other):
-                    if not task.restart:
-                        self.notes.append(
-                            f"job {other.job_id} was loading from standard input, which cannot be read again: given up"
-                            + self._duplicates_warning(other)
-                        )
-                    self._supersede(other)
-                elif {s["path"] for s in other.request["sources"]} == {s.path for s in task.sources}:
-                    self._refuse_other(other)
-                else:
-                    self.notes.append(
-                        f"job {other.job_id} into this table was left unfinished: run its command again, "
-                        "or tipple jobs URL clean"
-                    )
-            return None
-        if task.restart:
-            self._supersede(found)
-            return None
-        return found
-
-    def _refuse_other(self, other: ledger.LedgerJob) -> None:
-        """Refuses to go on with a job that was begun with other sources or options."""
-        theirs, ours = other.request, self.task.request
-        for source in ours["sources"]:
-            before = next((s for s in theirs["sources"] if s["path"] == source["path"]), None)
-            if before is not None and before != source:
-                raise SourceChanged(
-                    f"{source['path']} has changed since job {other.job_id} began to load it",
-                    hint="bring the file back and run the command again, or load it anew with --restart"
-                    + self._duplicates_warning(other),
-                )
-        differing = [key for key in ours if ours[key] != theirs.get(key)]
-        raise UsageError(
-            f"job {other.job_id} was begun with other {', '.join(differing) or 'options'}",
-            hint="repeat its command exactly, or begin anew with --restart",
-        )
-
-    def _duplicates_warning(self, other: ledger.LedgerJob) -> str:
-        done = ledger.done_totals(self.connection, other.job_id).rows
-        if other.plan["strategy"] != "incremental" or not done:
-            return ""
-        return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
-
-    def _supersede(self, job: ledger.LedgerJob) -> None:
-        self.session.terminate_streams(job.job_id)
-        with self.connection.transaction():
-            self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
-            if job.staging:
-                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")
@@ -302,87 +172,12 @@ class PostgresLoad:
         )
         return result
 
-    def _take_over(self, job: ledger.LedgerJob) -> _Owned | None:
-        """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
-        strategy: Strategy = job.plan["strategy"]
-        staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
-        self.session.terminate_streams(job.job_id)
-        if staging is not None and not self._relation_exists(staging):
-            self._supersede(job)
-            self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
-            return None
-        epoch = ledger.take_over(self.connection, job.job_id, _owner())
-        return _Owned(job.job_id, epoch, staging, strategy, job.plan, True)
-
-    def _relation_exists(self, table: TableName) -> bool:
-        found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
-        return found is not None and found[0] is not None
-
-    def _begin(self, choice: _Choice, cut: Cut) -> _Owned:
-        """Writes the job and creates what it stages into, in one transaction."""
-        task = self.task
-        job_id = str(uuid.uuid4())
-        staging = None
-        if choice.strategy in ("swap", "merge"):
-            schema = "tipple" if task.ledger else self.table.schema
-            staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
-        plan: dict[str, Any] = {
-            "strategy": choice.strategy,
-            "staging": [staging.schema, staging.name] if staging else None,
-            "line_end": cut.line_end,
-        }
-        if cut.feeds:
-            plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
-        with self.connection.transaction():
-            if choice.strategy == "merge" and staging is not None:
-                if task.definition is not None:
-                    self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
-                merge.create_staging(self.connection, task, staging, self.table)
-            elif staging is not None:
-                self._create_staging(staging)
-            elif task.definition is not None and choice.strategy != "single":
-                self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
-            if task.ledger:
-                ledger.insert_job(
-                    self.connection,
-                    job_id=job_id,
-                    request_key=task.request_key,
-                    table=self.table,
-                    mode=task.mode,
-                    request=task.request,
-                    plan=plan,
-                    staging=staging.sql if staging else None,
-                    slices=cut.slices,
-                    owner=_owner(),
-                )
-        return _Owned(job_id, 1, staging, choice.strategy, plan, False)
-
-    def _create_staging(self, staging: TableName) -> None:
-        if self.task.definition is None:
-            stage.create_like(self.connection, staging, self.table)
-            return
-        self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
-        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
-
     # Slices, each a transaction
 
-    def _left(self, owned: _Owned) -> Cut:
-        """What the ledger does not have as done."""
-        feeds = owned.plan.get("feeds", [])
-        done = ledger.cut_slices(self.connection, owned.job_id, owned.plan["first_n"]) if feeds else []
-        return Cut(
-            slices=ledger.slices(self.connection, owned.job_id, "planned"),
-            feeds=feeds,
-            line_end=owned.plan["line_end"],
-            done=[(source, offset) for _, source, offset in done],
-            first_n=max((n + 1 for n, _, _ in done), default=owned.plan.get("first_n", 0)),
-            block_bytes=owned.plan.get("block_bytes", self.task.block_bytes),
-        )
-
-    def _run_slices(self, runner: Runner, owned: _Owned, choice: _Choice, cut: Cut) -> LoadResult:
+    def _run_slices(self, runner: Runner, owned: OwnedJob, choice: _Choice, cut: Cut) -> LoadResult:
         result = self._result("loaded", owned.job_id, choice.strategy, choice.reason)
         into = owned.staging or self.table
-        result.slices_resumed = self._done_slices(owned) if owned.resumed else 0
+        result.slices_resumed = self.job.done_slices(owned) if owned.resumed else 0
         planned_slices = cut.slices
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
@@ -395,9 +190,9 @@ class PostgresLoad:
             result.slices = len(outcome["slices"])
             lost = 0
             if self.task.ledger:
-                self._ensure_connection(owned)
+                self.job.ensure_connection(owned)
                 expected = self._expected(cut, outcome)
-                cut = self._left(owned)
+                cut = self.job.left(owned)
                 lost = len(cut.slices) + expected - len(cut.done)
                 totals = ledger.done_totals(self.connection, owned.job_id)
                 result.slices, rows, digest = totals.slices, totals.rows, totals.digest
@@ -414,7 +209,7 @@ class PostgresLoad:
                         result.merged = self.merged
                         return result
                 expected = len(cut.done)
-                cut = self._left(owned)
+                cut = self.job.left(owned)
                 lost = len(cut.slices) + expected - len(cut.done)
             if self.task.reads_stdin:
                 raise TippleError(
@@ -430,14 +225,11 @@ class PostgresLoad:
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
             self.notes.append(f"the server lost {lost} slices in a crash: they were loaded again")
 
-    def _done_slices(self, owned: _Owned) -> int:
-        return ledger.done_totals(self.connection, owned.job_id).slices if self.task.ledger else 0
-
     def _expected(self, cut: Cut, outcome: dict[str, Any]) -> int:
         """How many slices of feeds the ledger must have as done."""
         return len(cut.done) + len(outcome["cut"])
 
-    def _slices_plan(self, owned: _Owned, into: TableName, cut: Cut, rejects_before: int) -> str:
+    def _slices_plan(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
         return core.load_plan(
             self.task,
             owned.job_id,
@@ -454,7 +246,7 @@ class PostgresLoad:
             result.reject_rows = lambda: core.spooled_rejects(self.task, slices, outcome["slices"])
 
     def _verify_slices(
-        self, runner: Runner, owned: _Owned, into: TableName, rows: int, digest: int | None, *, disturbed: bool
+        self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool
     ) -> Verified | None:
         task = self.task
         if task.verify == "none":
@@ -493,7 +285,7 @@ class PostgresLoad:
     def _note_no_digest(self) -> None:
         self.notes.append("the server itself read some values, which have no digest: verified by count")
 
-    def _verify_plan(self, owned: _Owned, queries: list[str]) -> str:
+    def _verify_plan(self, owned: OwnedJob, queries: list[str]) -> str:
         return json.dumps(
             {
                 "connection": self._stream_connection(owned),
@@ -504,7 +296,7 @@ class PostgresLoad:
             }
         )
 
-    def _publish(self, owned: _Owned, choice: _Choice, rows: int, digest: int | None) -> bool:
+    def _publish(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
         staging = owned.staging
         try:
@@ -530,14 +322,14 @@ class PostgresLoad:
             return self._settle_doubt(owned, choice, rows, digest)
         return True
 
-    def _settle_doubt(self, owned: _Owned, choice: _Choice, rows: int, digest: int | None) -> bool:
+    def _settle_doubt(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """COMMIT's answer may be lost: the ledger's state is the answer."""
         if not self.task.ledger:
             raise core.CommitInDoubt(
                 "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
                 hint=f"look whether {self.table} has the rows",
             )
-        self._reconnect(owned)
+        self.job.reconnect(owned)
         job = ledger.find_by_id(self.connection, owned.job_id)
         if job is not None and job.state == "published":
             return True
@@ -569,7 +361,7 @@ class PostgresLoad:
 
     # One transaction
 
-    def _run_single(self, runner: Runner, owned: _Owned, choice: _Choice, cut: Cut) -> LoadResult:
+    def _run_single(self, runner: Runner, owned: OwnedJob, choice: _Choice, cut: Cut) -> LoadResult:
         target = self._target(owned, self.table, self._single_strategy(owned))
         digest = self.task.verify == "checksum" and self.write_path == "binary"
         plan = core.load_plan(self.task, owned.job_id, cut, target, digest=digest)
@@ -583,7 +375,7 @@ class PostgresLoad:
             except (core.ConnectionLost, core.CommitInDoubt) as error:
                 if not self.task.ledger or self.task.stream is not None:
                     raise
-                if self.task.reads_stdin and not self._was_published(owned):
+                if self.task.reads_stdin and not self.job.was_published(owned):
                     raise core.ConnectionLost(
                         f"{error}; standard input cannot be read again",
                         hint="nothing was published; run the command again with the same input",
@@ -591,7 +383,7 @@ class PostgresLoad:
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since >= self.task.retry_seconds:
                     raise
-                self._reconnect(owned)
+                self.job.reconnect(owned)
                 job = ledger.find_by_id(self.connection, owned.job_id)
                 if job is not None and job.state == "published":
                     rejects = ledger.done_totals(self.connection, owned.job_id).rejects
@@ -627,13 +419,7 @@ class PostgresLoad:
                 self._note_no_digest()
         return result
 
-    def _was_published(self, owned: _Owned) -> bool:
-        """Whether the transaction whose COMMIT has no answer took place after all."""
-        self._reconnect(owned)
-        job = ledger.find_by_id(self.connection, owned.job_id)
-        return job is not None and job.state == "published"
-
-    def _single_strategy(self, owned: _Owned) -> dict[str, Any]:
+    def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
         if not self.exists and self.task.definition is not None:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
@@ -681,10 +467,10 @@ class PostgresLoad:
             self.notes.append(note)
         return ", ".join(quote_identifier(column.name) for column in self.task.columns if column.digested)
 
-    def _stream_connection(self, owned: _Owned) -> dict[str, Any]:
+    def _stream_connection(self, owned: OwnedJob) -> dict[str, Any]:
         return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
-    def _target(self, owned: _Owned, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
+    def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
         sliced = owned.strategy != "single" and not self.task.reads_stdin
         self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
@@ -702,36 +488,6 @@ class PostgresLoad:
             "retry_seconds": self.task.retry_seconds,
             "stall_seconds": self.task.stall_seconds,
         }
-
-    def _ensure_connection(self, owned: _Owned) -> None:
-        try:
-            self.connection.execute("SELECT 1")
-        except psycopg.Error:
-            self._reconnect(owned)
-
-    def _reconnect(self, owned: _Owned) -> None:
-        try:
-            self.session.reconnect(self.task.retry_seconds)
-        except ConnectionFailed as error:
-            raise core.ConnectionLost(
-                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
-                hint="run the same command again when it is back: nothing is stored twice",
-            ) from None
-        self._lock_again()
-        job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
-        if job is not None and job.epoch != owned.epoch:
-            raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
-
-    def _lock_again(self) -> None:
-        """The lock went with the old connection, whose backend may need a moment to notice."""
-        until = time.monotonic() + self.task.retry_seconds
-        while True:
-            try:
-                return self._lock_table()
-            except JobBusy:
-                if time.monotonic() > until:
-                    raise
-            time.sleep(0.2)
 
     def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
         result.retries += outcome["retries"]
@@ -764,10 +520,6 @@ class PostgresLoad:
         )
 
 
-def _read_stdin(job: ledger.LedgerJob) -> bool:
-    return any(source["path"] == STDIN for source in job.request["sources"])
-
-
 def _require(verified: Verified) -> None:
     if not verified.ok:
         raise VerifyFailed(
@@ -785,7 +537,3 @@ def _refused(error: psycopg.Error, target: str) -> TippleError:
         hint=core.rights_hint(error.sqlstate) or hint,
         detail={"sqlstate": error.sqlstate},
     )
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,291 @@
+"""Who loads into a table: its lock, the jobs that the ledger knows, and the one that this process owns.
+
+The table's advisory lock says that its owner lives; the job's epoch shuts out an owner that only seemed to be dead.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import psycopg
+
+from tipple.engines import core
+from tipple.engines.base import STDIN, Cut, LoadTask
+from tipple.engines.postgresql import ledger, merge, stage
+from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.plan.url import TableName
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.session import PostgresSession
+
+Strategy = Literal["swap", "single", "incremental", "merge"]
+"""How rows become visible; `load.py` says what each of them is."""
+
+
+class OwnedJob(msgspec.Struct):
+    """A job that this process owns."""
+
+    job_id: str
+    epoch: int
+    staging: TableName | None
+    strategy: Strategy
+    plan: dict[str, Any]
+    """As the ledger has it."""
+    resumed: bool
+
+
+class JobOwner:
+    """Finds, begins and keeps the job of one load."""
+
+    def __init__(self, session: PostgresSession, task: LoadTask, notes: list[str]) -> None:
+        """`notes` gets remarks for the user."""
+        self.session = session
+        self.task = task
+        self.notes = notes
+        self.exists = task.definition is None
+        self.table = task.table
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The control connection; another one after the server was gone."""
+        return self.session.connection
+
+    def lock_table(self) -> None:
+        """Takes the table's lock, from an owner that is dead if need be; JobBusy where it lives."""
+        got = self.connection.execute("SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)).fetchone()
+        if got is not None and not got[0] and self.session.end_dead_owner(self.table):
+            got = self.connection.execute(
+                "SELECT pg_try_advisory_lock(%s)", (ledger.table_lock(self.table),)
+            ).fetchone()
+        if got is None or not got[0]:
+            raise JobBusy(
+                f"another Tipple job is loading into {self.table} right now",
+                hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
+            )
+
+    def _lock_again(self) -> None:
+        """The lock went with the old connection, whose backend may need a moment to notice."""
+        until = time.monotonic() + self.task.retry_seconds
+        while True:
+            try:
+                return self.lock_table()
+            except JobBusy:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.2)
+
+    def earlier_job(self) -> ledger.LedgerJob | None:
+        """The job that this command began before, or None. With --restart it is given up."""
+        task = self.task
+        found = ledger.find_by_key(self.connection, task.request_key)
+        if task.resume is not None:
+            wanted = ledger.find_by_id(self.connection, task.resume)
+            if wanted is None:
+                raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
+            if wanted.state not in ("loading", "published"):
+                raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
+            if found is None or wanted.job_id != found.job_id:
+                self._refuse_other(wanted)
+        if found is not None and found.state == "published":
+            gone = not self.exists
+            if gone or ledger.was_undone(self.connection, found):
+                why = "the table is gone" if gone else "another job has changed the table since"
+                self.notes.append(f"job {found.job_id} had loaded this before, but {why}: loaded again")
+                self._supersede(found)
+                return None
+        if found is None:
+            for other in ledger.find_unfinished(self.connection, self.table):
+                if task.restart or _read_stdin(other):
+                    if not task.restart:
+                        self.notes.append(
+                            f"job {other.job_id} was loading from standard input, which cannot be read again: given up"
+                            + self._duplicates_warning(other)
+                        )
+                    self._supersede(other)
+                elif {s["path"] for s in other.request["sources"]} == {s.path for s in task.sources}:
+                    self._refuse_other(other)
+                else:
+                    self.notes.append(
+                        f"job {other.job_id} into this table was left unfinished: run its command again, "
+                        "or tipple jobs URL clean"
+                    )
+            return None
+        if task.restart:
+            self._supersede(found)
+            return None
+        return found
+
+    def _refuse_other(self, other: ledger.LedgerJob) -> None:
+        """Refuses to go on with a job that was begun with other sources or options."""
+        theirs, ours = other.request, self.task.request
+        for source in ours["sources"]:
+            before = next((s for s in theirs["sources"] if s["path"] == source["path"]), None)
+            if before is not None and before != source:
+                raise SourceChanged(
+                    f"{source['path']} has changed since job {other.job_id} began to load it",
+                    hint="bring the file back and run the command again, or load it anew with --restart"
+                    + self._duplicates_warning(other),
+                )
+        differing = [key for key in ours if ours[key] != theirs.get(key)]
+        raise UsageError(
+            f"job {other.job_id} was begun with other {', '.join(differing) or 'options'}",
+            hint="repeat its command exactly, or begin anew with --restart",
+        )
+
+    def _duplicates_warning(self, other: ledger.LedgerJob) -> str:
+        done = ledger.done_totals(self.connection, other.job_id).rows
+        if other.plan["strategy"] != "incremental" or not done:
+            return ""
+        return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
+
+    def _supersede(self, job: ledger.LedgerJob) -> None:
+        self.session.terminate_streams(job.job_id)
+        with self.connection.transaction():
+            self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
+            if job.staging:
+                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
+
+    def take_over(self, job: ledger.LedgerJob) -> OwnedJob | None:
+        """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
+        strategy: Strategy = job.plan["strategy"]
+        staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
+        self.session.terminate_streams(job.job_id)
+        if staging is not None and not self._relation_exists(staging):
+            self._supersede(job)
+            self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
+            return None
+        epoch = ledger.take_over(self.connection, job.job_id, _owner())
+        return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
+
+    def _relation_exists(self, table: TableName) -> bool:
+        found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
+        return found is not None and found[0] is not None
+
+    def begin(self, strategy: Strategy, cut: Cut) -> OwnedJob:
+        """Writes the job and creates what it stages into, in one transaction."""
+        task = self.task
+        job_id = str(uuid.uuid4())
+        staging = None
+        if strategy in ("swap", "merge"):
+            schema = "tipple" if task.ledger else self.table.schema
+            staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
+        plan: dict[str, Any] = {
+            "strategy": strategy,
+            "staging": [staging.schema, staging.name] if staging else None,
+            "line_end": cut.line_end,
+        }
+        if cut.feeds:
+            plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
+        with self.connection.transaction():
+            if strategy == "merge" and staging is not None:
+                if task.definition is not None:
+                    self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+                merge.create_staging(self.connection, task, staging, self.table)
+            elif staging is not None:
+                self._create_staging(staging)
+            elif task.definition is not None and strategy != "single":
+                self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+            if task.ledger:
+                ledger.insert_job(
+                    self.connection,
+                    job_id=job_id,
+                    request_key=task.request_key,
+                    table=self.table,
+                    mode=task.mode,
+                    request=task.request,
+                    plan=plan,
+                    staging=staging.sql if staging else None,
+                    slices=cut.slices,
+                    owner=_owner(),
+                )
+        return OwnedJob(job_id, 1, staging, strategy, plan, False)
+
+    def _create_staging(self, staging: TableName) -> None:
+        if self.task.definition is None:
+            stage.create_like(self.connection, staging, self.table)
+            return
+        self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
+        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+
+    def left(self, owned: OwnedJob) -> Cut:
+        """What the ledger does not have as done."""
+        feeds = owned.plan.get("feeds", [])
+        done = ledger.cut_slices(self.connection, owned.job_id, owned.plan["first_n"]) if feeds else []
+        return Cut(
+            slices=ledger.slices(self.connection, owned.job_id, "planned"),
+            feeds=feeds,
+            line_end=owned.plan["line_end"],
+            done=[(source, offset) for _, source, offset in done],
+            first_n=max((n + 1 for n, _, _ in done), default=owned.plan.get("first_n", 0)),
+            block_bytes=owned.plan.get("block_bytes", self.task.block_bytes),
+        )
+
+    def done_slices(self, owned: OwnedJob) -> int:
+        return ledger.done_totals(self.connection, owned.job_id).slices if self.task.ledger else 0
+
+    def ensure_connection(self, owned: OwnedJob) -> None:
+        try:
+            self.connection.execute("SELECT 1")
+        except psycopg.Error:
+            self.reconnect(owned)
+
+    def reconnect(self, owned: OwnedJob) -> None:
+        try:
+            self.session.reconnect(self.task.retry_seconds)
+        except ConnectionFailed as error:
+            raise core.ConnectionLost(
+                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
+                hint="run the same command again when it is back: nothing is stored twice",
+            ) from None
+        self._lock_again()
+        job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
+        if job is not None and job.epoch != owned.epoch:
+            raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+
+    def was_published(self, owned: OwnedJob) -> bool:
+        """Whether the transaction whose COMMIT has no answer took place after all."""
+        self.reconnect(owned)
+        job = ledger.find_by_id(self.connection, owned.job_id)
+        return job is not None and job.state == "published"
+
+    def tidy(self, owned: OwnedJob, error: BaseException) -> None:
+        """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
+        transient = isinstance(
+            error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
+        )
+        out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
+        resumable = not self.task.reads_stdin and self.task.stream is None
+        if self.task.ledger and not self.task.atomic and not resumable:
+            self._give_up_unread(owned)
+            return
+        if self.task.ledger and resumable and (transient or out_of_room or not self.task.atomic):
+            return
+        # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
+        try:
+            self.session.terminate_streams(owned.job_id)
+            if self.task.ledger:
+                self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
+            if owned.staging is not None:
+                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
+        except psycopg.Error:
+            self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
+
+    def _give_up_unread(self, owned: OwnedJob) -> None:
+        """What came from standard input or from memory cannot be read again: the job can never go on."""
+        try:
+            self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
+        except psycopg.Error:
+            self.notes.append(f"job {owned.job_id} could not be given up: tipple jobs URL clean")
+
+
+def _read_stdin(job: ledger.LedgerJob) -> bool:
+    return any(source["path"] == STDIN for source in job.request["sources"])
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
