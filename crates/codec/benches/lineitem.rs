@@ -1,15 +1,18 @@
-//! Text to COPY binary and to Arrow, on lineitem as dbgen writes it; megabytes are of text.
+//! Text to COPY binary, to heap pages and to Arrow, on lineitem as dbgen writes it; megabytes are of text.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::arrow::ArrowEncoder;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
 use tipple_codec::scan::Scanner;
 use tipple_codec::value::ServerVersion;
 use tpchgen::generators::LineItemGenerator;
 
 const WINDOW_BYTES: usize = 256 * 1024;
+/// Memory for pages that is handed over at a time.
+const SLOT_BYTES: usize = 4 << 20;
 
 fn lineitem() -> Vec<u8> {
     use std::io::Write;
@@ -78,6 +81,27 @@ fn lineitem_benches(criterion: &mut Criterion) {
             );
         });
     }
+    let layout = PageLayout { block_size: 8192, fillfactor: 100 };
+    let fields: Vec<Option<usize>> = (0..columns.len()).map(Some).collect();
+    let mut encoder = HeapPageEncoder::new(&columns, &fields, Dialect::tbl(), ServerVersion(18), layout)
+        .expect("lineitem's types have pages");
+    let mut memory = vec![0; SLOT_BYTES];
+    group.bench_function("heap_pages", |bencher| {
+        bencher.iter(|| {
+            let mut pages = PageBuffer::new(&mut memory[..], layout);
+            each_window(&text, &mut scanner, |records| {
+                let mut row = 0;
+                while row < records.rows() {
+                    let encoded = encoder.encode_unless(records, row, &mut pages, |_| false);
+                    assert!(matches!(encoded.stop, None | Some(Stop::Full)));
+                    row = encoded.row;
+                    if encoded.stop.is_some() {
+                        pages.reset();
+                    }
+                }
+            });
+        });
+    });
     let mut encoder = ArrowEncoder::new(columns.clone(), Dialect::tbl());
     group.bench_function("arrow", |bencher| {
         bencher.iter(|| {

@@ -68,6 +68,12 @@ pub enum Error {
         /// What happened.
         message: String,
     },
+    /// Pages are not the way for these records; nothing was stored.
+    #[error("{reason}")]
+    Unsuited {
+        /// Why.
+        reason: String,
+    },
     /// Another run took the job over.
     #[error("another run has taken this job over")]
     LostOwnership,

@@ -310,9 +310,31 @@ pub enum Strategy {
         /// Statements in the transaction after the last row.
         after: Vec<AfterStatement>,
     },
+    /// All slices are one transaction in one session, which appends ready-made pages; streams build them.
+    Direct {
+        /// How pages are built.
+        pages: DirectPlan,
+        /// Statements in the transaction before the first page: they create or empty the table.
+        before: Vec<String>,
+        /// Statements in the transaction after the last page.
+        after: Vec<AfterStatement>,
+    },
 }
 
-/// A statement at the end of the single transaction. `:rows`, `:digest` and `:bytes` in it are replaced by figures.
+/// How pages are built, and how they get to the server.
+#[derive(Debug, Clone, Deserialize)]
+pub struct DirectPlan {
+    /// Per attribute of the table: the column that it comes from; `None` for NULL.
+    pub fields: Vec<Option<usize>>,
+    /// The table's fillfactor, in percent.
+    pub fillfactor: u8,
+    /// Pages that are handed over at a time.
+    pub slot_pages: usize,
+    /// Whether the server may be on this machine, so that both can share memory.
+    pub share_memory: bool,
+}
+
+/// A statement at the end of a transaction that is the whole job. `:slices`, `:rows`, `:digest` and `:bytes` in it are replaced by figures.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AfterStatement {
     /// The statement.

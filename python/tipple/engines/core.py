@@ -222,6 +222,12 @@ def settle_spool(task: LoadTask) -> None:
             path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.csv"))
 
 
+def discard_spool(task: LoadTask) -> None:
+    """Removes what a run of the core has left there that is to be done again from the beginning."""
+    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
+        path.unlink()
+
+
 def first_records(slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]) -> dict[int, int]:
     """By slice: how many records of its source come before it; a slice of several pieces holds whole sources."""
     records = {n: rows + rejects for n, rows, rejects in counts}
@@ -271,6 +277,8 @@ def core_error(error: Exception) -> TippleError:
             )
         case "commit_in_doubt":
             return CommitInDoubt(f"the connection was lost while committing: {message}", detail=facts)
+        case "unsuited":
+            return Unsuited(facts["reason"])
         case "lost_ownership":
             return JobBusy("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
         case "cancelled":
@@ -295,6 +303,10 @@ class ConnectionLost(ConnectionFailed):
     """A connection that was there broke, and did not come back in time."""
 
     default_exit_status = 1
+
+
+class Unsuited(TippleError):
+    """The write path does not fit the records after all; nothing was stored, and another one does."""
 
 
 class CommitInDoubt(TippleError):

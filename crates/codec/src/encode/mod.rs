@@ -1,7 +1,7 @@
 //! Encoders: the records of a window in the form that a target takes fastest.
 //!
-//! [`copy_binary`] for PostgreSQL, [`copy_text`] for values that only PostgreSQL itself can read, [`arrow`] for
-//! engines that take Arrow batches.
+//! [`copy_binary`] and [`heap`] pages for PostgreSQL, [`copy_text`] for values that only PostgreSQL itself can read,
+//! [`arrow`] for engines that take Arrow batches.
 
 pub mod arrow;
 mod arrow_column;
@@ -9,6 +9,7 @@ pub mod batch;
 pub mod copy_binary;
 mod copy_binary_rare;
 pub mod copy_text;
+pub mod heap;
 mod text_check;
 mod unchecked;
 

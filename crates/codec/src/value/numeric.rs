@@ -148,11 +148,8 @@ pub fn encode_binary(
     server: ServerVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    if let Some(Typmod { scale: scale @ 1..=4, .. }) = typmod
-        && let Some(price) = parse_price(text, scale as usize)
-        && typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits())
-    {
-        append_price(&price, scale as u16, out);
+    if let Some(form) = read_price(text, typmod) {
+        append_form(form, out);
         return Ok(());
     }
     encode_short(text, typmod, server, out)
@@ -161,6 +158,71 @@ pub fn encode_binary(
 /// [`encode_binary`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
 #[inline(never)]
 fn encode_short(text: &[u8], typmod: Option<Typmod>, server: ServerVersion, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    match read_short(text, typmod)? {
+        Some(form) => {
+            append_form(form, out);
+            Ok(())
+        }
+        None => encode_slowly(text, typmod, server, out),
+    }
+}
+
+/// A number of at most four base-10,000 digits, as the server holds it: the four words of the binary form's header
+/// (count, weight, sign, decimal places to show) and the digits, both packed from the highest bits on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortForm {
+    /// The header.
+    header: u64,
+    /// The digits, of which the header counts some.
+    digits: u64,
+}
+
+impl ShortForm {
+    /// How many base-10,000 digits it has, up to four.
+    #[inline]
+    pub(crate) const fn count(self) -> usize {
+        (self.header >> 48) as usize
+    }
+
+    /// The power of 10,000 that the first digit counts.
+    #[inline]
+    pub(crate) const fn weight(self) -> i16 {
+        (self.header >> 32) as i16
+    }
+
+    /// Whether it is below zero.
+    #[inline]
+    pub(crate) const fn is_negative(self) -> bool {
+        (self.header >> 16) as u16 == NEGATIVE
+    }
+
+    /// How many decimal places the server shows.
+    #[inline]
+    pub(crate) const fn display_scale(self) -> u16 {
+        self.header as u16
+    }
+
+    /// The digits, packed from the highest bits on.
+    #[inline]
+    pub(crate) const fn digits(self) -> u64 {
+        self.digits
+    }
+}
+
+/// The form of a text as regular as most prices are; `None` for any other, right or wrong.
+#[inline]
+pub(crate) fn read_price(text: &[u8], typmod: Option<Typmod>) -> Option<ShortForm> {
+    let Some(Typmod { scale: scale @ 1..=4, .. }) = typmod else { return None };
+    let price = parse_price(text, scale as usize)?;
+    typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits()).then(|| form_price(&price, scale as u16))
+}
+
+/// The form of a number in up to 16 characters that its column need not round; `None` for any other text.
+///
+/// # Errors
+/// [`Refusal::OutOfRange`] for more digits than the column holds.
+#[inline]
+pub(crate) fn read_short(text: &[u8], typmod: Option<Typmod>) -> Result<Option<ShortForm>, Refusal> {
     if let Some(short) = parse_short_decimal(text) {
         let (scale, whole_digits) = match typmod {
             Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
@@ -175,12 +237,11 @@ fn encode_short(text: &[u8], typmod: Option<Typmod>, server: ServerVersion, out:
                 if aligned >= POWERS_OF_TEN[room.min(20)] {
                     return Err(Refusal::OutOfRange);
                 }
-                append_groups(aligned, fraction_groups, short.negative, scale as u16, out);
-                return Ok(());
+                return Ok(Some(form_groups(aligned, fraction_groups, short.negative, scale as u16)));
             }
         }
     }
-    encode_slowly(text, typmod, server, out)
+    Ok(None)
 }
 
 /// A number with exactly as many decimal places as its column, one to four.
@@ -240,9 +301,9 @@ const PRICE_HEADERS: [u64; 16] = {
 /// How many bits the packed digits of a price move to lose the leading zeros, by the same index.
 const PRICE_SHIFTS: [u8; 16] = [48, 48, 32, 32, 16, 16, 16, 16, 48, 48, 32, 32, 16, 16, 16, 16];
 
-/// Appends a price.
+/// A price as the server holds it.
 #[inline]
-fn append_price(price: &Price, display_scale: u16, out: &mut Vec<u8>) {
+fn form_price(price: &Price, display_scale: u16) -> ShortForm {
     let [first, second, fraction] = price.groups;
     let index = usize::from(price.negative) << 3
         | usize::from(first != 0) << 2
@@ -250,7 +311,7 @@ fn append_price(price: &Price, display_scale: u16, out: &mut Vec<u8>) {
         | usize::from(fraction != 0);
     let header = PRICE_HEADERS[index] | u64::from(display_scale);
     let packed = u64::from(first) << 32 | u64::from(second) << 16 | u64::from(fraction);
-    append_form(header, packed << PRICE_SHIFTS[index], out);
+    ShortForm { header, digits: packed << PRICE_SHIFTS[index] }
 }
 
 /// The four words before the digits, packed as they will stand.
@@ -262,38 +323,32 @@ const fn header(count: u64, weight: i16, sign: u16, display_scale: u16) -> u64 {
 /// Four base-10,000 digits hold less than this.
 const SIXTEEN_DIGITS: u64 = POWERS_OF_TEN[16];
 
-/// Appends the number `aligned / 10000^fraction_groups`, below 10^16.
+/// The number `aligned / 10000^fraction_groups`, below 10^16.
 #[inline]
-fn append_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
+fn form_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16) -> ShortForm {
     debug_assert!(aligned < SIXTEEN_DIGITS);
     let (upper, lower) = ((aligned / 100_000_000) as u32, (aligned % 100_000_000) as u32);
     let groups = u64::from(upper / 10_000) << 48
         | u64::from(upper % 10_000) << 32
         | u64::from(lower / 10_000) << 16
         | u64::from(lower % 10_000);
-    append_packed(groups, fraction_groups, negative, display_scale, out);
-}
-
-/// Appends the number with these four base-10,000 digits, packed as they will stand: counting zero bits counts
-/// zero digits.
-#[inline]
-fn append_packed(groups: u64, fraction_groups: u32, negative: bool, display_scale: u16, out: &mut Vec<u8>) {
+    // Packed as they will stand, so that counting zero bits counts zero digits.
     if groups == 0 {
-        return append_form(header(0, 0, 0, display_scale), 0, out);
+        return ShortForm { header: header(0, 0, 0, display_scale), digits: 0 };
     }
     let leading = groups.leading_zeros() / 16;
     let trailing = groups.trailing_zeros() / 16;
     let weight = 3 - leading as i16 - fraction_groups as i16;
     let header = header(u64::from(4 - leading - trailing), weight, if negative { NEGATIVE } else { 0 }, display_scale);
-    append_form(header, groups << (16 * leading), out);
+    ShortForm { header, digits: groups << (16 * leading) }
 }
 
 /// Appends a header and as many of the four digits behind it as it counts.
 #[inline]
-fn append_form(header: u64, digits: u64, out: &mut Vec<u8>) {
-    let count = (header >> 48) as usize;
+fn append_form(form: ShortForm, out: &mut Vec<u8>) {
+    let count = form.count();
     // Always sixteen bytes, of which some count: a copy of fixed size is two stores, one of variable size a call.
-    let form = (u128::from(header) << 64 | u128::from(digits)).to_be_bytes();
+    let form = (u128::from(form.header) << 64 | u128::from(form.digits)).to_be_bytes();
     out.reserve(form.len());
     let start = out.len();
     assert!(count <= 4, "four digits are packed at most");
@@ -313,7 +368,7 @@ pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
     let padding = fraction_groups * 4 - u32::from(scale);
     if magnitude < 10_000_000_000_000 {
         let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
-        append_groups(aligned, fraction_groups, value < 0, u16::from(scale), out);
+        append_form(form_groups(aligned, fraction_groups, value < 0, u16::from(scale)), out);
     } else {
         append_wide(magnitude, fraction_groups, padding, value < 0, u16::from(scale), out);
     }

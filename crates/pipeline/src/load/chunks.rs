@@ -120,7 +120,7 @@ impl Encoder {
 }
 
 /// Takes the problems of a window, where there is a log to keep them in.
-struct Skip<'w, 'l, 'c, 'p> {
+pub(super) struct Skip<'w, 'l, 'c, 'p> {
     parsed: &'w ParsedWindow<'w>,
     log: Option<&'l mut RejectLog<'c, 'p>>,
     skipped: Vec<usize>,
@@ -128,12 +128,12 @@ struct Skip<'w, 'l, 'c, 'p> {
 }
 
 impl<'w, 'l, 'c, 'p> Skip<'w, 'l, 'c, 'p> {
-    fn new(parsed: &'w ParsedWindow<'w>, rejects: &'l mut Option<RejectLog<'c, 'p>>) -> Self {
+    pub(super) fn new(parsed: &'w ParsedWindow<'w>, rejects: &'l mut Option<RejectLog<'c, 'p>>) -> Self {
         Self { parsed, log: rejects.as_mut(), skipped: Vec::new(), failure: None }
     }
 
     /// Whether the encoder can go on behind this record.
-    fn take(&mut self, problem: &Problem) -> bool {
+    pub(super) fn take(&mut self, problem: &Problem) -> bool {
         let Some(log) = self.log.as_mut().filter(|_| !problem.is_unsure()) else { return false };
         match log.push_problem(self.parsed, problem) {
             Ok(()) => {
@@ -147,17 +147,18 @@ impl<'w, 'l, 'c, 'p> Skip<'w, 'l, 'c, 'p> {
         }
     }
 
-    fn finish(self) -> Result<Vec<usize>> {
+    pub(super) fn finish(self) -> Result<Vec<usize>> {
         self.failure.map_or(Ok(self.skipped), Err)
     }
 }
 
-fn explain(context: &Context<'_>, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
+/// A record's problem as the job's error.
+pub(super) fn explain(context: &Context<'_>, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
     context.explain_problem(parsed, problem)
 }
 
 /// The field that only the server can read.
-fn example(context: &Context<'_>, parsed: &ParsedWindow<'_>, problem: &Problem) -> String {
+pub(super) fn example(context: &Context<'_>, parsed: &ParsedWindow<'_>, problem: &Problem) -> String {
     match problem.kind {
         ProblemKind::Value { column, .. } => format!(
             "\"{}\" in column {}",

@@ -22,7 +22,7 @@ pub struct Context<'p> {
     failure: Mutex<Option<Error>>,
     sources: Vec<[AtomicU64; 3]>,
     digest: Mutex<RowDigest>,
-    slices: Mutex<Vec<(u32, u64, u64)>>,
+    slices: Mutex<Vec<SliceDone>>,
     cut: Mutex<Vec<Slice>>,
     rejects: AtomicU64,
     late_rejects: Mutex<Vec<(u32, usize)>>,
@@ -30,6 +30,15 @@ pub struct Context<'p> {
     target_digest: Mutex<Option<RowDigest>>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
+}
+
+/// What is kept of a slice that is safely done.
+#[derive(Debug, Clone, Copy)]
+struct SliceDone {
+    n: u32,
+    rows: u64,
+    rejects: u64,
+    digest: u128,
 }
 
 /// What one slice came to.
@@ -98,7 +107,8 @@ impl<'p> Context<'p> {
 
     /// Counts a slice that is safely done.
     pub(super) fn add(&self, work: &Work<'_>, totals: &SliceTotals) {
-        lock(&self.slices).push((work.n(), totals.rows(), totals.rejects));
+        let (n, rows, rejects, digest) = (work.n(), totals.rows(), totals.rejects, totals.digest.sum);
+        lock(&self.slices).push(SliceDone { n, rows, rejects, digest });
         if work.block().is_some() {
             lock(&self.cut).push(Slice { n: work.n(), pieces: work.pieces() });
         }
@@ -161,22 +171,27 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Number, rows and rejects of every slice.
-    fn slice_counts(&self) -> Vec<(u32, u64, u64)> {
+    /// Every slice, with what was refused later on counted as rejects.
+    fn slices_done(&self) -> Vec<SliceDone> {
         let mut slices = lock(&self.slices).clone();
         for &(n, _) in lock(&self.late_rejects).iter() {
-            for slice in slices.iter_mut().filter(|slice| slice.0 == n) {
-                slice.1 -= 1;
-                slice.2 += 1;
+            for slice in slices.iter_mut().filter(|slice| slice.n == n) {
+                slice.rows -= 1;
+                slice.rejects += 1;
             }
         }
         slices
     }
 
-    /// [`Context::slice_counts`] as the rows of an SQL `VALUES` list.
+    /// Number, rows, rejects and digest of every slice as the rows of an SQL `VALUES` list.
     pub(super) fn slices_as_values(&self) -> String {
-        let row = |(n, rows, rejects): (u32, u64, u64)| format!("({n}, {rows}::bigint, {rejects}::bigint)");
-        self.slice_counts().into_iter().map(row).collect::<Vec<_>>().join(", ")
+        // Of rows that the server itself read nobody here knows the digest, nor of what is left after it refused some.
+        let known = self.plan.digest && self.fallback_windows() == 0 && self.late_rejects() == 0;
+        let row = |SliceDone { n, rows, rejects, digest }: SliceDone| {
+            let digest = if known { format!("'{digest:032x}'") } else { "NULL".into() };
+            format!("({n}, {rows}::bigint, {rejects}::bigint, {digest}::text)")
+        };
+        self.slices_done().into_iter().map(row).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether the server has refused a record: from now on rows go in batches that can be taken back.
@@ -216,7 +231,7 @@ impl<'p> Context<'p> {
             return Err(error);
         }
         self.check_cancelled()?;
-        let slices = self.slice_counts();
+        let slices = self.slices_done().iter().map(|slice| (slice.n, slice.rows, slice.rejects)).collect();
         for &(_, source) in lock(&self.late_rejects).iter() {
             self.sources[source][0].fetch_sub(1, Ordering::Relaxed);
         }

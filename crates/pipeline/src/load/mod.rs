@@ -1,20 +1,23 @@
 //! A load: streams take slices from a queue, turn text into what the target takes, and hand it over.
 //!
-//! [`parse`] is what all targets share, and [`columnar`] its counterpart for columnar sources; [`arrow`], [`slices`]
-//! and [`single`] are the three ways in.
+//! [`parse`] is what all targets share, and [`columnar`] its counterpart for columnar sources; [`arrow`], [`slices`],
+//! [`single`] and [`direct`] are the ways in.
 
 pub mod arrow;
 mod chunks;
 pub mod columnar;
 mod context;
+mod direct;
 mod explain;
 mod feed;
 mod guard;
 mod parse;
 mod queue;
 mod rejects;
+mod sender;
 mod single;
 mod slices;
+mod transaction;
 
 pub use context::Context;
 
@@ -120,6 +123,7 @@ fn run(
                 let transaction = single::Transaction { before, verify_query: verify_query.as_deref(), after };
                 single::run(&context, target, *keep_order, &transaction)?;
             }
+            Strategy::Direct { pages, before, after } => direct::run(&context, target, pages, before, after)?,
         },
     }
     context.into_outcome()

@@ -7,16 +7,17 @@ use super::Context;
 use super::chunks::Encoder;
 use super::columnar::ChunkFeed;
 use super::context::SliceTotals;
-use super::guard::Guard;
 use super::parse::Parser;
 use super::queue::WorkQueue;
 use super::rejects::RejectLog;
+use super::sender::RowSender;
 use super::slices::{BEGIN_IMMEDIATE, waits};
+use super::transaction;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::{AfterStatement, PostgresTarget, Slice};
-use crate::postgres::copy::{Chunk, CopyWriter};
+use crate::postgres::copy::Chunk;
 use crate::postgres::digest;
 use crate::postgres::session::Session;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
@@ -78,20 +79,11 @@ pub(super) fn run(
         streams.into_iter().filter_map(|stream| stream.join().ok().flatten()).collect()
     });
     logs.extend(log);
-    let Transaction { verify_query, after, .. } = *transaction;
     if let Some(error) = context.failure() {
         return Err(error);
     }
-    if let Some(key) = &target.ledger
-        && let Some(statement) = context.insert_cut(&key.job_id)
-    {
-        session.run(&statement, "writing the ledger")?;
-    }
-    if target.ledger.is_some() {
-        for log in logs.iter_mut().filter(|log| log.count() > 0) {
-            log.copy_to_ledger(&session)?;
-        }
-    }
+    let Transaction { verify_query, after, .. } = *transaction;
+    transaction::write_cut_and_rejects(context, target, &session, &mut logs)?;
     // Rows that the server itself read have no digest on this side; rows behind savepoints are not told apart.
     if let Some(query) = verify_query.filter(|_| context.fallback_windows() == 0 && !skips) {
         let held = digest::of_query(&session, query)?;
@@ -101,29 +93,7 @@ pub(super) fn run(
             return Ok(());
         }
     }
-    let digest = context.digest();
-    let rows = digest.rows - context.late_rejects();
-    context.check_share(rows)?;
-    let slices = context.slices_as_values();
-    for statement in after {
-        // Sources without any record have no slices.
-        if slices.is_empty() && statement.sql.contains(":slices") {
-            continue;
-        }
-        let sql = statement
-            .sql
-            .replace(":slices", &slices)
-            .replace(":rows", &rows.to_string())
-            .replace(":digest", &format!("'{:032x}'", digest.sum))
-            .replace(":bytes", &context.plan.slices.iter().map(crate::plan::Slice::bytes).sum::<u64>().to_string());
-        if session.query(&sql, "writing the ledger")?.is_empty() && statement.proves_ownership {
-            return Err(Error::LostOwnership);
-        }
-    }
-    session.run("COMMIT", "committing").map_err(|error| match error {
-        Error::Connection { message, .. } => Error::CommitInDoubt { message },
-        other => other,
-    })
+    transaction::write_and_commit(context, &session, after)
 }
 
 /// The senders of slices that no stream has taken yet.
@@ -208,12 +178,13 @@ fn stream<'c, 'p>(
     Ok(())
 }
 
-fn send(context: &Context<'_>, sender: &Sender<Chunk>, chunk: Chunk) -> Result<()> {
-    let mut chunk = chunk;
+/// Sends, but does not wait on after the job was cancelled.
+pub(super) fn send<T>(context: &Context<'_>, sender: &Sender<T>, parcel: T) -> Result<()> {
+    let mut parcel = parcel;
     loop {
-        match sender.send_timeout(chunk, CANCEL_CHECK) {
+        match sender.send_timeout(parcel, CANCEL_CHECK) {
             Ok(()) => return Ok(()),
-            Err(SendTimeoutError::Timeout(back)) if !context.counters.is_cancelled() => chunk = back,
+            Err(SendTimeoutError::Timeout(back)) if !context.counters.is_cancelled() => parcel = back,
             Err(_) => return Err(Error::Cancelled),
         }
     }
@@ -224,10 +195,9 @@ fn send_all(
     target: &PostgresTarget,
     session: &Session,
     receivers: &[Receiver<Chunk>],
-    mut log: Option<&mut RejectLog<'_, '_>>,
+    log: Option<&mut RejectLog<'_, '_>>,
 ) -> Result<()> {
-    let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
-    let mut guard = Guard::new(context, session, target);
+    let mut sender = RowSender::new(context, session, target, log);
     for receiver in receivers {
         loop {
             let chunk = match receiver.recv_timeout(CANCEL_CHECK) {
@@ -238,15 +208,9 @@ fn send_all(
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            match (log.as_deref_mut(), chunk.origin.clone()) {
-                (Some(log), Some(origin)) => guard.send(&chunk, &origin, &mut |refused| {
-                    context.reject_late(refused.slice, refused.place.source);
-                    refused.keep_in(log)
-                })?,
-                _ => writer.send(chunk).map_err(|failure| context.explain_copy(failure, None))?,
-            }
+            sender.send(chunk)?;
         }
     }
     context.check_cancelled()?;
-    writer.finish().map_err(|failure| context.explain_copy(failure, None))
+    sender.finish()
 }

@@ -2,5 +2,6 @@
 
 pub mod copy;
 pub mod digest;
+pub mod direct;
 pub mod session;
 mod tls;

@@ -4,7 +4,7 @@ from tipple.engines.base import Capabilities
 
 CAPABILITIES = Capabilities(
     engine="postgresql",
-    write_paths=("binary", "text"),
+    write_paths=("direct", "binary", "text"),
     modes=("append", "replace", "upsert", "create"),
     parallel_sessions=True,
     resumes_slices=True,

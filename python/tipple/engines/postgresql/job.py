@@ -9,6 +9,7 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -37,6 +38,11 @@ class OwnedJob(msgspec.Struct):
     plan: dict[str, Any]
     """As the ledger has it."""
     resumed: bool
+
+    @property
+    def direct(self) -> bool:
+        """Whether pages are appended to the staging table, which then has no constraints yet."""
+        return bool(self.plan.get("direct"))
 
 
 class JobOwner:
@@ -143,6 +149,15 @@ class JobOwner:
             return ""
         return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
 
+    def give_up(self, owned: OwnedJob) -> None:
+        """Gives up a job of which nothing is stored, so that another way can be begun."""
+        self.session.terminate_streams(owned.job_id)
+        with self.connection.transaction():
+            if self.task.ledger:
+                self.connection.execute(ledger.SUPERSEDE, (owned.job_id,))
+            if owned.staging is not None:
+                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
+
     def _supersede(self, job: ledger.LedgerJob) -> None:
         self.session.terminate_streams(job.job_id)
         with self.connection.transaction():
@@ -166,8 +181,14 @@ class JobOwner:
         found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
         return found is not None and found[0] is not None
 
-    def begin(self, strategy: Strategy, cut: Cut) -> OwnedJob:
-        """Writes the job and creates what it stages into, in one transaction."""
+    def begin(
+        self, strategy: Strategy, cut: Cut, *, takes_pages: Callable[[TableName], bool] | None = None
+    ) -> OwnedJob:
+        """Writes the job and creates what it stages into, in one transaction.
+
+        Where pages might be appended, the staging table is bare at first, and `takes_pages` is asked whether it takes
+        them.
+        """
         task = self.task
         job_id = str(uuid.uuid4())
         staging = None
@@ -187,7 +208,14 @@ class JobOwner:
                     self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
                 merge.create_staging(self.connection, task, staging, self.table)
             elif staging is not None:
-                self._create_staging(staging)
+                if takes_pages is not None:
+                    self._create_staging(staging, bare=True)
+                    if takes_pages(staging):
+                        plan["direct"] = True
+                    else:
+                        self.connection.execute(f"DROP TABLE {staging.sql}")
+                if "direct" not in plan:
+                    self._create_staging(staging, bare=False)
             elif task.definition is not None and strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
             if task.ledger:
@@ -205,9 +233,9 @@ class JobOwner:
                 )
         return OwnedJob(job_id, 1, staging, strategy, plan, False)
 
-    def _create_staging(self, staging: TableName) -> None:
+    def _create_staging(self, staging: TableName, *, bare: bool) -> None:
         if self.task.definition is None:
-            stage.create_like(self.connection, staging, self.table)
+            stage.create_like(self.connection, staging, self.table, bare=bare)
             return
         self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
         self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
@@ -246,12 +274,6 @@ class JobOwner:
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
             raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
-
-    def was_published(self, owned: OwnedJob) -> bool:
-        """Whether the transaction whose COMMIT has no answer took place after all."""
-        self.reconnect(owned)
-        job = ledger.find_by_id(self.connection, owned.job_id)
-        return job is not None and job.state == "published"
 
     def tidy(self, owned: OwnedJob, error: BaseException) -> None:
         """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from tipple.engines import core
 from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, merge, stage
+from tipple.engines.postgresql import direct, ledger, merge, stage
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import JobBusy, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
@@ -65,17 +66,17 @@ class PostgresLoad:
     # Choices
 
     def _choose_write_path(self) -> tuple[str, str]:
-        if self.task.write_path not in ("auto", "binary", "text"):
+        if self.task.write_path not in ("auto", "direct", "binary", "text"):
             raise UsageError(
                 f"--write-path {self.task.write_path} is not available for PostgreSQL",
-                hint="write paths here: auto, binary, text",
+                hint="write paths here: auto, direct, binary, text",
             )
         opaque = [column for column in self.task.columns if column.codec_type == "opaque"]
         if opaque:
             named = ", ".join(f"{column.name} {column.type_text}" for column in opaque[:3])
-            if self.task.write_path == "binary":
+            if self.task.write_path in ("binary", "direct"):
                 raise UsageError(
-                    f"--write-path binary is not possible: only the server can read {named}",
+                    f"--write-path {self.task.write_path} is not possible: only the server can read {named}",
                     hint="leave it out",
                 )
             return "text", f"only the server can read {named}"
@@ -108,11 +109,64 @@ class PostgresLoad:
             return _Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
         return _Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
 
+    def _why_not_direct(self, choice: _Choice) -> str | None:
+        """Why pages are not the way, as far as it is known before there is a staging table."""
+        if self.write_path == "text":
+            return self.write_path_reason
+        if choice.strategy != "swap":
+            return f"pages need a table of their own: {choice.reason}"
+        if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):
+            return "its CHECK constraints say which records are rejects"
+        return direct.unavailable(self.connection, self.task)
+
+    def _go_direct(self) -> None:
+        self.write_path = "direct"
+        self.write_path_reason = "pages are built here, and appended by the server's extension tipple_direct"
+
+    def _leave_direct(self, reason: str) -> None:
+        """Goes on by the write path that was chosen at first, and says why."""
+        if self.task.write_path == "direct":
+            raise UsageError(f"--write-path direct is not possible: {reason}", hint="leave it out")
+        if self.write_path == "direct":
+            self.write_path, self.write_path_reason = self._choose_write_path()
+        if self.task.write_path == "auto" and self.write_path != "text":
+            self.write_path_reason += f"; not direct: {reason}"
+
+    def _begin(self, choice: _Choice, cut: Cut) -> OwnedJob:
+        """Begins the job, by pages where that is possible."""
+        obstacle = self._why_not_direct(choice) if self.task.write_path in ("auto", "direct") else "not asked for"
+        if obstacle is not None:
+            self._leave_direct(obstacle)
+            return self.job.begin(choice.strategy, cut)
+
+        def takes_pages(staging: TableName) -> bool:
+            misfit = direct.misfit(self.connection, self.task, staging)
+            if misfit is None:
+                self._go_direct()
+            else:
+                self._leave_direct(misfit)
+            return misfit is None
+
+        return self.job.begin(choice.strategy, cut, takes_pages=takes_pages)
+
+    def _resume_direct(self, owned: OwnedJob) -> None:
+        """Pages are appended to an empty table only; what has begun otherwise goes on otherwise."""
+        if owned.direct and not self.job.done_slices(owned) and direct.unavailable(self.connection, self.task) is None:
+            self._go_direct()
+
     # The verb
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
         choice = self._choose()
+        if self.task.write_path in ("auto", "direct"):
+            obstacle = self._why_not_direct(choice)
+            if obstacle is None and choice.exists:
+                obstacle = direct.misfit(self.connection, self.task, self.table)
+            if obstacle is None:
+                self._go_direct()
+            else:
+                self._leave_direct(obstacle)
         cut = core.cut(self.task)
         return self._result("planned", "-", choice.strategy, choice.reason, slices=len(cut.slices))
 
@@ -149,17 +203,35 @@ class PostgresLoad:
             with runner.phase("split"):
                 cut = core.cut(task)
             with runner.phase("prepare"):
-                owned = self.job.begin(choice.strategy, cut)
+                owned = self._begin(choice, cut)
         else:
             choice = _Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
             cut = self.job.left(owned)
+            self._resume_direct(owned)
         try:
             if owned.strategy == "single":
                 return self._run_single(runner, owned, choice, cut)
-            return self._run_slices(runner, owned, choice, cut)
+            try:
+                return self._run_slices(runner, owned, choice, cut)
+            except core.Unsuited as error:
+                owned = self._begin_otherwise(owned, choice, cut, str(error))
+                return self._run_slices(runner, owned, choice, cut)
         except BaseException as error:
             self.job.tidy(owned, error)
             raise
+
+    def _begin_otherwise(self, owned: OwnedJob, choice: _Choice, cut: Cut, reason: str) -> OwnedJob:
+        """Begins anew where pages turn out not to be the way; nothing is stored yet."""
+        if self.task.reads_stdin:
+            raise TippleError(
+                f"--write-path direct is not the way for this input: {reason}",
+                hint="nothing was published; run the command again with --write-path binary and the same input",
+            )
+        self.job.give_up(owned)
+        core.discard_spool(self.task)
+        self._leave_direct(reason)
+        self.notes.append(f"begun anew without ready-made pages: {reason}")
+        return self.job.begin(choice.strategy, cut)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")
@@ -181,8 +253,12 @@ class PostgresLoad:
         planned_slices = cut.slices
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
-            with runner.phase("load"):
-                outcome = runner.run(core.start_load(self.task, self._slices_plan(owned, into, cut, before)))
+            plan = self._slices_plan(owned, into, cut, before)
+            if self.write_path == "direct":
+                outcome = self._run_whole(runner, owned, plan, cut, self._find_done)
+            else:
+                with runner.phase("load"):
+                    outcome = runner.run(core.start_load(self.task, plan))
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
@@ -230,11 +306,21 @@ class PostgresLoad:
         return len(cut.done) + len(outcome["cut"])
 
     def _slices_plan(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
+        target = self._target(owned, into, {"name": "slices"})
+        if self.write_path == "direct":
+            # What does not go by pages is read by the server itself.
+            target["write_path"] = "text"
+            target["strategy"] = {
+                "name": "direct",
+                "pages": direct.plan(self.connection, self.task, into, target["connection"]["host"]),
+                "before": [f"TRUNCATE {into.sql}"],
+                "after": self._owner_proof(owned) + self._slices_done(owned),
+            }
         return core.load_plan(
             self.task,
             owned.job_id,
             cut,
-            self._target(owned, into, {"name": "slices"}),
+            target,
             digest=self.task.verify == "checksum",
             rejects_before=rejects_before,
         )
@@ -256,7 +342,7 @@ class PostgresLoad:
             if task.verify == "checksum":
                 self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
-        elif task.verify == "checksum" and digest is not None and self.write_path == "binary":
+        elif task.verify == "checksum" and digest is not None and self.write_path != "text":
             names = self._digested_list()
             queries = [
                 f"SELECT {names} FROM {into.sql} WHERE {condition}"
@@ -301,7 +387,7 @@ class PostgresLoad:
         staging = owned.staging
         try:
             if owned.strategy == "swap" and staging is not None and choice.exists:
-                stage.build_keys(self.connection, staging, self.table)
+                self._build_keys(owned, staging)
                 if self.task.mode == "replace":
                     self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
             with self.connection.transaction():
@@ -321,6 +407,15 @@ class PostgresLoad:
                 raise
             return self._settle_doubt(owned, choice, rows, digest)
         return True
+
+    def _build_keys(self, owned: OwnedJob, staging: TableName) -> None:
+        try:
+            stage.build_keys(self.connection, staging, self.table)
+        except psycopg.errors.CheckViolation as error:
+            if not owned.direct:
+                raise
+            # The server has not named a record; COPY will.
+            raise core.Unsuited(error.diag.message_primary or str(error)) from None
 
     def _settle_doubt(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """COMMIT's answer may be lost: the ledger's state is the answer."""
@@ -365,42 +460,9 @@ class PostgresLoad:
         target = self._target(owned, self.table, self._single_strategy(owned))
         digest = self.task.verify == "checksum" and self.write_path == "binary"
         plan = core.load_plan(self.task, owned.job_id, cut, target, digest=digest)
-        lost_since: float | None = None
-        retries = 0
-        while True:
-            try:
-                with runner.phase("load"):
-                    outcome = runner.run(core.start_load(self.task, plan))
-                break
-            except (core.ConnectionLost, core.CommitInDoubt) as error:
-                if not self.task.ledger or self.task.stream is not None:
-                    raise
-                if self.task.reads_stdin and not self.job.was_published(owned):
-                    raise core.ConnectionLost(
-                        f"{error}; standard input cannot be read again",
-                        hint="nothing was published; run the command again with the same input",
-                    ) from None
-                lost_since = lost_since or time.monotonic()
-                if time.monotonic() - lost_since >= self.task.retry_seconds:
-                    raise
-                self.job.reconnect(owned)
-                job = ledger.find_by_id(self.connection, owned.job_id)
-                if job is not None and job.state == "published":
-                    rejects = ledger.done_totals(self.connection, owned.job_id).rejects
-                    outcome = {
-                        "rows": job.rows,
-                        "rejects": rejects,
-                        "retries": 0,
-                        "fallback_windows": 0,
-                        "sources": [],
-                        "slices": [],
-                    }
-                    break
-                retries += len(cut.slices)
-                self.notes.append(f"the transaction was lost and done again: {error}")
+        outcome = self._run_whole(runner, owned, plan, cut, self._find_published)
         result = self._result("loaded", owned.job_id, choice.strategy, choice.reason, slices=len(outcome["slices"]))
         self._note_outcome(result, outcome)
-        result.retries += retries
         result.rows, result.rejects = outcome["rows"], outcome["rejects"]
         self._note_rejects(result, cut.slices, outcome)
         if outcome.get("target_rows") is not None:
@@ -419,6 +481,55 @@ class PostgresLoad:
                 self._note_no_digest()
         return result
 
+    def _run_whole(
+        self,
+        runner: Runner,
+        owned: OwnedJob,
+        plan: str,
+        cut: Cut,
+        find: Callable[[OwnedJob], dict[str, Any] | None],
+    ) -> dict[str, Any]:
+        """Runs what is one transaction, and once more where the server was lost meanwhile.
+
+        `find` gives the outcome of a transaction that did commit, though the answer was lost.
+        """
+        lost_since: float | None = None
+        retries = 0
+        while True:
+            try:
+                with runner.phase("load"):
+                    outcome = runner.run(core.start_load(self.task, plan))
+                    outcome["retries"] += retries
+                    return outcome
+            except (core.ConnectionLost, core.CommitInDoubt) as error:
+                if not self.task.ledger or self.task.stream is not None:
+                    raise
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() - lost_since >= self.task.retry_seconds:
+                    raise
+                self.job.reconnect(owned)
+                found = find(owned)
+                if found is not None:
+                    return found
+                if self.task.reads_stdin:
+                    raise core.ConnectionLost(
+                        f"{error}; standard input cannot be read again",
+                        hint="nothing was published; run the command again with the same input",
+                    ) from None
+                core.discard_spool(self.task)
+                retries += len(cut.slices)
+                self.notes.append(f"the transaction was lost and done again: {error}")
+
+    def _find_published(self, owned: OwnedJob) -> dict[str, Any] | None:
+        job = ledger.find_by_id(self.connection, owned.job_id)
+        if job is None or job.state != "published":
+            return None
+        return _lost_outcome(ledger.done_totals(self.connection, owned.job_id), cut=0)
+
+    def _find_done(self, owned: OwnedJob) -> dict[str, Any] | None:
+        totals = ledger.done_totals(self.connection, owned.job_id)
+        return _lost_outcome(totals, cut=len(self.job.left(owned).done)) if totals.slices else None
+
     def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
         if not self.exists and self.task.definition is not None:
@@ -427,20 +538,13 @@ class PostgresLoad:
             before.append(f"DELETE FROM {self.table.sql}")
         after = []
         if self.task.ledger:
-            where = f"job_id = '{owned.job_id}'"
             after = [
                 {
                     "sql": "UPDATE tipple.job SET state = 'published', rows = :rows, row_digest = :digest, "
-                    f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {where} AND epoch = {owned.epoch} "
-                    "AND state = 'loading' RETURNING 1",
+                    f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {_owned_by(owned)} RETURNING 1",
                     "proves_ownership": True,
                 },
-                {
-                    "sql": "UPDATE tipple.slice SET state = 'done', attempt = attempt + 1, rows = v.rows, "
-                    "rejects = v.rejects, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() "
-                    f"FROM (VALUES :slices) v (n, rows, rejects) WHERE {where} AND slice.n = v.n RETURNING 1",
-                    "proves_ownership": False,
-                },
+                *self._slices_done(owned),
             ]
         verify = None
         if self.task.verify == "checksum" and self.write_path == "binary":
@@ -457,6 +561,24 @@ class PostgresLoad:
 
     # What both have in common
 
+    def _owner_proof(self, owned: OwnedJob) -> list[dict[str, Any]]:
+        """A statement that finds out, in the transaction that stores all rows, whether the job is still this run's."""
+        if not self.task.ledger:
+            return []
+        return [{"sql": f"SELECT FROM tipple.job WHERE {_owned_by(owned)} FOR SHARE", "proves_ownership": True}]
+
+    def _slices_done(self, owned: OwnedJob) -> list[dict[str, Any]]:
+        """A statement that marks all slices as done, in the transaction that stores all rows."""
+        if not self.task.ledger:
+            return []
+        sql = (
+            "UPDATE tipple.slice SET state = 'done', attempt = attempt + 1, rows = v.rows, rejects = v.rejects, "
+            "row_digest = v.digest, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() "
+            f"FROM (VALUES :slices) v (n, rows, rejects, digest) WHERE job_id = '{owned.job_id}' AND slice.n = v.n "
+            "RETURNING 1"
+        )
+        return [{"sql": sql, "proves_ownership": False}]
+
     def _column_list(self) -> str:
         return ", ".join(quote_identifier(column.name) for column in self.task.columns)
 
@@ -472,7 +594,7 @@ class PostgresLoad:
 
     def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
-        sliced = owned.strategy != "single" and not self.task.reads_stdin
+        sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
         self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
         return {
             "kind": "postgres",
@@ -518,6 +640,25 @@ class PostgresLoad:
             settings=self.settings,
             notes=self.notes,
         )
+
+
+def _owned_by(owned: OwnedJob) -> str:
+    """The condition on `tipple.job` that a job is loading, and nobody has taken it over."""
+    return f"job_id = '{owned.job_id}' AND epoch = {owned.epoch} AND state = 'loading'"
+
+
+def _lost_outcome(totals: ledger.Totals, *, cut: int) -> dict[str, Any]:
+    """The outcome of a transaction that has committed, but whose answer was lost, as the ledger knows it."""
+    return {
+        "rows": totals.rows,
+        "rejects": totals.rejects,
+        "digest": None if totals.digest is None else f"{totals.digest:032x}",
+        "retries": 0,
+        "fallback_windows": 0,
+        "sources": [],
+        "slices": [],
+        "cut": [None] * cut,
+    }
 
 
 def _require(verified: Verified) -> None:

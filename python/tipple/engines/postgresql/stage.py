@@ -41,6 +41,8 @@ UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND in
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
     JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
+UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
+    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
 UNION ALL SELECT 'it is of a composite type' FROM pg_class WHERE oid = %(oid)s AND reloftype <> 0
 UNION ALL SELECT 'it has a security label' FROM pg_seclabel WHERE objoid = %(oid)s
 UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
@@ -87,26 +89,38 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
     return found is not None
 
 
+def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a CHECK constraint may refuse rows."""
+    found = connection.execute(
+        "SELECT FROM pg_constraint WHERE conrelid = %s AND contype = 'c' LIMIT 1", (_oid(connection, table),)
+    ).fetchone()
+    return found is not None
+
+
 def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether the table has no row that this session sees."""
     return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None
 
 
-def create_like(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
-    """A table with the columns, defaults and checks of `table`, and no index yet."""
+def create_like(
+    connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, bare: bool = False
+) -> None:
+    """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet."""
+    without = " EXCLUDING CONSTRAINTS" if bare else ""
     connection.execute(
-        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES) "
+        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES{without}) "
         "WITH (autovacuum_enabled = false)"
     )
 
 
 def build_keys(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
-    """Gives the staging table the indexes and key constraints of `table`, by the same names."""
+    """Gives the staging table the indexes and constraints of `table` that it has not yet, by the same names."""
     oid = _oid(connection, table)
     constraints = connection.execute(
-        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
-        "WHERE conrelid = %s AND contype IN ('p', 'u', 'x') ORDER BY contype, conname",
-        (oid,),
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint c WHERE conrelid = %s AND contype IN "
+        "('c', 'p', 'u', 'x') AND NOT EXISTS (SELECT FROM pg_constraint s WHERE s.conrelid = %s "
+        "AND s.conname = c.conname) ORDER BY contype, conname",
+        (oid, _oid(connection, staging)),
     ).fetchall()
     indexes = connection.execute(
         "SELECT pg_get_indexdef(indexrelid), indrelid::regclass::text FROM pg_index "

@@ -1,0 +1,104 @@
+//! Memory that is being filled with pages.
+
+use super::layout::{
+    ALL_VISIBLE, LAYOUT_VERSION, LINE_POINTER_BYTES, NORMAL, PAGE_HEADER_BYTES, PageLayout, max_align,
+};
+use std::ops::DerefMut;
+
+/// Fills memory with pages, tuple by tuple, as the server itself would: line pointers from the front, tuples from the
+/// back, each page as full as its fillfactor allows.
+///
+/// Left to the server, which alone knows them: transaction, command, tuple addresses, WAL position and checksum; they
+/// are zero.
+#[derive(Debug)]
+pub struct PageBuffer<M> {
+    memory: M,
+    layout: PageLayout,
+    /// Where the open page begins.
+    start: usize,
+    /// Its `pd_lower` and `pd_upper`.
+    lower: usize,
+    upper: usize,
+    /// Its tuples; none where no page is open.
+    items: usize,
+    rows: u64,
+}
+
+impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
+    /// Begins to fill `memory`, whatever it holds, of which whole pages are used.
+    pub fn new(memory: M, layout: PageLayout) -> Self {
+        Self { memory, layout, start: 0, lower: 0, upper: 0, items: 0, rows: 0 }
+    }
+
+    /// How many tuples it has.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Forgets all pages: the memory is filled anew.
+    pub fn reset(&mut self) {
+        (self.start, self.lower, self.upper, self.items, self.rows) = (0, 0, 0, 0, 0);
+    }
+
+    /// The memory, and how many pages are in it.
+    pub fn finish(mut self) -> (M, usize) {
+        if self.items > 0 {
+            self.close_page();
+        }
+        let pages = self.start / self.layout.block_size;
+        (self.memory, pages)
+    }
+
+    /// Where to write the next tuple of `length` bytes; `None` where no page is left for it. The caller fills all of it.
+    ///
+    /// # Panics
+    /// Where no page can hold such a tuple.
+    #[inline]
+    pub(super) fn place(&mut self, length: usize) -> Option<&mut [u8]> {
+        let taken = max_align(length);
+        let needed = taken + LINE_POINTER_BYTES;
+        let free = self.upper - self.lower;
+        if self.items == 0 || free < needed + self.layout.reserve() || self.items == self.layout.most_tuples() {
+            self.next_page(length)?;
+        }
+        self.upper -= taken;
+        let pointer = self.upper as u32 | NORMAL << 15 | (length as u32) << 17;
+        let page = &mut self.memory[self.start..self.start + self.layout.block_size];
+        page[self.lower..self.lower + LINE_POINTER_BYTES].copy_from_slice(&pointer.to_le_bytes());
+        self.lower += LINE_POINTER_BYTES;
+        self.items += 1;
+        self.rows += 1;
+        let tuple = &mut page[self.upper..self.upper + taken];
+        // What is behind the tuple up to the alignment; a tuple has more than one word.
+        tuple[taken - 8..].copy_from_slice(&[0; 8]);
+        Some(&mut tuple[..length])
+    }
+
+    #[inline(never)]
+    fn next_page(&mut self, length: usize) -> Option<()> {
+        assert!(length <= self.layout.largest_tuple(), "the caller has compared lengths");
+        if self.items > 0 {
+            self.close_page();
+        }
+        if self.start + self.layout.block_size > self.memory.len() {
+            return None;
+        }
+        self.lower = PAGE_HEADER_BYTES;
+        self.upper = self.layout.block_size;
+        Some(())
+    }
+
+    /// Writes the header of the open page, and zeros what is free on it.
+    fn close_page(&mut self) {
+        let size = self.layout.block_size;
+        let page = &mut self.memory[self.start..self.start + size];
+        page[self.lower..self.upper].fill(0);
+        page[..PAGE_HEADER_BYTES].fill(0);
+        let words = [ALL_VISIBLE, self.lower as u16, self.upper as u16, size as u16, size as u16 | LAYOUT_VERSION];
+        for (place, word) in words.into_iter().enumerate() {
+            page[10 + 2 * place..][..2].copy_from_slice(&word.to_le_bytes());
+        }
+        self.start += size;
+        self.items = 0;
+    }
+}

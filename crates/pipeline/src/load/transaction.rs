@@ -1,0 +1,54 @@
+//! The end of a transaction that stores a whole job: bookkeeping and COMMIT.
+
+use super::Context;
+use super::rejects::RejectLog;
+use crate::error::{Error, Result};
+use crate::plan::{AfterStatement, PostgresTarget, Slice};
+use crate::postgres::session::Session;
+
+/// Writes into the ledger what was cut while it was read, and what was rejected.
+pub(super) fn write_cut_and_rejects(
+    context: &Context<'_>,
+    target: &PostgresTarget,
+    session: &Session,
+    logs: &mut [RejectLog<'_, '_>],
+) -> Result<()> {
+    let Some(key) = &target.ledger else { return Ok(()) };
+    if let Some(statement) = context.insert_cut(&key.job_id) {
+        session.run(&statement, "writing the ledger")?;
+    }
+    for log in logs.iter_mut().filter(|log| log.count() > 0) {
+        log.copy_to_ledger(session)?;
+    }
+    Ok(())
+}
+
+/// Runs the statements after the last row and commits.
+///
+/// # Errors
+/// [`Error::CommitInDoubt`] where the connection was lost while the server may have committed.
+pub(super) fn write_and_commit(context: &Context<'_>, session: &Session, after: &[AfterStatement]) -> Result<()> {
+    let digest = context.digest();
+    let rows = digest.rows - context.late_rejects();
+    context.check_share(rows)?;
+    let slices = context.slices_as_values();
+    for statement in after {
+        // Sources without any record have no slices.
+        if slices.is_empty() && statement.sql.contains(":slices") {
+            continue;
+        }
+        let sql = statement
+            .sql
+            .replace(":slices", &slices)
+            .replace(":rows", &rows.to_string())
+            .replace(":digest", &format!("'{:032x}'", digest.sum))
+            .replace(":bytes", &context.plan.slices.iter().map(Slice::bytes).sum::<u64>().to_string());
+        if session.query(&sql, "writing the ledger")?.is_empty() && statement.proves_ownership {
+            return Err(Error::LostOwnership);
+        }
+    }
+    session.run("COMMIT", "committing").map_err(|error| match error {
+        Error::Connection { message, .. } => Error::CommitInDoubt { message },
+        other => other,
+    })
+}

@@ -1,0 +1,163 @@
+//! The server extension `tipple_direct`: opening a relation, appending pages, finishing.
+//!
+//! Pages go through memory that client and server share where both are on one machine, else as a parameter over the
+//! session. The server takes a copy before it looks at a page, so what this side does with the memory afterwards is
+//! nobody's concern.
+
+use super::session::{Session, from_server};
+use crate::error::{Error, Result};
+use memmap2::MmapRaw;
+use std::fs::File;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Statement};
+
+/// A relation that was opened.
+#[derive(Debug)]
+pub struct Opened<'s> {
+    /// Appends to it.
+    pub writer: DirectWriter<'s>,
+    /// Memory for runs of pages.
+    pub slots: Vec<Slot>,
+    /// `BLCKSZ`.
+    pub block_size: usize,
+}
+
+/// Appends pages to a relation that this session has opened.
+#[derive(Debug)]
+pub struct DirectWriter<'s> {
+    session: &'s Session,
+    append: Statement,
+    block_size: usize,
+}
+
+/// Memory for a run of pages.
+#[derive(Debug)]
+pub enum Slot {
+    /// A part of the shared memory, of which there is one owner at a time.
+    Shared {
+        /// Which.
+        number: usize,
+        /// The whole.
+        memory: Arc<MmapRaw>,
+        /// The bytes of a part.
+        bytes: usize,
+    },
+    /// Memory of this process.
+    Own(Vec<u8>),
+}
+
+impl Deref for Slot {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            // SAFETY: the range lies in the mapping, and this slot is the only one of its number; the server only
+            // reads it.
+            Self::Shared { number, memory, bytes } => unsafe {
+                std::slice::from_raw_parts(memory.as_ptr().add(number * bytes), *bytes)
+            },
+            Self::Own(memory) => memory,
+        }
+    }
+}
+
+impl DerefMut for Slot {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: as for `deref`.
+            Self::Shared { number, memory, bytes } => unsafe {
+                std::slice::from_raw_parts_mut(memory.as_mut_ptr().add(*number * *bytes), *bytes)
+            },
+            Self::Own(memory) => memory,
+        }
+    }
+}
+
+/// Opens `table`, which the session's transaction has created or emptied, with memory for `slots` runs of
+/// `slot_pages` pages.
+///
+/// # Errors
+/// What the server says.
+pub fn open<'s>(session: &'s Session, table: &str, slots: usize, slot_pages: usize, share: bool) -> Result<Opened<'s>> {
+    let shared_slots = if share { slots } else { 0 };
+    let statement = format!(
+        "SELECT block_size, shared_memory FROM tipple_direct.open('{}'::regclass, {shared_slots}, {slot_pages})",
+        table.replace('\'', "''")
+    );
+    let row = one_row(session.query(&statement, "opening the table for pages")?)?;
+    let block_size: i32 = row.get(0);
+    let block_size = usize::try_from(block_size).map_err(|_| unexpected("a block size below zero"))?;
+    let path: Option<String> = row.get(1);
+    let slot_bytes = slot_pages * block_size;
+    let shared = path.and_then(|path| map(&path, slots * slot_bytes));
+    if share {
+        session.run("SELECT tipple_direct.opened()", "opening the table for pages")?;
+    }
+    let (statement, parameter) = match &shared {
+        Some(_) => ("SELECT tipple_direct.append_slot($1, $2)", vec![Type::INT4, Type::INT4]),
+        None => ("SELECT tipple_direct.append($1)", vec![Type::BYTEA]),
+    };
+    let append = session.wait("preparing to append pages", async {
+        let prepared = session.client().prepare_typed(statement, &parameter).await;
+        prepared.map_err(|error| from_server(&error, "preparing to append pages"))
+    })?;
+    let slots = (0..slots)
+        .map(|number| match &shared {
+            Some(memory) => Slot::Shared { number, memory: memory.clone(), bytes: slot_bytes },
+            None => Slot::Own(vec![0; slot_bytes]),
+        })
+        .collect();
+    Ok(Opened { writer: DirectWriter { session, append, block_size }, slots, block_size })
+}
+
+/// The shared memory at `path`; `None` where it is not on this machine, or not this user's to write.
+fn map(path: &str, bytes: usize) -> Option<Arc<MmapRaw>> {
+    let file = File::options().read(true).write(true).open(path).ok()?;
+    if file.metadata().ok()?.len() != bytes as u64 {
+        return None;
+    }
+    MmapRaw::map_raw(&file).ok().map(Arc::new)
+}
+
+impl DirectWriter<'_> {
+    /// Appends the first `pages` pages of a slot, which can be filled anew afterwards; gives the rows on them.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn append(&self, slot: &Slot, pages: usize) -> Result<u64> {
+        let doing = "appending pages";
+        let rows = self.session.wait(doing, async {
+            let client = self.session.client();
+            let answer = match slot {
+                Slot::Shared { number, .. } => {
+                    client.query_one(&self.append, &[&(*number as i32), &(pages as i32)]).await
+                }
+                Slot::Own(memory) => client.query_one(&self.append, &[&&memory[..pages * self.block_size]]).await,
+            };
+            answer.map_err(|error| from_server(&error, doing))
+        })?;
+        let rows: i64 = rows.get(0);
+        u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
+    }
+
+    /// Makes everything durable that COMMIT would not; gives the rows appended in all.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn finish(self) -> Result<u64> {
+        let row =
+            one_row(self.session.query("SELECT rows FROM tipple_direct.finish()", "finishing the table's pages")?)?;
+        let rows: i64 = row.get(0);
+        u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
+    }
+}
+
+fn one_row(rows: Vec<Row>) -> Result<Row> {
+    rows.into_iter().next().ok_or_else(|| unexpected("no row"))
+}
+
+fn unexpected(what: &str) -> Error {
+    Error::Internal { message: format!("tipple_direct gave {what}") }
+}

@@ -1,0 +1,93 @@
+"""The write path `direct`: ready-made heap pages, appended by the server extension `tipple_direct`.
+
+All pages are one transaction, into a staging table that it has emptied itself; publishing is as for `swap`.
+The staging table is bare: constraints are added, and so checked by the server over all rows, before it is published.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from tipple.plan.url import TableName
+
+if TYPE_CHECKING:
+    from tipple.engines.base import LoadTask
+
+OLDEST_VERSION = (1, 0)
+"""Of the extension, that this version of Tipple can work with."""
+
+SLOT_BYTES = 4 << 20
+"""Pages that are handed over at a time; 1 to 8 MiB were equally fast, 16 MiB slower."""
+
+_EXTENSION = """
+SELECT (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
+       coalesce(has_schema_privilege(to_regnamespace('tipple_direct')::oid, 'USAGE'), false)
+"""
+
+_ATTRIBUTES = """
+SELECT attname, atthasdef OR attidentity <> '' OR attgenerated <> '', attlen = -1 AND attstorage = 'p', attisdropped
+FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum
+"""
+
+_PAGES = """
+SELECT current_setting('block_size')::int, coalesce((SELECT option_value::int
+    FROM pg_class, pg_options_to_table(reloptions) WHERE oid = %s::regclass AND option_name = 'fillfactor'), 100)
+"""
+
+
+def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
+    """Why pages are not the way for this load, whatever the table is like; None where nothing stands against it."""
+    if task.columnar is not None:
+        return "columnar sources have no text to build pages from"
+    if task.preserve_order:
+        return "pages of several streams come in no order"
+    found = connection.execute(_EXTENSION).fetchone()
+    version, usable = found if found is not None else (None, False)
+    if version is None:
+        return "the extension tipple_direct is not installed in this database"
+    if not usable:
+        return "this role is not a member of tipple_direct (GRANT tipple_direct TO this role)"
+    try:
+        with connection.transaction():
+            loaded = connection.execute("SELECT tipple_direct.version()").fetchone()
+    except psycopg.Error as error:
+        return f"the extension tipple_direct does not work ({error.diag.message_primary or error})"
+    numbers = {str(version), str(loaded[0]) if loaded is not None else "none"}
+    if len(numbers) > 1 or _numbers(str(version)) < OLDEST_VERSION:
+        return (
+            f"the extension tipple_direct is of the version {' with a library of '.join(sorted(numbers))}, not of "
+            f"{'.'.join(map(str, OLDEST_VERSION))} or later (ALTER EXTENSION tipple_direct UPDATE)"
+        )
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+def misfit(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
+    """Why no pages can be built for `table`, or None; asks the extension, which decides."""
+    loaded = {column.name for column in task.columns}
+    for name, is_made, is_plain, dropped in connection.execute(_ATTRIBUTES, (table.sql,)):
+        if is_made and name not in loaded and not dropped:
+            return f"the server makes the values of its column {name}"
+        if is_plain and not dropped:
+            return f"its column {name} has the storage PLAIN"
+    found = connection.execute("SELECT tipple_direct.why_not(%s::regclass)", (table.sql,)).fetchone()
+    return None if found is None or found[0] is None else str(found[0])
+
+
+def plan(connection: psycopg.Connection[Any], task: LoadTask, table: TableName, host: str) -> dict[str, Any]:
+    """The core's `DirectPlan` for `table`; `host` is the server's, as the streams get it."""
+    places = {column.name: place for place, column in enumerate(task.columns)}
+    attributes = connection.execute(_ATTRIBUTES, (table.sql,)).fetchall()
+    found = connection.execute(_PAGES, (table.sql,)).fetchone()
+    block_size, fillfactor = found if found is not None else (8192, 100)
+    return {
+        "fields": [None if dropped else places.get(name) for name, _, _, dropped in attributes],
+        "fillfactor": fillfactor,
+        "slot_pages": SLOT_BYTES // block_size,
+        "share_memory": host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"),
+    }
