@@ -108,7 +108,7 @@ class Interrupted(TippleError):
 
 
 class TooManyRejects(TippleError):
-    """More records than may be rejected cannot be stored; nothing was published."""
+    """More records than may be rejected cannot be stored."""
 
     def __init__(self, limit: str, last: BadRecord | None = None, *, found: str = "") -> None:
         text = f"more records than --max-rejects {limit} allows cannot be stored{found}"
@@ -116,7 +116,7 @@ class TooManyRejects(TippleError):
             text += f"; the one that was too much: {last.message}"
         super().__init__(
             text,
-            hint="mend the source, or raise --max-rejects, and run the command again; nothing was published",
+            hint="mend the source, or raise --max-rejects, and run the command again",
             detail={"limit": limit, "record": None if last is None else last.detail},
         )
 

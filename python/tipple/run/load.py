@@ -20,7 +20,7 @@ from tipple.engines.base import (
     OnConflict,
     Verify,
 )
-from tipple.errors import BadRecord, UsageError
+from tipple.errors import BadRecord, TooManyRejects, UsageError
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.sniff import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
@@ -168,7 +168,7 @@ def load(
         UsageError: wrong arguments; nothing was started.
         ConnectionFailed: no connection to the target; nothing was started.
         BadRecord: a record that the target cannot store; nothing was published.
-        TooManyRejects: more of them than `max_rejects` allows; nothing was published.
+        TooManyRejects: more of them than `max_rejects` allows; with `atomic` nothing was published.
         JobBusy: another job holds the table.
         SourceChanged: a file is not what it was when the job began.
         VerifyFailed: source and target disagree; nothing was published.
@@ -327,11 +327,10 @@ def load(
             session.close()
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy
-        raise error.with_remedy(
-            f"{remedy}; nothing was published"
-            if atomic
-            else f"{remedy}; slices that were done before are stored, and are not stored twice"
-        ) from None
+        raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
+    except TooManyRejects as error:
+        error.hint = f"{error.hint}; {_what_is_stored(atomic)}"
+        raise
     finally:
         display.close()
         if spool is not None:
@@ -360,6 +359,13 @@ class _Called(_Silent):
 
     def update(self, snapshot: Mapping[str, Any]) -> None:
         self._function(snapshot)
+
+
+def _what_is_stored(atomic: bool) -> str:
+    """What a load that ended with an error has left in the table."""
+    if atomic:
+        return "nothing was published"
+    return "slices that were done before are stored, and are not stored twice"
 
 
 def _stderr() -> Any:

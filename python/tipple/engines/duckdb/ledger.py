@@ -268,12 +268,16 @@ def cut_slices(connection: duckdb.DuckDBPyConnection, job_id: str, first_n: int)
     ).fetchall()
 
 
-def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> int:
-    """Says that the job's rows are visible, and gives their number."""
+def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> None:
+    """Says that the job's rows are visible."""
     connection.execute(
         f"UPDATE {_job(connection)} SET state = 'published', row_digest = ?, finished_at = ? WHERE job_id = ?",
         [digest, finished_at, job_id],
     )
+
+
+def rows_done(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:
+    """How many rows the job's slices that are done have come to."""
     row = first_row(connection, f"SELECT rows FROM {_job(connection)} WHERE job_id = ?", [job_id])
     return int(row[0] or 0) if row is not None else 0
 

@@ -204,9 +204,7 @@ class JobOwner:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
         with self.connection.transaction():
             if strategy == "merge" and staging is not None:
-                if task.definition is not None:
-                    self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
-                merge.create_staging(self.connection, task, staging, self.table)
+                self._create_merge_staging(staging)
             elif staging is not None:
                 if takes_pages is not None:
                     self._create_staging(staging, bare=True)
@@ -232,6 +230,15 @@ class JobOwner:
                     owner=_owner(),
                 )
         return OwnedJob(job_id, 1, staging, strategy, plan, False)
+
+    def _create_merge_staging(self, staging: TableName) -> None:
+        """A table that is missing is there for a moment, which nobody sees, to be like; it comes with its rows."""
+        definition = self.task.definition
+        if definition is not None:
+            self.connection.execute(definition.create_sql(self.table.sql, with_constraints=True))
+        merge.create_staging(self.connection, self.task, staging, self.table)
+        if definition is not None:
+            self.connection.execute(f"DROP TABLE {self.table.sql}")
 
     def _create_staging(self, staging: TableName, *, bare: bool) -> None:
         if self.task.definition is None:

@@ -394,6 +394,8 @@ class PostgresLoad:
                 if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
                     return False
                 if owned.strategy == "merge" and staging is not None:
+                    if self.task.definition is not None:
+                        self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
                     self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
                     self.connection.execute(f"DROP TABLE {staging.sql}")
                 elif staging is not None:
