@@ -189,6 +189,12 @@ fn put_bytes(bytes: &[u8], room: usize, out: &mut Vec<u8>) {
     out.reserve(room);
 }
 
+/// What [`put_form`] writes.
+const SHORT_FORM_BYTES: usize = 11;
+
+/// `NUMERIC_SHORT_DSCALE_MAX`
+const LARGEST_SHORT_SCALE: u16 = 0x3F;
+
 /// A `numeric` (utils/adt/numeric.c, "make_result"): one word with sign, scale and weight where they are small, else
 /// two, and the digits base 10,000.
 #[inline(always)]
@@ -202,10 +208,31 @@ unsafe fn put_numeric(
 ) -> Result<(), Refusal> {
     match value::numeric::read_price(text, typmod) {
         // SAFETY: by the caller's promise: it takes 11 bytes.
-        Some(form) => unsafe { put_price(form, out) },
-        None => put_numeric_slowly(text, typmod, server, room, wire, out)?,
+        Some(form) => unsafe { put_form(form, out) },
+        None => put_other_numeric(text, typmod, server, room, wire, out)?,
     }
     Ok(())
+}
+
+/// What is not as regular as a price. Apart, so that the caller's hot path stays small.
+#[inline(never)]
+fn put_other_numeric(
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+    room: usize,
+    wire: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    match value::numeric::read_short(text, typmod)? {
+        Some(form) if form.display_scale() <= LARGEST_SHORT_SCALE => {
+            out.reserve(SHORT_FORM_BYTES);
+            // SAFETY: the room was just reserved.
+            unsafe { put_form(form, out) };
+            Ok(())
+        }
+        _ => put_numeric_slowly(text, typmod, server, room, wire, out),
+    }
 }
 
 #[inline(never)]
@@ -225,13 +252,12 @@ fn put_numeric_slowly(
     Ok(())
 }
 
-/// A number that [`value::numeric::read_price`] has read: at most three digits, at most four decimal places, so it
-/// has the short header.
+/// A number of at most four digits with the short header: at most [`LARGEST_SHORT_SCALE`] decimal places.
 ///
 /// # Safety
 /// `out` has room for 11 bytes.
 #[inline(always)]
-unsafe fn put_price(form: ShortForm, out: &mut Vec<u8>) {
+unsafe fn put_form(form: ShortForm, out: &mut Vec<u8>) {
     let count = form.count();
     let header = short_header(form.is_negative(), form.display_scale(), form.weight());
     let length = out.len();
@@ -262,7 +288,7 @@ fn store_numeric(wire: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&sign.to_le_bytes());
         return;
     }
-    if display_scale <= 0x3F && (-0x40..=0x3F).contains(&weight) {
+    if display_scale <= LARGEST_SHORT_SCALE && (-0x40..=0x3F).contains(&weight) {
         out.extend_from_slice(&short_header(sign != 0, display_scale, weight).to_le_bytes());
     } else {
         out.extend_from_slice(&(sign | display_scale).to_le_bytes());
