@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from servers.installations import ServerUser, server_user, usable_bin
+from servers.installations import ServerUser, server_user, copied_bin
 
 LOADER = "loader"
 """An ordinary role, as a user of Tipple would have: no superuser, owner of the test's database."""
@@ -83,7 +83,7 @@ class Scratch:
 
     def bin(self, version: int) -> Path:
         if version not in self._bins:
-            self._bins[version] = usable_bin(version, self.path, self.user)
+            self._bins[version] = copied_bin(version, self.path, self.user)
         return self._bins[version]
 
     def template(self, version: int) -> Path:
