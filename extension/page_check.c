@@ -36,6 +36,10 @@
 #define NUMERIC_BASE				10000
 #define NUMERIC_BASE_DIGITS			4
 
+/* Four digit groups in one number. */
+#define LANE_HIGHS	UINT64CONST(0x8000800080008000)
+#define LANE_LIMITS	(UINT64CONST(0x0001000100010001) * (0x8000 - NUMERIC_BASE))
+
 /* The longest text that fits behind a 1-byte header. */
 #define SHORT_DATA_MAX	(VARATT_SHORT_MAX - VARHDRSZ_SHORT)
 
@@ -73,34 +77,56 @@ bytes_before(const char *end, unsigned count)
 	return (load64(end - 8) >> 1) >> (63 - 8 * count);
 }
 
+/* Sixteen bytes as two numbers: a vector register where the processor has one, and two plain ones where not. */
+typedef uint64 TwoWords __attribute__((vector_size(16)));
+
+static inline TwoWords
+load_two_words(const char *p)
+{
+	TwoWords	value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
 /*
- * ASCII without NUL? Eight bytes at a time; eight bytes before `text` must be readable. May say no to what is,
- * never yes to what is not.
+ * ASCII without NUL? Eight bytes before `text` must be readable. May say no to what is, never yes to what is not.
+ *
+ * A byte above 127 has its high bit set, and so has, after subtracting one from each byte, a byte of zero.
  */
 static inline bool
 is_plain_ascii(const char *text, int length)
 {
 	const char *end = text + length;
-	uint64		seen = 0;
-	uint64		word;
+	uint64		seen;
 
-	if (length < 8)
+	if (length >= 16)
 	{
-		uint64		before;
+		const TwoWords ones = {ONES, ONES};
+		TwoWords	words = load_two_words(end - 16);
+		TwoWords	both = words | (words - ones);
 
-		if (length == 0)
-			return true;
-		before = (UINT64CONST(1) << (8 * (8 - length))) - 1;
-		word = (load64(end - 8) & ~before) | (ONES & before);
-		return ((word | (word - ONES)) & HIGHS) == 0;
+		for (; end - text > 16; text += 16)
+		{
+			words = load_two_words(text);
+			both |= words | (words - ones);
+		}
+		seen = both[0] | both[1];
 	}
-	for (; end - text >= 8; text += 8)
+	else if (length >= 8)
 	{
-		word = load64(text);
-		seen |= word | (word - ONES);
+		uint64		first = load64(text);
+		uint64		last = load64(end - 8);
+
+		seen = first | (first - ONES) | last | (last - ONES);
 	}
-	word = load64(end - 8);
-	seen |= word | (word - ONES);
+	else
+	{
+		/* Ones fill the word up. */
+		uint64		word = bytes_before(end, length) | (ONES << (8 * length));
+
+		seen = word | (word - ONES);
+	}
 	return (seen & HIGHS) == 0;
 }
 
@@ -215,10 +241,21 @@ check_numeric(const ColumnCheck *column, const char *data, int length)
 	last = load16(digits + 2 * (ndigits - 1));
 	if (unlikely(first == 0 || last == 0))
 		return "its numeric has zeros before or behind its digits";
-	for (int i = 0; i < ndigits; i++)
+	if (likely(ndigits <= 4))
 	{
-		if (unlikely(load16(digits + 2 * i) >= NUMERIC_BASE))
+		/* The four groups at once: a lane's high bit is set if it is, or becomes with 0x8000 - 10000 added. */
+		uint64		groups = (load64(digits + 2 * ndigits - 8)) >> (64 - 16 * ndigits);
+
+		if (unlikely(((groups | ((groups & ~LANE_HIGHS) + LANE_LIMITS)) & LANE_HIGHS) != 0))
 			return "its numeric has a digit group above 9999";
+	}
+	else
+	{
+		for (int i = 0; i < ndigits; i++)
+		{
+			if (load16(digits + 2 * i) >= NUMERIC_BASE)
+				return "its numeric has a digit group above 9999";
+		}
 	}
 	/* Decimal places that the last group has beyond the scale have to be zeros. */
 	excess = (ndigits - 1 - weight) * NUMERIC_BASE_DIGITS - scale;
@@ -541,17 +578,18 @@ check_page(const PageCheck *check, char *page, PageFault *fault)
 			fault->reason = "its line pointer does not point to the place behind the one before";
 			return 0;
 		}
-		if (unused != 0)
-		{
-			uint64		tail = load64(page + end - 8) & (~UINT64CONST(0) >> (8 * unused));
-
-			memcpy(page + end - 8, &tail, sizeof(tail));
-		}
 		fault->reason = check_tuple(check, page + begin, length, &fault->attnum);
 		if (unlikely(fault->reason != NULL))
 		{
 			fault->item = item;
 			return 0;
+		}
+		/* After the check, which would have to wait for what was just written. */
+		if (unused != 0)
+		{
+			uint64		tail = load64(page + end - 8) & (~UINT64CONST(0) >> (8 * unused));
+
+			memcpy(page + end - 8, &tail, sizeof(tail));
 		}
 		end = begin;
 	}
