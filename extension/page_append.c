@@ -1,0 +1,168 @@
+/*
+ * page_append.c
+ *		The path of a batch: copy, check, stamp, log, checksum, write.
+ *
+ * A page is copied before it is checked, so that what was checked is what is written. Copying, checking and stamping
+ * go page by page, or a few at a time, so that a page is still in the processor's cache when it is next looked at.
+ */
+#include "postgres.h"
+
+#include "page_append.h"
+
+#include "access/htup_details.h"
+#include "miscadmin.h"
+#include "storage/bufpage.h"
+#include "storage/proc.h"
+
+#include "page_checksum.h"
+
+/* Pages that are read from a slot by one system call: 256 KB stay in the second-level cache. */
+#define READ_PAGES	32
+
+/* The part of a tuple's header that only the server knows, as it lies on the page. */
+typedef struct TupleStamp
+{
+	TransactionId xmin;
+	TransactionId xmax;
+	CommandId	cid;
+	BlockIdData block;
+} TupleStamp;
+
+StaticAssertDecl(sizeof(TupleStamp) == 16, "a tuple stamp has padding");
+StaticAssertDecl(offsetof(HeapTupleHeaderData, t_ctid) == offsetof(TupleStamp, block), "t_ctid is elsewhere");
+
+/* Writes what heap_insert would have written: t_xmin, t_xmax, t_cid and t_ctid. */
+static void
+stamp_page(char *page, int nitems, TupleStamp stamp)
+{
+	for (OffsetNumber item = 1; item <= nitems; item++)
+	{
+		char	   *tuple = page + ItemIdGetOffset(PageGetItemId((Page) page, item));
+
+		memcpy(tuple, &stamp, sizeof(stamp));
+		memcpy(tuple + sizeof(stamp), &item, sizeof(item));
+	}
+}
+
+static void
+refuse_page(Relation relation, int page, const PageFault *fault)
+{
+	StringInfoData place;
+
+	initStringInfo(&place);
+	if (fault->item > 0)
+		appendStringInfo(&place, "item %d", fault->item);
+	if (fault->attnum > 0)
+		appendStringInfo(&place, "%scolumn \"%s\"", fault->item > 0 ? ", " : "",
+						 NameStr(TupleDescAttr(RelationGetDescr(relation), fault->attnum - 1)->attname));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("page %d of the batch is not a heap page of relation \"%s\"%s%s: %s", page,
+					RelationGetRelationName(relation), place.len > 0 ? ", " : "", place.data, fault->reason),
+			 errhint("The client made it wrongly, or for another definition of the table. Nothing was loaded; "
+					 "load it with COPY.")));
+}
+
+/* Copies, checks and stamps `count` pages from `begin` of the source on. */
+static int64
+take_pages(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block)
+{
+	TupleStamp	stamp;
+	int64		rows = 0;
+
+	stamp.xmin = GetCurrentTransactionId();
+	stamp.xmax = InvalidTransactionId;
+	stamp.cid = GetCurrentCommandId(true);
+	for (int i = 0; i < count; i++)
+	{
+		char	   *page = load->batch + (size_t) i * BLCKSZ;
+		PageFault	fault;
+		int			nitems;
+
+		if (source->memory != NULL)
+			memcpy(page, source->memory + (size_t) (begin + i) * BLCKSZ, BLCKSZ);
+		else if (i % READ_PAGES == 0)
+			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page,
+					  (size_t) Min(READ_PAGES, count - i) * BLCKSZ);
+		nitems = check_page(load->check, page, &fault);
+		if (unlikely(nitems == 0))
+			refuse_page(relation, begin + i, &fault);
+		BlockIdSet(&stamp.block, block + i);
+		stamp_page(page, nitems, stamp);
+		/* A page that is logged gets its LSN first. */
+		if (load->checksums && !load->needs_wal)
+			((PageHeader) page)->pd_checksum = page_checksum(page, block + i);
+		rows += nitems;
+	}
+	return rows;
+}
+
+static void
+log_batch(DirectLoad *load, BlockNumber block, int count)
+{
+	BlockNumber blocks[BATCH_PAGES];
+	Page		pages[BATCH_PAGES];
+
+	for (int i = 0; i < count; i++)
+	{
+		blocks[i] = block + i;
+		pages[i] = (Page) (load->batch + (size_t) i * BLCKSZ);
+	}
+	log_newpages(&load->file, MAIN_FORKNUM, count, blocks, pages, true);
+	for (int i = 0; load->checksums && i < count; i++)
+		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
+}
+
+static void
+write_batch(DirectLoad *load, BlockNumber block, int count)
+{
+	if (!load->needs_wal)
+	{
+		write_blocks(&load->writer, block, load->batch, count);
+		return;
+	}
+
+	/*
+	 * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or
+	 * a base backup begin behind the records, and could miss the pages.
+	 */
+	Assert((MyProc->delayChkptFlags & DELAY_CHKPT_START) == 0);
+	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
+	PG_TRY();
+	{
+		log_batch(load, block, count);
+		write_blocks(&load->writer, block, load->batch, count);
+	}
+	PG_FINALLY();
+	{
+		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+	}
+	PG_END_TRY();
+}
+
+int64
+append_pages(DirectLoad *load, Relation relation, PageSource source)
+{
+	/* COPY may have put rows in between. */
+	BlockNumber block = smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM);
+	int64		rows = 0;
+
+	if (block != load->pages)
+		load->all_ours = false;
+	if ((uint64) block + source.pages > MaxBlockNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot extend relation \"%s\" beyond %u blocks", RelationGetRelationName(relation),
+						MaxBlockNumber)));
+	for (int begin = 0; begin < source.pages; begin += BATCH_PAGES)
+	{
+		int			count = Min(BATCH_PAGES, source.pages - begin);
+
+		CHECK_FOR_INTERRUPTS();
+		rows += take_pages(load, relation, &source, begin, count, block + begin);
+		write_batch(load, block + begin, count);
+	}
+	load->pages += source.pages;
+	load->rows += rows;
+	return rows;
+}

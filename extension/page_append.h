@@ -1,0 +1,23 @@
+/*
+ * page_append.h
+ *		Checks a client's pages, makes them this transaction's, and puts them behind the relation's last block.
+ */
+#ifndef TIPPLE_PAGE_APPEND_H
+#define TIPPLE_PAGE_APPEND_H
+
+#include "postgres.h"
+
+#include "direct_load.h"
+
+/* Where pages come from: memory that nobody changes, or a slot of the shared memory, which the client may. */
+typedef struct PageSource
+{
+	const char *memory;			/* or NULL: the slot */
+	int			slot;
+	int			pages;
+} PageSource;
+
+/* Returns the number of rows. A bad page is an error; the pages before it may have been written. */
+extern int64 append_pages(DirectLoad *load, Relation relation, PageSource source);
+
+#endif

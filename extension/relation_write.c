@@ -1,0 +1,149 @@
+/*
+ * relation_write.c
+ *		What md.c's mdextend does, many blocks at a time and with O_DIRECT.
+ *
+ * Half of the time of an append through the page cache is the kernel's copy into it. md.c sees the new length by
+ * itself, since it asks the file for it. Nobody else has these blocks in a buffer: they did not exist.
+ */
+#include "postgres.h"
+
+#include "relation_write.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "pgstat.h"
+#include "storage/fd.h"
+#include "storage/sync.h"
+
+#include "segments.h"
+
+static char *
+segment_path(const RelationWriter *writer, uint32 segment)
+{
+	return segment == 0 ? pstrdup(writer->path) : psprintf("%s.%u", writer->path, segment);
+}
+
+static void
+open_segment(RelationWriter *writer, uint32 segment)
+{
+	char	   *path = segment_path(writer, segment);
+	int			flags = O_RDWR | PG_BINARY | (segment > 0 ? O_CREAT : 0);
+
+	close_writer(writer);
+	if (writer->direct_io)
+	{
+		writer->fd = OpenTransientFile(path, flags | PG_O_DIRECT);
+		if (writer->fd < 0 && errno == EINVAL)
+			writer->direct_io = false;	/* not on this file system */
+	}
+	if (!writer->direct_io)
+		writer->fd = OpenTransientFile(path, flags);
+	if (writer->fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+	writer->segment = segment;
+	pfree(path);
+}
+
+void
+open_writer(RelationWriter *writer, RelationFile file, char *path, bool register_syncs)
+{
+	writer->file = file;
+	writer->path = path;
+	writer->register_syncs = register_syncs;
+	writer->fd = -1;
+	/* Where O_DIRECT is not the kernel's flag, it is not worth another way. */
+#if PG_O_DIRECT != 0 && !defined(PG_O_DIRECT_USE_F_NOCACHE)
+	writer->direct_io = true;
+#else
+	writer->direct_io = false;
+#endif
+	open_segment(writer, 0);
+}
+
+void
+close_writer(RelationWriter *writer)
+{
+	if (writer->fd < 0)
+		return;
+	if (CloseTransientFile(writer->fd) != 0)
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not close a segment of file \"%s\": %m", writer->path)));
+	writer->fd = -1;
+}
+
+static void
+write_span(RelationWriter *writer, SegmentSpan span, const char *pages)
+{
+	off_t		offset = (off_t) span.first * BLCKSZ;
+	size_t		left = (size_t) span.blocks * BLCKSZ;
+
+	while (left > 0)
+	{
+		ssize_t		written;
+
+		errno = 0;
+		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
+		written = pwrite(writer->fd, pages, left, offset);
+		pgstat_report_wait_end();
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0 && errno == EINVAL && writer->direct_io)
+		{
+			/* Some file systems take the flag and refuse the write. */
+			writer->direct_io = false;
+			open_segment(writer, span.segment);
+			continue;
+		}
+		if (written <= 0 || (written < (ssize_t) left && written % PG_IO_ALIGN_SIZE != 0))
+		{
+			if (written >= 0)
+				errno = ENOSPC;
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not extend file \"%s\": %m", segment_path(writer, span.segment)),
+					 errhint("Check free disk space.")));
+		}
+		pages += written;
+		offset += written;
+		left -= written;
+	}
+}
+
+/* A checkpoint that begins after the pages were logged has to bring them to the disk: as md.c's register_dirty_segment. */
+static void
+register_sync(RelationWriter *writer)
+{
+	FileTag		tag;
+
+	memset(&tag, 0, sizeof(tag));
+	tag.handler = SYNC_HANDLER_MD;
+	tag.forknum = MAIN_FORKNUM;
+	RelationFileTag(tag) = writer->file;
+	tag.segno = writer->segment;
+	if (!RegisterSyncRequest(&tag, SYNC_REQUEST, false) && pg_fsync(writer->fd) != 0)
+		ereport(data_sync_elevel(ERROR),
+				(errcode_for_file_access(),
+				 errmsg("could not fsync file \"%s\": %m", segment_path(writer, writer->segment))));
+}
+
+void
+write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count)
+{
+	while (count > 0)
+	{
+		SegmentSpan span = first_span(block, count, RELSEG_SIZE);
+
+		if (writer->fd < 0 || writer->segment != span.segment)
+			open_segment(writer, span.segment);
+		write_span(writer, span, pages);
+		if (writer->register_syncs)
+			register_sync(writer);
+		block += span.blocks;
+		pages += (size_t) span.blocks * BLCKSZ;
+		count -= span.blocks;
+	}
+}

@@ -1,0 +1,216 @@
+/*
+ * shared_slots.c
+ *		Files below /dev/shm: /dev/shm/tipple_direct.NAMESPACE.PID.START.RANDOM/SECRET
+ *
+ * The directory, which every user can see, says which process made it: PID namespace, PID and start time, so that a
+ * later backend can tell whether that process is gone. It can be passed but not listed by others (0711). The name of
+ * the file in it is 128 random bits, told to the session alone, and the file is open to who knows it (0666).
+ */
+#include "postgres.h"
+
+#include "shared_slots.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+#define SHARED_MEMORY	"/dev/shm"
+#define PREFIX			"tipple_direct."
+#define SECRET_BYTES	16
+
+struct SharedSlots
+{
+	char	   *directory;
+	char	   *path;
+	bool		linked;
+	int			fd;
+	size_t		slot_bytes;
+};
+
+/* When a process started, in the kernel's ticks since the machine did; 0 if there is no such process. */
+static unsigned long long
+process_start(long pid)
+{
+	char		path[64];
+	char		line[1024];
+	const char *field;
+	FILE	   *file;
+	size_t		length;
+	unsigned long long start = 0;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	file = AllocateFile(path, "r");
+	if (file == NULL)
+		return 0;
+	length = fread(line, 1, sizeof(line) - 1, file);
+	FreeFile(file);
+	line[length] = '\0';
+	/* The second field is the program's name in parentheses, and may hold anything. The start is field 22. */
+	field = strrchr(line, ')');
+	for (int i = 2; field != NULL && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	if (field != NULL)
+		start = strtoull(field + 1, NULL, 10);
+	return start;
+}
+
+static unsigned long
+pid_namespace(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 ? (unsigned long) status.st_ino : 0;
+}
+
+static void
+remove_directory_at(int parent, const char *name)
+{
+	int			fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat status;
+	DIR		   *directory;
+	struct dirent *entry;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &status) != 0 || status.st_uid != geteuid() || (directory = fdopendir(fd)) == NULL)
+	{
+		close(fd);
+		return;
+	}
+	while ((entry = readdir(directory)) != NULL)
+	{
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			(void) unlinkat(fd, entry->d_name, 0);
+	}
+	closedir(directory);
+	(void) unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* Removes the directories of processes that are no more. Those of other users and other namespaces are not ours. */
+static void
+remove_stale_directories(void)
+{
+	DIR		   *directory = opendir(SHARED_MEMORY);
+	struct dirent *entry;
+	unsigned long namespace_here = pid_namespace();
+
+	if (directory == NULL)
+		return;
+	while ((entry = readdir(directory)) != NULL)
+	{
+		unsigned long namespace_there;
+		long		pid;
+		unsigned long long start;
+
+		if (sscanf(entry->d_name, PREFIX "%lu.%ld.%llu.", &namespace_there, &pid, &start) != 3 ||
+			namespace_there != namespace_here || pid == (long) MyProcPid)
+			continue;
+		if (process_start(pid) != start)
+			remove_directory_at(dirfd(directory), entry->d_name);
+	}
+	closedir(directory);
+}
+
+static char *
+random_name(void)
+{
+	uint8		bytes[SECRET_BYTES];
+	char	   *name = palloc(2 * SECRET_BYTES + 1);
+
+	if (!pg_strong_random(bytes, sizeof(bytes)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random bytes")));
+	for (int i = 0; i < SECRET_BYTES; i++)
+		snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+	return name;
+}
+
+SharedSlots *
+make_shared_slots(int slots, size_t slot_bytes)
+{
+	SharedSlots *shared = palloc0(sizeof(SharedSlots));
+	int			error;
+
+	remove_stale_directories();
+	shared->slot_bytes = slot_bytes;
+	shared->fd = -1;
+	shared->directory = psprintf("%s/" PREFIX "%lu.%ld.%llu.%.16s", SHARED_MEMORY, pid_namespace(), (long) MyProcPid,
+								 process_start(MyProcPid), random_name());
+	shared->path = psprintf("%s/%s", shared->directory, random_name());
+	if (mkdir(shared->directory, 0700) != 0)
+	{
+		ereport(DEBUG1, (errmsg("no shared memory: could not create directory \"%s\": %m", shared->directory)));
+		return NULL;
+	}
+	shared->linked = true;
+	shared->fd = OpenTransientFile(shared->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+	/* The umask does not count for chmod. The space is reserved now, so that nobody runs out of it in the middle. */
+	error = shared->fd < 0 ? errno : posix_fallocate(shared->fd, 0, (off_t) slots * slot_bytes);
+	if (error == 0 && (fchmod(shared->fd, 0666) != 0 || chmod(shared->directory, 0711) != 0))
+		error = errno;
+	if (error != 0)
+	{
+		errno = error;
+		ereport(DEBUG1, (errmsg("no shared memory: could not create file \"%s\": %m", shared->path)));
+		close_shared_slots(shared);
+		return NULL;
+	}
+	return shared;
+}
+
+const char *
+shared_slots_path(const SharedSlots *shared)
+{
+	return shared->path;
+}
+
+void
+read_slot(SharedSlots *shared, int slot, size_t offset, char *target, size_t bytes)
+{
+	off_t		position = (off_t) slot * shared->slot_bytes + offset;
+
+	while (bytes > 0)
+	{
+		ssize_t		got = pread(shared->fd, target, bytes, position);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not read slot %d of the shared memory: %m", slot)));
+		if (got == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("slot %d of the shared memory is cut short", slot),
+					 errhint("The client has truncated the file that it shares with the server.")));
+		target += got;
+		position += got;
+		bytes -= got;
+	}
+}
+
+void
+unlink_shared_slots(SharedSlots *shared)
+{
+	if (!shared->linked)
+		return;
+	shared->linked = false;
+	(void) unlink(shared->path);
+	(void) rmdir(shared->directory);
+}
+
+void
+close_shared_slots(SharedSlots *shared)
+{
+	unlink_shared_slots(shared);
+	if (shared->fd >= 0)
+		(void) CloseTransientFile(shared->fd);
+	shared->fd = -1;
+}

@@ -1,0 +1,179 @@
+/*
+ * tipple_direct.c
+ *		The SQL functions of the extension: arguments in, results out, nothing else.
+ *
+ * README.md tells what they are for.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/builtins.h"
+
+#include "direct_load.h"
+#include "page_append.h"
+#include "relation_check.h"
+#include "visibility.h"
+
+/* The version of this library: the installed extension's (pg_extension.extversion) should be the same. */
+#define TIPPLE_DIRECT_VERSION "1.0"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(tipple_direct_version);
+PG_FUNCTION_INFO_V1(tipple_direct_why_not);
+PG_FUNCTION_INFO_V1(tipple_direct_open);
+PG_FUNCTION_INFO_V1(tipple_direct_opened);
+PG_FUNCTION_INFO_V1(tipple_direct_append);
+PG_FUNCTION_INFO_V1(tipple_direct_append_slot);
+PG_FUNCTION_INFO_V1(tipple_direct_finish);
+
+extern PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	init_direct_load();
+}
+
+static Datum
+make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc	descriptor;
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+/* version() -> text */
+Datum
+tipple_direct_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(TIPPLE_DIRECT_VERSION));
+}
+
+/* why_not(relation regclass) -> text */
+Datum
+tipple_direct_why_not(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	char	   *reason = rights_refusal(relid);
+
+	if (reason == NULL)
+	{
+		Relation	relation = relation_open(relid, AccessShareLock);
+
+		reason = relation_refusal(relation);
+		relation_close(relation, AccessShareLock);
+	}
+	if (reason == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(reason));
+}
+
+/* open(relation regclass, slots int, slot_pages int) -> (block_size, checksums, wal, direct_io, shared_memory) */
+Datum
+tipple_direct_open(PG_FUNCTION_ARGS)
+{
+	DirectLoad *load = open_direct_load(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2));
+	Datum		values[5];
+	bool		nulls[5] = {0};
+
+	values[0] = Int32GetDatum(BLCKSZ);
+	values[1] = BoolGetDatum(load->checksums);
+	values[2] = BoolGetDatum(load->needs_wal);
+	values[3] = BoolGetDatum(load->writer.direct_io);
+	nulls[4] = load->shared == NULL;
+	values[4] = nulls[4] ? (Datum) 0 : CStringGetTextDatum(shared_slots_path(load->shared));
+	return make_record(fcinfo, values, nulls);
+}
+
+/* opened() -> void */
+Datum
+tipple_direct_opened(PG_FUNCTION_ARGS)
+{
+	DirectLoad *load = require_direct_load();
+
+	if (load->shared != NULL)
+		unlink_shared_slots(load->shared);
+	PG_RETURN_VOID();
+}
+
+static int64
+append_source(PageSource source)
+{
+	Relation	relation;
+	DirectLoad *load = current_direct_load(&relation);
+	int64		rows;
+
+	if (source.memory == NULL &&
+		(source.slot < 0 || source.slot >= load->slots || source.pages < 0 || source.pages > load->slot_pages))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no slot %d of %d pages: the load has %d slots of %d pages", source.slot,
+						source.pages, load->slots, load->slot_pages)));
+	rows = append_pages(load, relation, source);
+	table_close(relation, NoLock);
+	return rows;
+}
+
+/* append(pages bytea) -> bigint */
+Datum
+tipple_direct_append(PG_FUNCTION_ARGS)
+{
+	bytea	   *pages = PG_GETARG_BYTEA_PP(0);
+	size_t		bytes = VARSIZE_ANY_EXHDR(pages);
+	PageSource	source = {VARDATA_ANY(pages), 0, bytes / BLCKSZ};
+
+	if (bytes % BLCKSZ != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%zu bytes are not whole pages of %d bytes", bytes, BLCKSZ)));
+	PG_RETURN_INT64(append_source(source));
+}
+
+/* append_slot(slot int, pages int) -> bigint */
+Datum
+tipple_direct_append_slot(PG_FUNCTION_ARGS)
+{
+	PageSource	source = {NULL, PG_GETARG_INT32(0), PG_GETARG_INT32(1)};
+
+	PG_RETURN_INT64(append_source(source));
+}
+
+/* finish() -> (pages bigint, rows bigint) */
+Datum
+tipple_direct_finish(PG_FUNCTION_ARGS)
+{
+	Relation	relation;
+	DirectLoad *load = current_direct_load(&relation);
+	BlockNumber blocks = smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM);
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	close_writer(&load->writer);
+	/* Without WAL, the commit itself syncs the file, or logs it if it is small. */
+	if (load->needs_wal)
+		smgrimmedsync(RelationGetSmgr(relation), MAIN_FORKNUM);
+	/* A page that COPY shares with us may hold rows that are not frozen: then the map is VACUUM's to make. */
+	if (blocks > 0 && load->all_ours && blocks == load->pages)
+		(void) write_visibility_map(relation, blocks);
+
+	/*
+	 * The row counts of pg_class are left to ANALYZE, which the client runs anyway; the counters that autovacuum goes
+	 * by are those of any insert.
+	 */
+	pgstat_count_heap_insert(relation, load->rows);
+
+	values[0] = Int64GetDatum((int64) load->pages);
+	values[1] = Int64GetDatum(load->rows);
+	table_close(relation, NoLock);
+	close_direct_load();
+	return make_record(fcinfo, values, nulls);
+}
