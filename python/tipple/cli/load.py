@@ -116,10 +116,11 @@ Examples:
 )
 @click.option(
     "--write-path",
-    type=click.Choice(("auto", "binary", "text", "arrow")),
+    type=click.Choice(("auto", "direct", "binary", "text", "arrow")),
     default="auto",
     show_default=True,
-    help="How rows enter the engine. text: the server itself reads every value.",
+    help="How rows enter the engine. auto: the fastest that fits. direct: ready-made pages, for PostgreSQL with "
+    "the extension tipple_direct. binary: COPY binary. text: the server itself reads every value.",
 )
 @click.option(
     "--atomic/--no-atomic",

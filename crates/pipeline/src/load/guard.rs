@@ -73,6 +73,14 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
         Ok(())
     }
 
+    /// Ends the savepoint, so that what follows is part of the transaction itself.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.begun) {
+            self.session.run("RELEASE SAVEPOINT tipple", "releasing a savepoint")?;
+        }
+        Ok(())
+    }
+
     /// One batch; the inner error is one that a record may be to blame for, and the batch has been taken back.
     fn attempt(&mut self, chunk: Chunk) -> Result<std::result::Result<(), CopyFailure>> {
         let savepoint = if self.begun { "RELEASE SAVEPOINT tipple; SAVEPOINT tipple" } else { "SAVEPOINT tipple" };

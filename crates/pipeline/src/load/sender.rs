@@ -42,11 +42,12 @@ impl<'c, 'p, 's, 'l, 'lc, 'lp> RowSender<'c, 'p, 's, 'l, 'lc, 'lp> {
         }
     }
 
-    /// Ends the COPY that is open, if any. More rows can be sent afterwards.
+    /// Ends the COPY and the savepoint that are open, if any. More rows can be sent afterwards.
     ///
     /// # Errors
     /// As [`RowSender::send`].
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.writer.finish().map_err(|failure| self.context.explain_copy(failure, None))
+        self.writer.finish().map_err(|failure| self.context.explain_copy(failure, None))?;
+        self.guard.finish()
     }
 }

@@ -1,0 +1,377 @@
+"""Loads by ready-made pages: what is stored, what goes another way, what stands against it, what a fault leaves."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from big import BigFile
+from command import Run, start_tipple
+from extension.pages import (
+    COLUMNS,
+    PAGE_BYTES,
+    VALUES,
+    Table,
+    assert_sound,
+    clean_pages,
+    connect,
+    file_of,
+    items_of,
+    make_ready,
+    make_table,
+)
+from faults.oracle import LONG, Disturbed, moments, record_count
+from faults.test_kill import kill_after
+from loading import load, load_text, load_words
+from servers.extension import extension_missing_reason
+from servers.postgres import LOADER, PostgresServer
+from targets import PostgresTarget
+
+NUMBERS = "CREATE TABLE t (id integer NOT NULL, note text, day date)"
+
+
+@pytest.fixture
+def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
+    """A fresh database with the extension."""
+    yield from ready_target(postgres_server)
+
+
+def ready_target(server: PostgresServer) -> Iterator[PostgresTarget]:
+    reason = extension_missing_reason(server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    target = PostgresTarget(server)
+    try:
+        make_ready(server, target.database)
+        yield target
+    finally:
+        target.close()
+
+
+def path_of(run: Run) -> tuple[str, str]:
+    """Write path and reason, as the summary has them."""
+    assert run.summary is not None
+    return run.summary["write_path"], run.summary["write_path_reason"]
+
+
+def numbers(rows: int) -> str:
+    return "".join(f"{n},note {n % 7},2024-01-{n % 28 + 1:02}\n" for n in range(rows))
+
+
+# ---- what is stored --------------------------------------------------------------------------------------------
+
+
+def comparable(pages: bytes) -> list[bytes]:
+    """Pages without what differs between two transactions: WAL position, checksum, transaction and command."""
+    cleaned = []
+    clean = clean_pages(pages)
+    for begin in range(0, len(clean), PAGE_BYTES):
+        page = bytearray(clean[begin : begin + PAGE_BYTES])
+        for offset, _ in items_of(bytes(page)):
+            struct.pack_into("<I", page, offset, 0)
+            struct.pack_into("<I", page, offset + 8, 0)
+        cleaned.append(bytes(page))
+    return cleaned
+
+
+def exported(target: PostgresTarget, table: Table, path: Path) -> Path:
+    with (
+        connect(target.server, target.database) as connection,
+        path.open("wb") as file,
+        connection.cursor().copy(f"COPY {table.name} TO STDOUT (FORMAT csv)") as copy,
+    ):
+        for block in copy:
+            file.write(block)
+    return path
+
+
+def make_all_types(target: PostgresTarget, rows: int) -> Table:
+    columns = {name: kind for name, kind in COLUMNS.items() if kind != "oid"}
+    # What the codec does not read (years BC) has a test of its own.
+    values = {**VALUES, "d": VALUES["d"].replace("4713-01-01 BC", "0001-01-01")}
+    chosen = ", ".join(f"CASE WHEN k % 2 = 0 OR random() < 0.8 THEN {values[name]} END" for name in columns)
+    return make_table(
+        target.server, target.database, "source", columns, f"SELECT {chosen} FROM generate_series(1, {rows}) k"
+    )
+
+
+def test_pages_are_those_of_copy_freeze(target: PostgresTarget, tmp_path: Path) -> None:
+    """Byte for byte, over every type, with NULLs, from one stream."""
+    table = make_all_types(target, 4000)
+    path = exported(target, table, tmp_path / "source.csv")
+    target.execute("CREATE TABLE t (LIKE source)")
+    run = load(target, path, jobs=1, env={"PGTZ": "UTC"}, verify="checksum")
+    assert path_of(run)[0] == "direct", run
+    assert run.summary is not None
+    assert run.summary["verify"]["kind"] == "checksum", run
+    target.server.execute("CHECKPOINT", target.database)
+    theirs = comparable(file_of(target.server, target.database, "source").read_bytes())
+    ours = comparable(file_of(target.server, target.database, "t").read_bytes())
+    assert len(ours) == len(theirs)
+    differing = [number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
+    assert differing == []
+    assert_sound(target.server, target.database, "t")
+
+
+def test_many_streams_and_packed_sources(target: PostgresTarget, tmp_path: Path) -> None:
+    text = numbers(60_000).encode()
+    plain, packed = tmp_path / "a.csv", tmp_path / "b.csv.gz"
+    plain.write_bytes(text)
+    packed.write_bytes(gzip.compress(text, 1))
+    target.execute(NUMBERS)
+    run = load(target, plain, packed, jobs=3)
+    assert path_of(run)[0] == "direct", run
+    assert target.rows("SELECT count(*), count(DISTINCT id), sum(id) FROM t") == [(120_000, 60_000, 60_000 * 59_999)]
+    again = load(target, plain, packed, jobs=3)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    assert_sound(target.server, target.database, "t")
+
+
+def test_replace_keeps_indexes_and_constraints(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS + "; ALTER TABLE t ADD PRIMARY KEY (id), ADD CONSTRAINT positive CHECK (id >= 0)")
+    target.execute("CREATE INDEX by_day ON t (day); INSERT INTO t VALUES (5, 'old', NULL)")
+    run = load_text(target, tmp_path / "a.csv", numbers(5000), mode="replace")
+    assert path_of(run)[0] == "direct", run
+    assert target.rows("SELECT count(*), max(note) FROM t") == [(5000, "note 6")]
+    assert target.rows(
+        "SELECT conname FROM pg_constraint WHERE conrelid = 't'::regclass AND contype IN ('p', 'c') ORDER BY 1"
+    ) == [("positive",), ("t_pkey",)]
+    assert target.rows("SELECT indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1") == [
+        ("by_day",),
+        ("t_pkey",),
+    ]
+
+
+def test_columns_in_another_order_and_missing_ones(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute("CREATE TABLE t (a integer, gone text, b text, c date)")
+    target.execute("ALTER TABLE t DROP COLUMN gone")
+    run = load_text(target, tmp_path / "a.csv", "x,1\ny,2\n", columns="b,a")
+    assert path_of(run)[0] == "direct", run
+    assert target.sorted_rows("t") == [(1, "x", None), (2, "y", None)]
+
+
+# ---- what goes another way -------------------------------------------------------------------------------------
+
+
+def test_records_that_fit_no_page_or_need_the_server(target: PostgresTarget, tmp_path: Path) -> None:
+    """A text for TOAST and dates that only the server reads, first, last and between."""
+    target.execute(NUMBERS)
+    long = "long text " * 2000
+    odd = {0: f"0,{long},2024-01-01", 777: "777,odd,Jan 5 1999", 30_000: f"30000,{long},2024-02-02"}
+    odd |= {40_000: "40000,odd,4713-01-01 BC", 59_999: f"59999,{long},"}
+    lines = [odd.get(n, f"{n},note,2024-01-01") for n in range(60_000)]
+    run = load_text(target, tmp_path / "a.csv", "\n".join(lines) + "\n", verify="checksum")
+    assert path_of(run)[0] == "direct", run
+    assert target.rows("SELECT count(*), sum(id), count(*) FILTER (WHERE length(note) = 20000) FROM t") == [
+        (60_000, 60_000 * 59_999 // 2, 3)
+    ]
+    assert target.rows("SELECT day::text FROM t WHERE note = 'odd' ORDER BY id") == [
+        ("1999-01-05",),
+        ("4713-01-01 BC",),
+    ]
+    assert_sound(target.server, target.database, "t", mapped=False)
+
+
+def test_checksum_covers_texts_for_toast(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS)
+    lines = numbers(3000) + f"5000,{'long text ' * 900},2024-01-01\n"
+    run = load_text(target, tmp_path / "a.csv", lines, verify="checksum")
+    assert run.summary is not None
+    assert (path_of(run)[0], run.summary["verify"]["kind"]) == ("direct", "checksum"), run
+
+
+def test_many_such_records_take_another_path(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS)
+    lines = "".join(f"{n},note,Jan {n % 28 + 1} 2020\n" for n in range(30_000))
+    run = load_text(target, tmp_path / "a.csv", lines)
+    path, reason = path_of(run)
+    assert path == "binary", run
+    assert "not direct" in reason
+    assert "begun anew" in run.output
+    assert target.rows("SELECT count(*), sum(id) FROM t") == [(30_000, 30_000 * 29_999 // 2)]
+    assert target.leftovers("t") == set()
+
+
+def test_rejects_of_both_ways(target: PostgresTarget, tmp_path: Path) -> None:
+    """Bad values and lengths are found here, a date by the server; each is kept with its number."""
+    target.execute(NUMBERS)
+    lines = numbers(20_000).splitlines()
+    lines[10] = "x,note,2024-01-01"
+    lines[5000] = "5000,note,Febtober 5 1999"
+    lines[5001] = "5001,fine,Feb 5 1999"
+    lines[19_999] = "19999,only two"
+    rejects = tmp_path / "rejects"
+    run = load_text(
+        target,
+        tmp_path / "a.csv",
+        "\n".join(lines) + "\n",
+        on_error="skip",
+        max_rejects=3,
+        rejects=rejects,
+        check=3,
+    )
+    assert path_of(run)[0] == "direct", run
+    assert rejects.read_text().splitlines() == [lines[10], lines[5000], lines[19_999]]
+    assert target.rows("SELECT count(*), max(day) FILTER (WHERE note = 'fine') = '1999-02-05' FROM t") == [
+        (19_997, True)
+    ]
+
+
+def test_a_bad_record_is_named_and_nothing_is_left(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS)
+    lines = numbers(20_000).replace("15000,note", "15000x,note")
+    run = load_text(target, tmp_path / "a.csv", lines, check=1)
+    assert re.search(r"record +15,001\b", run.stderr), run
+    assert target.count("t") == 0
+    assert target.leftovers("t") == set()
+
+
+def test_a_violated_check_names_its_record(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS + "; ALTER TABLE t ADD CONSTRAINT small CHECK (id < 19000)")
+    run = load_text(target, tmp_path / "a.csv", numbers(20_000), check=1)
+    assert "small" in run.stderr
+    assert re.search(r"record +19,001\b", run.stderr), run
+    assert target.count("t") == 0
+    assert target.leftovers("t") == set()
+
+
+def test_a_violated_key_ends_the_load(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS + "; ALTER TABLE t ADD PRIMARY KEY (id)")
+    run = load_text(target, tmp_path / "a.csv", numbers(100) + "7,twice,\n", check=1)
+    assert "23505" in run.stderr, run
+    assert target.count("t") == 0
+    assert target.leftovers("t") == set()
+
+
+# ---- what stands against it ------------------------------------------------------------------------------------
+
+OBSTACLES = {
+    "rows in it": ("INSERT INTO t VALUES (1, 'old', NULL)", "already has rows"),
+    "a trigger": (
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; "
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "trigger g",
+    ),
+    "row security": ("ALTER TABLE t ENABLE ROW LEVEL SECURITY", "row security"),
+    "a generated column": ("ALTER TABLE t ADD double integer GENERATED ALWAYS AS (id * 2) STORED", "double"),
+    "a default": ("ALTER TABLE t ADD made timestamp DEFAULT now()", "made"),
+    "a type to be checked": ("ALTER TABLE t ALTER note TYPE json USING note::json", "note"),
+    "plain storage": ("ALTER TABLE t ALTER note SET STORAGE PLAIN", "PLAIN"),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_tables_that_do_not_qualify(target: PostgresTarget, tmp_path: Path, name: str) -> None:
+    """`auto` takes another path and says why; `direct` refuses, before anything has begun."""
+    alteration, reason = OBSTACLES[name]
+    target.execute(f"{NUMBERS}; {alteration}")
+    before = target.count("t")
+    path = tmp_path / "a.csv"
+    path.write_text('7,"""x""",2024-01-01\n')
+    refused = load(target, path, columns="id,note,day", format="csv", write_path="direct", check=2)
+    assert "--write-path direct is not possible" in refused.stderr, refused
+    assert reason in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert target.leftovers("t") == set()
+    run = load(target, path, columns="id,note,day", format="csv")
+    assert path_of(run)[0] == "binary", run
+    assert reason in path_of(run)[1]
+    assert target.count("t") == before + 1
+
+
+def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    reason = extension_missing_reason(postgres_server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    target = PostgresTarget(postgres_server)
+    try:
+        target.execute(NUMBERS)
+        path = tmp_path / "a.csv"
+        path.write_text(numbers(10))
+        refused = load(target, path, write_path="direct", check=2)
+        assert "the extension tipple_direct is not installed" in refused.stderr
+        make_ready(postgres_server, target.database)
+        postgres_server.execute(f"REVOKE tipple_direct FROM {LOADER}")
+        refused = load(target, path, write_path="direct", check=2)
+        assert "GRANT tipple_direct" in refused.stderr
+        assert path_of(load(target, path))[0] == "binary"
+        postgres_server.execute(
+            "ALTER EXTENSION tipple_direct UPDATE; UPDATE pg_extension SET extversion = '0.9' "
+            "WHERE extname = 'tipple_direct'",
+            target.database,
+        )
+        postgres_server.execute(f"GRANT tipple_direct TO {LOADER}")
+        refused = load(target, path, write_path="direct", mode="replace", check=2)
+        assert "0.9" in refused.stderr
+    finally:
+        target.close()
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------
+
+ROUNDS = 100 if LONG else 5
+
+
+@pytest.mark.timeout(7200)
+def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
+    killed = 0
+    for number, moment in enumerate(moments(11, ROUNDS, 1.5)):
+        job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, write_path="direct")
+        killed += kill_after(job.start(), moment)
+        job.finish()
+        assert_sound(target.server, target.database, f"t{number}")
+        job.drop()
+    record_count(f"SIGKILL of the client, direct: {ROUNDS} rounds, {killed} while it ran")
+    assert killed > 0
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("wal_level", ["minimal", "replica"])
+def test_server_crashes(fresh_server: Callable[..., PostgresServer], big_file: BigFile, wal_level: str) -> None:
+    """In mid-load the job goes on by itself; right after COMMIT all rows are there."""
+    settings: dict[str, Any] = {"fsync": "on", "full_page_writes": "on", "wal_level": wal_level}
+    settings |= {"max_wal_senders": "0"} if wal_level == "minimal" else {}
+    server = fresh_server(settings=settings)
+    for target in ready_target(server):
+        for number, moment in enumerate([0.6, 1.0] if not LONG else moments(12, ROUNDS, 1.5)):
+            job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, write_path="direct")
+            command = start_tipple(*load_words(target.url, (big_file.path,), job.table, job.options))
+            time.sleep(moment)
+            server.crash()
+            server.start()
+            command.wait()
+            job.finish()
+            server.crash()
+            server.start()
+            job.check_rows()
+            assert_sound(server, target.database, job.table)
+            job.drop()
+
+
+def test_backend_killed(target: PostgresTarget, big_file: BigFile) -> None:
+    """The transaction is lost, and done again by the same run."""
+    job = Disturbed(target, big_file, old_rows=0, write_path="direct")
+    command = job.start()
+    ended = 0
+    for _ in range(400):
+        ended += len(
+            target.server.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%tipple_direct.append%' "
+                f"AND datname = '{target.database}' AND pid <> pg_backend_pid()"
+            )
+        )
+        if ended or not command.running:
+            break
+    run = command.wait()
+    assert ended, "no append was seen"
+    assert run.exit_code == 0, run
+    assert "done again" in run.output
+    job.finish()
