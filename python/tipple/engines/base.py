@@ -22,6 +22,9 @@ from tipple.plan.url import TableName, Target
 STDIN = "-"
 """The path that means standard input."""
 
+NOTHING_TO_DO = "-"
+"""The strategy of a load that an earlier job has done already."""
+
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
@@ -48,6 +51,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    together: frozenset[str]
+    """The strategies by which several loads can be published in one transaction."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +148,25 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How its bytes become text; None where they are the text, and can be read from any place."""
 
 
+class Together(Protocol):
+    """Loads that become visible in one transaction. Each calls `meet` from a thread of its own when it has staged."""
+
+    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
+        """Waits for all loads, and has one of them publish all.
+
+        Args:
+            load: the engine's own, ready to be published.
+            publish: publishes the loads of this engine in one transaction, or gives those that have to load something
+                again before that can be done; it is called once, on the thread of any of them.
+
+        Returns:
+            Whether the load is published; if not, it has to load something again.
+
+        Raises:
+            Interrupted: another load has failed, so nothing will be published.
+        """
+
+
 class LoadTask(msgspec.Struct, kw_only=True):
     """A load that is ready to be carried out: everything is known but the slices."""
 
@@ -187,6 +211,10 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """The core's `ColumnarPlan`, where the sources are columnar."""
     stream: Any = None
     """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
+    together: Together | None = None
+    """The loads that this one publishes with, in one transaction; None: it publishes alone."""
+    counts_slices: bool = True
+    """Whether a plan cuts the sources, to say how many slices they make."""
 
     @property
     def reads_stdin(self) -> bool:
@@ -324,6 +352,9 @@ class Session(Protocol):
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take; only those of `table` where one is named."""
+
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

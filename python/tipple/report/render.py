@@ -32,8 +32,14 @@ def render_report(report: LoadReport, console: Console) -> None:
     render_reports([report], console)
 
 
-def render_reports(reports: Sequence[LoadReport], console: Console) -> None:
-    """Draw the reports of jobs that ran one after another: a row for each table, and phases added up."""
+def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seconds: float | None = None) -> None:
+    """Draw the reports of several loads: a row for each table, and phases added up.
+
+    Args:
+        reports: of loads that ran one after another, or side by side.
+        console: where to draw.
+        wall_seconds: the time that all of them took; None where that is the sum of theirs.
+    """
     plans = [report for report in reports if report.status == "planned"]
     finished = [report for report in reports if report.status != "planned"]
     for plan in plans:
@@ -43,7 +49,7 @@ def render_reports(reports: Sequence[LoadReport], console: Console) -> None:
     console.print()
     for target in dict.fromkeys(report.target for report in finished):
         _line(console, "target", target)
-    console.print(_tables_table(finished, narrow=console.width < WIDE_COLUMNS))
+    console.print(_tables_table(finished, wall_seconds, narrow=console.width < WIDE_COLUMNS))
     _render_choices(finished, console)
     phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
     if phases:
@@ -58,8 +64,8 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, highlight=False)
 
 
-def _tables_table(reports: Sequence[LoadReport], *, narrow: bool) -> Padding:
-    """A row for each table. Narrow leaves out the last two columns, so that names keep their room."""
+def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, narrow: bool) -> Padding:
+    """A row for each table, and one for all. Narrow leaves out the last two columns, so that names keep their room."""
     table = _new_table()
     table.add_column("Table", overflow="fold", min_width=8)
     for heading in ("Rows", "MB", "Seconds", "MB/s"):
@@ -84,7 +90,7 @@ def _tables_table(reports: Sequence[LoadReport], *, narrow: bool) -> Padding:
     if len(loaded) > 1:
         rows = sum(report.rows for report in loaded)
         size_bytes = sum(report.bytes for report in loaded)
-        seconds = sum(report.seconds for report in loaded)
+        seconds = sum(report.seconds for report in loaded) if wall_seconds is None else wall_seconds
         table.add_section()
         total = [
             "loaded",

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tipple.report.job import JobReport
 from tipple.report.model import SUMMARY_VERSION, LoadReport
 
 __all__ = ["decode_summary", "encode_summary", "schema_text", "summary_schema", "write_schema"]
@@ -42,7 +43,7 @@ def write_schema(path: str | os.PathLike[str]) -> None:
     Path(path).write_text(schema_text(), encoding="utf-8", newline="\n")
 
 
-def encode_summary(report: LoadReport) -> str:
+def encode_summary(report: LoadReport | JobReport) -> str:
     """The text of a summary file, with a newline at its end."""
     return _indented(msgspec.json.encode(report))
 

@@ -18,7 +18,7 @@ import msgspec
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
@@ -66,7 +66,14 @@ class DuckLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        return self._result("planned", "-", slices=len(core.cut(self.task).slices))
+        slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
+        result = self._result("planned", "-", slices=slices)
+        known = self.task.ledger and not self.task.restart and self.exists and ledger.exists(self.connection)
+        found = ledger.find_by_key(self.connection, self.task.request_key) if known else None
+        if found is not None and found["state"] == "published" and not ledger.was_undone(self.connection, found):
+            result.strategy = NOTHING_TO_DO
+            result.strategy_reason = f"job {found['job_id']} has loaded this already"
+        return result
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""

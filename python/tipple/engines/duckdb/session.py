@@ -86,6 +86,14 @@ class DuckSession:
         """The room that tables take."""
         return doctor.sizes(self.connection, table)
 
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
+        try:
+            self.connection.interrupt()
+        except duckdb.Error:
+            # A connection that is closed waits for nothing.
+            return
+
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""
         return ledger.records(self.connection) if ledger.exists(self.connection) else []

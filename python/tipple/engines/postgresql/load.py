@@ -158,17 +158,28 @@ class PostgresLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
+        strategy, reason = self.foreseen()
+        if strategy == "swap" and self.task.write_path in ("auto", "direct"):
+            self._foresee_direct(self._choose())
+        slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
+        return self._result("planned", "-", strategy, reason, slices=slices)
+
+    def _foresee_direct(self, choice: _Choice) -> None:
+        obstacle = self._why_not_direct(choice)
+        if obstacle is None and choice.exists:
+            obstacle = direct.misfit(self.connection, self.task, self.table)
+        if obstacle is None:
+            self._go_direct()
+        else:
+            self._leave_direct(obstacle)
+
+    def foreseen(self) -> tuple[str, str]:
+        """Strategy and reason of the load, as the ledger and the table are now."""
+        known = self.job.foreseen()
+        if known is not None:
+            return known
         choice = self._choose()
-        if self.task.write_path in ("auto", "direct"):
-            obstacle = self._why_not_direct(choice)
-            if obstacle is None and choice.exists:
-                obstacle = direct.misfit(self.connection, self.task, self.table)
-            if obstacle is None:
-                self._go_direct()
-            else:
-                self._leave_direct(obstacle)
-        cut = core.cut(self.task)
-        return self._result("planned", "-", choice.strategy, choice.reason, slices=len(cut.slices))
+        return choice.strategy, choice.reason
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""

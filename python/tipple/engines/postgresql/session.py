@@ -18,6 +18,8 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
 
+CANCEL_SECONDS = 5
+
 
 class PostgresSession:
     """A control session."""
@@ -117,6 +119,14 @@ class PostgresSession:
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take."""
         return doctor.sizes(self.connection, table)
+
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
+        try:
+            self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+        except psycopg.Error:
+            # Without a connection nobody waits for a statement.
+            return
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""
