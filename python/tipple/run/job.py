@@ -153,7 +153,8 @@ class _TableRun(Part):
             self.job.ended(self)
 
     def _note(self, snapshot: Mapping[str, Any]) -> None:
-        self.snapshot = dict(snapshot)
+        # What a phase does not tell stays as the one before it left it.
+        self.snapshot = {**self.snapshot, "streams": [], **snapshot}
         if self.streams and snapshot["phase"] in PUBLISHING_PHASES:
             # From here on it waits for the server, on a session of its own: others may have its cores.
             self.job.staged(self)
