@@ -89,6 +89,7 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
         "UsageError": 2,
         "ConnectionFailed": 2,
         "JobBusy": 1,
+        "JobFailed": 1,
         "SourceChanged": 1,
         "VerifyFailed": 1,
         "Interrupted": 130,

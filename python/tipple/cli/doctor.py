@@ -26,18 +26,20 @@ BROKEN_STATUS = 1
     epilog="""\b
 Examples:
   tipple doctor postgresql:///warehouse
-  tipple doctor postgresql:///warehouse --table sales.orders
+  tipple doctor postgresql:///warehouse 'in/*.csv' --table sales.orders
   tipple doctor duckdb:///shop.duckdb --sizes
 """
 )
 @click.argument("url", required=False)
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--table", metavar="[SCHEMA.]NAME", help="The table that is to be loaded: look at it too.")
 @click.option("--sizes", is_flag=True, help="Show the room that tables, partitions and indexes take instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-def doctor(url: str | None, *, table: str | None, sizes: bool, as_json: bool) -> None:
+def doctor(url: str | None, sources: Sequence[str], *, table: str | None, sizes: bool, as_json: bool) -> None:
     """Check a target before a load: what would slow it down or break it, and what to do about it.
 
-    URL is the target; without it $TIPPLE_TARGET counts. Nothing is changed. The exit status is 1 where a load would
+    URL is the target; without it $TIPPLE_TARGET counts. SOURCE is what is to be loaded: is there room for it? Nothing
+    is changed. The exit status is 1 where a load would
     fail, or what it stores would not be safe.
     """
     if sizes:
@@ -47,7 +49,7 @@ def doctor(url: str | None, *, table: str | None, sizes: bool, as_json: bool) ->
         else:
             _show_sizes(found)
         return
-    findings = examine_target(url, table=table)
+    findings = examine_target(url, sources, table=table)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:

@@ -217,6 +217,11 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """Whether a plan cuts the sources, to say how many slices they make."""
 
     @property
+    def source_bytes(self) -> int:
+        """Size of the sources, as far as it is known."""
+        return sum(source.size for source in self.sources)
+
+    @property
     def reads_stdin(self) -> bool:
         """Whether a source is standard input, which can be read only once."""
         return any(source.path == STDIN for source in self.sources)
@@ -347,8 +352,16 @@ class Session(Protocol):
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
 
-    def examine(self, table: TableName | None) -> list[Finding]:
-        """What would slow a load down or break it, the table's part too where one is named."""
+    def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
+        """What would slow a load down or break it, the table's part too where one is named.
+
+        Args:
+            table: the table that is to be loaded.
+            source_bytes: size of what is to be loaded; 0 where that is not known.
+        """
+
+    def examine_for(self, task: LoadTask) -> list[Finding]:
+        """What this load should know before it begins: the slow and the broken only, found quickly. Never fails."""
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take; only those of `table` where one is named."""

@@ -96,6 +96,9 @@ class Progress(Protocol):
     def update(self, snapshot: Mapping[str, Any]) -> None:
         """Take notice of a `Snapshot`."""
 
+    def warn(self, text: str) -> None:
+        """Say something at once that the user should know while the job runs."""
+
     def close(self) -> None:
         """Show the last state where the form does so, and give the terminal back. May be called twice."""
 
@@ -185,6 +188,9 @@ class _NoProgress:
     def update(self, snapshot: Mapping[str, Any]) -> None:
         pass
 
+    def warn(self, text: str) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -218,6 +224,13 @@ class _Lines:
         ):
             self._show(snapshot)
 
+    def warning(self, text: str) -> str:
+        """The line that says it."""
+        return f"tipple: warning: {text}"
+
+    def warn(self, text: str) -> None:
+        self._write(self.warning(text))
+
     def close(self) -> None:
         # The end of what has a beginning: a job too short to be shown stays silent.
         if self._last is not None and self._shown is not None and self._last != self._shown:
@@ -225,10 +238,13 @@ class _Lines:
 
     def _show(self, snapshot: Mapping[str, Any]) -> None:
         self._shown = snapshot
+        self._write(self.line(snapshot))
+
+    def _write(self, line: str) -> None:
         if self._broken:
             return
         try:
-            self._stream.write(self.line(snapshot) + "\n")
+            self._stream.write(line + "\n")
             self._stream.flush()
         except (OSError, ValueError):
             self._broken = True
@@ -261,6 +277,10 @@ class _JsonProgress(_Lines):
     def __init__(self, stream: TextIO, now: Callable[[], datetime.datetime]) -> None:
         super().__init__(stream, 0.0, JSON_INTERVAL_SECONDS)
         self._now = now
+
+    def warning(self, text: str) -> str:
+        time = self._now().astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+        return msgspec.json.encode({"time": time, "warning": text}).decode("utf-8")
 
     def line(self, snapshot: Mapping[str, Any]) -> str:
         left_bytes = snapshot.get("bytes_total", 0) - snapshot.get("bytes_done", 0)
@@ -305,6 +325,14 @@ class _BarProgress:
                 )
                 self._live.start()
             self._live.update(self._draw(snapshot), refresh=True)
+        except (OSError, ValueError):
+            self._broken = True
+
+    def warn(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._console.print(Text(f"tipple: warning: {text}"), soft_wrap=True)
         except (OSError, ValueError):
             self._broken = True
 

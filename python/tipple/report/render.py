@@ -54,9 +54,13 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
     phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
     if phases:
         console.print(_phases_table(phases))
+    # What is said of every table is said once.
+    common = [note for note in finished[0].notes if all(note in report.notes for report in finished)]
     for report in finished:
         prefix = f"{report.table}: " if len(finished) > 1 else ""
-        _render_outcome(report, prefix, console)
+        _render_outcome(report, prefix, console, unless=common)
+    for note in common:
+        _line(console, "note", note)
     console.print()
 
 
@@ -145,7 +149,8 @@ def _phases_table(seconds_by_phase: dict[str, float]) -> Padding:
     return Padding(table, (1, 0, 1, 0))
 
 
-def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
+def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless: Sequence[str]) -> None:
+    """What a load did, with its notes but for those that are said elsewhere."""
     if report.status == "already loaded":
         text = f"{prefix}already loaded by job {report.job_id}; nothing was changed"
         _line(console, "job", text, style="yellow")
@@ -174,7 +179,8 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
             style="green" if report.verify.ok else "bold red",
         )
     for note in report.notes:
-        _line(console, "note", prefix + note)
+        if note not in unless:
+            _line(console, "note", prefix + note)
 
 
 def _rejects_text(report: LoadReport) -> str:

@@ -20,6 +20,7 @@ from tipple.engines.base import (
     OnConflict,
     Verify,
 )
+from tipple.engines.findings import short
 from tipple.errors import BadRecord, TooManyRejects, UsageError
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.size import parse_size
@@ -58,16 +59,6 @@ class ArrowStreamSource(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows as a capsule."""
-
-
-class _Silent:
-    """A progress display that shows nothing."""
-
-    def update(self, snapshot: Mapping[str, Any]) -> None:
-        return
-
-    def close(self) -> None:
-        return
 
 
 def load(
@@ -329,6 +320,9 @@ def load(
                     together=_part.together,
                     counts_slices=_part.counts_slices,
                 )
+                for finding in session.examine_for(task):
+                    request.notes.append(short(finding))
+                    display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
             if policy is not None and result.reject_rows is not None and (result.rejects or replay):
                 with _part.finishing():
@@ -359,14 +353,20 @@ def load(
     )
 
 
-class _Called(_Silent):
-    """Hands snapshots to a function."""
+class _Called:
+    """Hands snapshots to a function; warnings are in the report's notes."""
 
     def __init__(self, function: Callable[[Mapping[str, Any]], None]) -> None:
         self._function = function
 
     def update(self, snapshot: Mapping[str, Any]) -> None:
         self._function(snapshot)
+
+    def warn(self, text: str) -> None:
+        return
+
+    def close(self) -> None:
+        return
 
 
 def _what_is_stored(atomic: bool) -> str:

@@ -68,12 +68,20 @@ class DuckLoad:
         """What `run` would do."""
         slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
         result = self._result("planned", "-", slices=slices)
-        known = self.task.ledger and not self.task.restart and self.exists and ledger.exists(self.connection)
-        found = ledger.find_by_key(self.connection, self.task.request_key) if known else None
-        if found is not None and found["state"] == "published" and not ledger.was_undone(self.connection, found):
-            result.strategy = NOTHING_TO_DO
-            result.strategy_reason = f"job {found['job_id']} has loaded this already"
+        known = self.done_before()
+        if known is not None:
+            result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
         return result
+
+    def done_before(self) -> str | None:
+        """The job that has loaded the same already, so that nothing is to be done."""
+        task = self.task
+        if not task.ledger or task.restart or not self.exists or not ledger.exists(self.connection):
+            return None
+        found = ledger.find_by_key(self.connection, task.request_key)
+        if found is None or found["state"] != "published" or ledger.was_undone(self.connection, found):
+            return None
+        return str(found["job_id"])
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""

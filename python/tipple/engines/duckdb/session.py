@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, doctor, ledger
+from tipple.engines.duckdb import columns, connection, doctor, ledger, sizes
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.findings import Finding, StorageSize
@@ -76,15 +77,28 @@ class DuckSession:
         """Loads, verifies and publishes."""
         return DuckLoad(self, task).run(runner)
 
-    def examine(self, table: TableName | None) -> list[Finding]:
+    @property
+    def path(self) -> str | None:
+        """The database's file; None for one in memory."""
+        return None if self.target.location == connection.MEMORY else os.path.expanduser(self.target.location)
+
+    def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""
-        return doctor.examine(
-            self.connection, None if self.target.location == connection.MEMORY else self.target.location, table
-        )
+        return doctor.examine(self.connection, self.path, table, source_bytes)
+
+    def examine_for(self, task: LoadTask) -> list[Finding]:
+        """What this load should know; a few quick looks."""
+        if DuckLoad(self, task).done_before() is not None:
+            return []
+        try:
+            return doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+        except (duckdb.Error, OSError):
+            # Advice is no reason to fail.
+            return []
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""
-        return doctor.sizes(self.connection, table)
+        return sizes.sizes(self.connection, table)
 
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""

@@ -158,11 +158,14 @@ class PostgresLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        strategy, reason = self.foreseen()
-        if strategy == "swap" and self.task.write_path in ("auto", "direct"):
-            self._foresee_direct(self._choose())
+        known = self.job.foreseen()
+        if known is None:
+            choice = self._choose()
+            known = choice.strategy, choice.reason
+            if self.task.write_path in ("auto", "direct"):
+                self._foresee_direct(choice)
         slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
-        return self._result("planned", "-", strategy, reason, slices=slices)
+        return self._result("planned", "-", *known, slices=slices)
 
     def _foresee_direct(self, choice: _Choice) -> None:
         obstacle = self._why_not_direct(choice)
@@ -173,13 +176,10 @@ class PostgresLoad:
         else:
             self._leave_direct(obstacle)
 
-    def foreseen(self) -> tuple[str, str]:
-        """Strategy and reason of the load, as the ledger and the table are now."""
+    def foreseen_strategy(self) -> str:
+        """The strategy of the load, as the ledger and the table are now."""
         known = self.job.foreseen()
-        if known is not None:
-            return known
-        choice = self._choose()
-        return choice.strategy, choice.reason
+        return known[0] if known is not None else self._choose().strategy
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
