@@ -89,12 +89,11 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
         "UsageError": 2,
         "ConnectionFailed": 2,
         "JobBusy": 1,
-        "JobFailed": 1,
         "SourceChanged": 1,
         "VerifyFailed": 1,
         "Interrupted": 130,
     }
-    assert {*expected, "BadRecord", "TooManyRejects"} == set(errors.__all__)
+    assert {*expected, "BadRecord", "JobFailed", "TooManyRejects"} == set(errors.__all__)
     assert errors.TooManyRejects("5").exit_status == 1
     for name, exit_status in expected.items():
         error = getattr(errors, name)("message", hint="hint", detail={"a": 1})

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command import Run, run_tipple
-from servers.postgres import PostgresServer
-from targets import PostgresTarget, Target
+from loading import load
+from servers.postgres import PostgresServer, scratch
+from targets import PostgresTarget, Target, write
 
 ORDER = ["broken", "slow", "note", "ok"]
 
@@ -108,8 +110,19 @@ def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
     [
         ("CREATE TABLE t (a integer); INSERT INTO t VALUES (1)", "slow", "rows already"),
         ("CREATE TABLE t (a integer); CREATE VIEW v AS SELECT * FROM t", "slow", "depend on it"),
-        ("CREATE TABLE t (a integer UNIQUE)", "slow", "t_a_key"),
-        ("CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE t (a integer REFERENCES p)", "slow", "foreign key"),
+        ("CREATE TABLE t (a integer UNIQUE)", "slow", "1 index (8.19 kB): t_a_key"),
+        (
+            "CREATE TABLE t (a integer); CREATE TRIGGER stamp BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION "
+            "suppress_redundant_updates_trigger()",
+            "slow",
+            "1 trigger: stamp",
+        ),
+        ("CREATE TABLE t (a integer); CREATE PUBLICATION out FOR TABLE t", "slow", "1 publication: out"),
+        (
+            "CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE t (a integer REFERENCES p)",
+            "slow",
+            "1 foreign key: t_a_fkey",
+        ),
         ("CREATE UNLOGGED TABLE t (a integer)", "note", "t"),
     ],
 )
@@ -141,3 +154,91 @@ def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -
     server.execute("SELECT pg_create_physical_replication_slot('left_behind', true)")
     assert "left_behind" in find(findings(target), "replication slot left_behind")["remedy"]
     target.close()
+
+
+def test_units(fresh_server: Callable[..., PostgresServer]) -> None:
+    """Settings are compared in their own units, whichever those are; at the limit they are well."""
+    server = fresh_server(
+        18,
+        {
+            "max_wal_size": "4GB",
+            "checkpoint_timeout": "14min",
+            "checkpoint_completion_target": "0.5",
+            "shared_buffers": "524280kB",
+            "maintenance_work_mem": "256MB",
+            "max_worker_processes": "3",
+        },
+    )
+    target = PostgresTarget(server)
+    try:
+        found = findings(target)
+        levels = {
+            finding["subject"]: finding["level"]
+            for finding in found
+            if finding["subject"].startswith(("max_w", "checkpoint", "shared", "maintenance"))
+        }
+        assert levels == {
+            "max_wal_size": "ok",
+            "checkpoint_timeout": "slow",
+            "checkpoint_completion_target": "slow",
+            "shared_buffers": "slow",
+            "maintenance_work_mem": "ok",
+            "max_worker_processes": "slow",
+        }
+        assert find(found, "checkpoint_timeout")["found"] == "14min"
+        # A tablespace has a disk of its own, and is looked at too.
+        place = scratch().new_directory(server.data.parent)
+        server.execute(f"CREATE TABLESPACE fast LOCATION '{place}'")
+        disks = [finding["subject"] for finding in findings(target) if finding["subject"].startswith("disk")]
+        assert f"disk of tablespace fast ({place})" in disks
+    finally:
+        target.close()
+
+
+def test_room_for_the_sources(engine_target: Target, tmp_path: Path) -> None:
+    """Sources that the disk has no room for are told before a load, by doctor and by the load itself."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    huge = tmp_path / "huge.csv"
+    with huge.open("wb") as file:
+        file.truncate(15 << 40)
+    found = findings(engine_target, huge, "--table", "t")
+    disk = next(finding for finding in found if finding["subject"].startswith("disk"))
+    # A server may hide its directory from us.
+    assert disk["level"] == "broken" or "cannot be seen" in disk["found"]
+    assert "16.5 TB" in disk["found"]
+    small = write(tmp_path / "small.csv", "1\n")
+    assert doctor(engine_target, small, "--json", check=False).exit_code in (0, 1)
+    assert doctor(engine_target, tmp_path / "none", check=2).stderr
+
+
+def test_a_load_warns(engine_target: Target, tmp_path: Path) -> None:
+    """Once on stderr before it begins, and in the summary's notes; quickly, and it never stops the load."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    engine_target.execute("INSERT INTO t VALUES (1)")
+    path = write(tmp_path / "in.csv", "2\n")
+    done = load(engine_target, path, progress="plain")
+    assert done.summary is not None
+    warning = next(note for note in done.summary["notes"] if note.startswith("table "))
+    assert "each row is" in warning
+    assert done.stderr.count(f"tipple: warning: {warning}") == 1
+    again = load(engine_target, path, progress="plain")
+    assert "warning: table" not in again.stderr, "nothing is to be done"
+    write(tmp_path / "in2.csv", "3\n")
+    silent = load(engine_target, tmp_path / "in2.csv", progress="none")
+    assert silent.stderr == ""
+
+
+def test_the_extension(postgres_target: PostgresTarget) -> None:
+    extension = find(findings(postgres_target), "tipple_direct")
+    assert extension["level"] == "note"
+    assert "CREATE EXTENSION tipple_direct" in extension["remedy"]
+
+
+def test_a_publication_for_all_tables(fresh_server: Callable[..., PostgresServer]) -> None:
+    server = fresh_server(18)
+    target = PostgresTarget(server)
+    try:
+        server.execute("CREATE PUBLICATION everything FOR ALL TABLES", target.database)
+        assert find(findings(target), "publications for all tables")["found"] == "everything"
+    finally:
+        target.close()

@@ -79,7 +79,7 @@ def disk_finding(directory: str, source_bytes: int = 0, *, subject: str | None =
             remedy="free some, or load into another tablespace or disk",
         )
     return graded(
-        free >= max(size // 10, 2 * source_bytes),
+        free >= (2 * source_bytes or size // 10),
         "slow",
         subject=subject,
         found=f"{found}, and the sources have {format_bytes(source_bytes)}" if source_bytes else found,
