@@ -76,23 +76,62 @@ def test_sizes(engine_target: Target) -> None:
     assert "200,000" in doctor(engine_target, "--sizes", "--table", "t", check=0).stdout
 
 
+PARTITIONED = """
+CREATE TABLE p (a integer, b text DEFAULT 'x', PRIMARY KEY (a, b)) PARTITION BY RANGE (a);
+CREATE TABLE p_late PARTITION OF p FOR VALUES FROM (100) TO (2000);
+CREATE TABLE p_early PARTITION OF p FOR VALUES FROM (MINVALUE) TO (9);
+CREATE TABLE p_mid PARTITION OF p FOR VALUES FROM (9) TO (100) PARTITION BY LIST (b);
+CREATE TABLE p_x PARTITION OF p_mid FOR VALUES IN ('x');
+CREATE TABLE p_rest PARTITION OF p DEFAULT;
+CREATE TABLE d (at date, note text) PARTITION BY RANGE (at, note);
+CREATE TABLE d1 PARTITION OF d FOR VALUES FROM ('1993-01-01', 'it''s (') TO ('1994-01-01', ') TO (');
+CREATE TABLE other (a integer);
+INSERT INTO p SELECT i FROM generate_series(1, 1000) i;
+ANALYZE;
+"""
+
+
 def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
-    postgres_target.execute(
-        """
-        CREATE TABLE p (a integer PRIMARY KEY) PARTITION BY RANGE (a);
-        CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10);
-        CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20);
-        CREATE TABLE other (a integer);
-        """
-    )
-    sizes = {
-        size["name"]: size for size in json.loads(doctor(postgres_target, "--sizes", "--table", "p", "--json").stdout)
-    }
+    """Bounds, pages, bytes and rows of each, in the order of the bounds; tables of partitions have all of theirs."""
+    postgres_target.execute(PARTITIONED)
+    rows = json.loads(doctor(postgres_target, "--sizes", "--table", "p", "--json").stdout)
+    assert [row["name"] for row in rows if row["kind"] != "index"] == [
+        "p", "p_early", "p_mid", "p_x", "p_late", "p_rest"
+    ]  # fmt: skip
+    sizes = {size["name"]: size for size in rows}
     assert sizes["p"]["kind"] == "partitioned table"
-    assert (sizes["p1"]["kind"], sizes["p1"]["parent"]) == ("partition", "p")
-    assert sizes["p2"]["bound"] == "FOR VALUES FROM (10) TO (20)"
-    assert sizes["p1_pkey"]["parent"] == "p1"
+    assert sizes["p"]["rows"] == 1000
+    assert sizes["p"]["pages"] == sum(sizes[name]["pages"] for name in ("p_early", "p_x", "p_late")) > 2
+    assert (sizes["p_x"]["kind"], sizes["p_x"]["parent"], sizes["p_x"]["rows"]) == ("partition", "p_mid", 91)
+    bounds = {name: (sizes[name]["lower_bound"], sizes[name]["upper_bound"]) for name in sizes}
+    assert bounds["p_early"] == ("MINVALUE", "9")
+    assert bounds["p_late"] == ("100", "2000")
+    assert bounds["p_x"] == (None, None)
+    assert sizes["p_x"]["bound"] == "FOR VALUES IN ('x')"
+    assert sizes["p_late_pkey"]["parent"] == "p_late"
     assert "other" not in sizes
+    text = doctor(postgres_target, "--sizes").stdout
+    assert "'1993-01-01', 'it''s ('" in text
+    assert "'1994-01-01', ') TO ('" in text
+
+
+def test_storage_after_a_load(engine_target: Target, tmp_path: Path) -> None:
+    """The summary always has it; it is printed where there is more than the table itself."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    done = load(engine_target, write(tmp_path / "in.csv", "".join(f"{i}\n" for i in range(200_000))))
+    assert done.summary is not None
+    (size,) = done.summary["storage"]
+    assert (size["kind"], size["pages"] > 0, size["bytes"] > 100_000) == ("table", True, True)
+    assert "Pages" not in done.stdout
+    planned = load(engine_target, tmp_path / "in.csv", dry_run=True)
+    assert planned.summary is not None
+    assert planned.summary["storage"] == []
+    if isinstance(engine_target, PostgresTarget):
+        engine_target.execute("CREATE INDEX t_a ON t (a)")
+        done = load(engine_target, write(tmp_path / "more.csv", "1\n2\n"))
+        assert done.summary is not None
+        assert [(size["name"], size["rows"]) for size in done.summary["storage"]] == [("t", 200_000), ("t_a", 200_000)]
+        assert "t_a" in done.stdout
 
 
 def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:

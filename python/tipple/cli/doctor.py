@@ -9,17 +9,18 @@ import click
 import msgspec
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from tipple.engines.findings import Finding, StorageSize
-from tipple.plan.size import format_bytes, format_count
+from tipple.engines.findings import Finding
+from tipple.plan.storage import StorageSize
+from tipple.report.render import storage_table
 from tipple.run.doctor import examine_target, measure_target
 
 __all__ = ["doctor"]
 
 STYLES = {"broken": "bold red", "slow": "yellow", "note": "cyan", "ok": "green"}
 BROKEN_STATUS = 1
+SIZES_WIDTH = 140
 
 
 @click.command(
@@ -73,18 +74,5 @@ def _show_sizes(found: Sequence[StorageSize]) -> None:
     if not found:
         click.echo("no tables")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "kind", "bounds"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("pages", "size", "rows"):
-        table.add_column(heading, justify="right")
-    for size in found:
-        table.add_row(
-            Text(size.name),
-            size.kind,
-            Text(size.bound or ""),
-            format_count(size.pages),
-            format_bytes(size.bytes),
-            "" if size.rows is None else format_count(size.rows),
-        )
-    Console(file=sys.stdout, width=max(Console().width, 120)).print(table)
+    # Names and bounds are there to be copied: rather long lines than folded ones.
+    Console(file=sys.stdout, width=max(Console().width, SIZES_WIDTH)).print(storage_table(found))

@@ -12,11 +12,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target
 
 STDIN = "-"
@@ -365,6 +366,9 @@ class Session(Protocol):
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take; only those of `table` where one is named."""
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The same of a table that was just loaded; nothing where it cannot be told. Never fails."""
 
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""

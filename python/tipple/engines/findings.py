@@ -1,4 +1,4 @@
-"""What `tipple doctor` finds in a target; the same form for every engine."""
+"""What `tipple doctor` finds in a target, and `tipple load` warns of; the same form for every engine."""
 
 from __future__ import annotations
 
@@ -29,26 +29,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What that does to a load."""
     remedy: str = ""
     """What to do about it, as a statement or command where there is one."""
-
-
-class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The room that a table, a partition or an index takes."""
-
-    name: str
-    kind: str
-    """table, partitioned table, partition, index, view of the engine's own words."""
-    parent: str | None
-    """The table that a partition or an index belongs to."""
-    bound: str | None
-    """A partition's bounds, as the engine writes them."""
-    pages: int
-    bytes: int
-    rows: int | None
-    """As the engine's statistics have it; None where it does not know."""
-    lower_bound: str | None = None
-    """A range partition's least key, as SQL; None for what has none."""
-    upper_bound: str | None = None
-    """The key at which the next partition begins."""
 
 
 def graded(ok: bool, level: Level, *, subject: str, found: str, effect: str, remedy: str) -> Finding:

@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tipple.plan.size import format_bytes, format_count, format_duration
+from tipple.plan.storage import StorageSize
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
 
-__all__ = ["plain_text", "render_plan", "render_report", "render_reports"]
+__all__ = ["plain_text", "render_plan", "render_report", "render_reports", "storage_table"]
 
 LARGEST_SOURCES_SHOWN = 12
 """A plan lists so many sources and counts the rest; thousands of files would push the plan off the screen."""
@@ -54,6 +55,9 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
     phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
     if phases:
         console.print(_phases_table(phases))
+    storage = [size for report in finished for size in report.storage]
+    if len(storage) > 1:
+        console.print(Padding(storage_table(storage, narrow=console.width < WIDE_COLUMNS), (1, 0, 1, 0)))
     # What is said of every table is said once.
     common = [note for note in finished[0].notes if all(note in report.notes for report in finished)]
     for report in finished:
@@ -106,6 +110,32 @@ def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, 
         ]
         table.add_row(*total[:columns], style="bold")
     return Padding(table, (1, 0, 1, 0))
+
+
+def storage_table(storage: Sequence[StorageSize], *, narrow: bool = False) -> Table:
+    """A row for each table, partition and index; bounds where there are some. Narrow leaves out the kinds."""
+    bounded = any(size.bound is not None for size in storage)
+    table = _new_table()
+    table.add_column("Storage", overflow="fold", min_width=8)
+    if not narrow:
+        table.add_column("Kind", no_wrap=True)
+    if bounded:
+        table.add_column("From", overflow="fold")
+        table.add_column("To", overflow="fold")
+    for heading in ("Pages", "MB", "Rows"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for size in storage:
+        bounds = [size.lower_bound or size.bound or "", size.upper_bound or ""] if bounded else []
+        table.add_row(
+            # Indented below what it belongs to.
+            Text(("  " if size.parent is not None else "") + size.name),
+            *([] if narrow else [size.kind]),
+            *map(Text, bounds),
+            format_count(size.pages),
+            _megabytes(size.bytes),
+            "" if size.rows is None else format_count(size.rows),
+        )
+    return table
 
 
 def _render_choices(reports: Sequence[LoadReport], console: Console) -> None:

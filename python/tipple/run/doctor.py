@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 
 from tipple.engines import find_engine
-from tipple.engines.findings import LEVELS, Finding, StorageSize
+from tipple.engines.findings import LEVELS, Finding
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import parse_table_name, parse_target
 from tipple.run.load import DEFAULT_TARGET
 from tipple.run.sources import find_sources

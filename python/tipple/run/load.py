@@ -324,9 +324,10 @@ def load(
                     request.notes.append(short(finding))
                     display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
-            if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                with _part.finishing():
+            with _part.finishing():
+                if policy is not None and result.reject_rows is not None and (result.rejects or replay):
                     write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
+                storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
@@ -350,6 +351,7 @@ def load(
         started_at,
         verify_seconds=phase_seconds(runner, "verify"),
         sniff=request.guess.report(),
+        storage=storage,
     )
 
 

@@ -11,9 +11,10 @@ from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.duckdb import columns, connection, doctor, ledger, sizes
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target
 
 
@@ -99,6 +100,14 @@ class DuckSession:
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""
         return sizes.sizes(self.connection, table)
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The room that a table takes which was just loaded."""
+        try:
+            return self.sizes(table)
+        except duckdb.Error:
+            # The rows are published: that their room cannot be told is no failure.
+            return []
 
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from tipple.engines.duckdb.connection import catalog, first_row
-from tipple.engines.findings import StorageSize
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName
 
 
@@ -33,8 +33,6 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> lis
             StorageSize(
                 name=f"{schema}.{name}",
                 kind="table",
-                parent=None,
-                bound=None,
                 pages=pages,
                 bytes=pages * block_bytes,
                 rows=count,

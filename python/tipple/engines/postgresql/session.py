@@ -10,12 +10,13 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target
 
 CANCEL_SECONDS = 5
@@ -131,6 +132,14 @@ class PostgresSession:
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take."""
         return sizes.sizes(self.connection, table)
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The room that a table takes which was just loaded."""
+        try:
+            return self.sizes(table)
+        except psycopg.Error:
+            # The rows are published: that their room cannot be told is no failure.
+            return []
 
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
 
-from tipple.engines.findings import StorageSize
+from tipple.plan.storage import StorageSize, as_tree
 from tipple.plan.url import TableName
+
+_KEYS = r"(?:'(?:[^']|'')*'|[^()'])*"
+_RANGE = re.compile(rf"FOR VALUES FROM \((?P<lower>{_KEYS})\) TO \((?P<upper>{_KEYS})\)")
+"""A range partition's bounds, as `pg_get_expr` writes them."""
 
 
 def sizes(connection: psycopg.Connection[Any], table: TableName | None) -> list[StorageSize]:
@@ -26,20 +31,25 @@ def sizes(connection: psycopg.Connection[Any], table: TableName | None) -> list[
           AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'tipple')
           AND (%(table)s::text IS NULL OR coalesce(i.indrelid, c.oid) = to_regclass(%(table)s)
                OR coalesce(i.indrelid, c.oid) IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
-        ORDER BY coalesce(h.inhparent, i.indrelid, c.oid), c.relkind = 'i', c.oid
+        ORDER BY c.oid
         """,
         {"table": table.sql if table is not None else None},
     ).fetchall()
     kinds = {"r": "table", "p": "partitioned table", "i": "index", "m": "materialized view"}
-    return [
-        StorageSize(
-            name=name,
-            kind="partition" if is_partition and kind in "rp" else kinds[kind],
-            parent=parent,
-            bound=bound,
-            pages=pages,
-            bytes=size,
-            rows=count,
+    found = []
+    for name, kind, is_partition, parent, bound, pages, size, count in rows:
+        range_ = _RANGE.fullmatch(bound or "")
+        found.append(
+            StorageSize(
+                name=name,
+                kind="partition" if is_partition and kind in "rp" else kinds[kind],
+                parent=parent,
+                bound=bound,
+                lower_bound=range_["lower"] if range_ else None,
+                upper_bound=range_["upper"] if range_ else None,
+                pages=pages,
+                bytes=size,
+                rows=count,
+            )
         )
-        for name, kind, is_partition, parent, bound, pages, size, count in rows
-    ]
+    return as_tree(found)
