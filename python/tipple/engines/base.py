@@ -31,6 +31,8 @@ OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 
 
+PUBLISH_TOGETHER = "publish together"
+
 UTC_NAMES = frozenset(
     prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
 )
@@ -216,6 +218,11 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """The loads that this one publishes with, in one transaction; None: it publishes alone."""
     counts_slices: bool = True
     """Whether a plan cuts the sources, to say how many slices they make."""
+
+    @property
+    def publish_phase(self) -> str:
+        """The name of the phase in which rows become visible; together with others it is mostly waiting for them."""
+        return "publish" if self.together is None else PUBLISH_TOGETHER
 
     @property
     def source_bytes(self) -> int:

@@ -152,12 +152,22 @@ class _TableRun(Part):
         finally:
             self.job.ended(self)
 
+    # With others
+
+    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
+        """Waits for the other tables, to be published with them: `Together`."""
+        rendezvous = self.job.together
+        if rendezvous is None:
+            raise TippleError("internal error: a load that is alone waits for others")
+        self.job.staged(self)
+        return rendezvous.meet(load, publish)
+
     def _note(self, snapshot: Mapping[str, Any]) -> None:
         # What a phase does not tell stays as the one before it left it.
         self.snapshot = {**self.snapshot, "streams": [], **snapshot}
         if self.streams and snapshot["phase"] in PUBLISHING_PHASES:
             # From here on it waits for the server, on a session of its own: others may have its cores.
-            self.job.staged(self)
+            self.job.release(self)
 
     def outcome(self) -> TableOutcome:
         """What became of it."""
@@ -239,7 +249,7 @@ class _Run:
         if self.job.publish == "together":
             self.together = Rendezvous(len(self.tables), self.stop)
             for table in self.tables.values():
-                table.together = self.together
+                table.together = table
         for table in self.tables.values():
             table.counts_slices = True
         interrupted_at: float | None = None
@@ -303,12 +313,16 @@ class _Run:
         """Whether a load into a target that takes one at a time is under way."""
         return any(table.state == "running" and table.target == target for table in self.tables.values())
 
-    def staged(self, table: _TableRun) -> None:
-        """Gives back the streams of a table that has nothing left but to be published."""
+    def release(self, table: _TableRun) -> None:
+        """Gives back the streams of a table."""
         with self.changed:
             table.streams = 0
-            if self.together is not None:
-                table.state = "staged"
+            self.changed.notify_all()
+
+    def staged(self, table: _TableRun) -> None:
+        """Takes note that a table has nothing left but to be published with the others."""
+        with self.changed:
+            table.streams, table.state = 0, "staged"
             self.changed.notify_all()
 
     def ended(self, table: _TableRun) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, cast
 import msgspec
 
 from tipple.engines.base import (
+    PUBLISH_TOGETHER,
     STDIN,
     Identity,
     LoadTask,
@@ -48,7 +49,7 @@ stream are in memory."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
-PUBLISHING_PHASES = ("publish",)
+PUBLISHING_PHASES = ("publish", PUBLISH_TOGETHER)
 """The phases in which a load needs no streams any more."""
 RETRY_SECONDS = 60
 STALL_SECONDS = 600

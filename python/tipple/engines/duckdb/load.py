@@ -42,6 +42,7 @@ class DuckLoad:
         self.table = task.table
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
+        self.has_met = False
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
                 f"--write-path {task.write_path} is not available for DuckDB",
@@ -126,7 +127,7 @@ class DuckLoad:
 
     def _run_atomic(self, runner: Runner, result: LoadResult, cut: Cut) -> None:
         task, connection = self.task, self.connection
-        connection.execute("BEGIN")
+        self._begin()
         try:
             if task.definition is not None:
                 connection.execute(task.definition.create_sql(self.into, with_constraints=True))
@@ -147,13 +148,18 @@ class DuckLoad:
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
-            with runner.phase("publish"):
+            with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
                     result.merged = merge.merge(connection, task, self.into, result.rows)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
-                self._commit()
+                if task.together is None:
+                    self._commit()
+                else:
+                    # From here on the transaction is in the hands of whoever publishes.
+                    self.has_met = True
+                    task.together.meet(self, _commit_all)
         except BaseException:
             self._rollback()
             raise
@@ -363,6 +369,13 @@ class DuckLoad:
 
     # Transactions
 
+    def _begin(self) -> None:
+        """Begins a transaction, or goes on in the one that other loads have begun which publish with this one."""
+        if self.session.in_transaction:
+            return
+        self.connection.execute("BEGIN")
+        self.session.in_transaction = self.task.together is not None
+
     def _commit(self) -> None:
         try:
             self.connection.execute("COMMIT")
@@ -370,6 +383,10 @@ class DuckLoad:
             raise duckdb_error(error, "committing") from None
 
     def _rollback(self) -> None:
+        if self.has_met:
+            # Another load may be at work in the transaction; it ends, with the session at the latest.
+            return
+        self.session.in_transaction = False
         try:
             self.connection.execute("ROLLBACK")
         except duckdb.Error:
@@ -399,6 +416,13 @@ class DuckLoad:
             settings={"preserve_insertion_order": str(self.keep_order).lower()},
             notes=self.notes,
         )
+
+
+def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
+    """Commits the transaction that holds all of these."""
+    loads[0]._commit()
+    loads[0].session.in_transaction = False
+    return []
 
 
 def _transactions(cut: Cut, slices_per_commit: int) -> Iterator[Cut]:

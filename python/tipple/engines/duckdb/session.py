@@ -26,6 +26,8 @@ class DuckSession:
     def __init__(self, target: Target, *, read_only: bool, must_exist: bool) -> None:
         self.target = target
         self.read_only = read_only
+        self.in_transaction = False
+        """Whether loads that publish together have begun their transaction."""
         self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
 
     def describe(self, table: TableName) -> Table | None:
@@ -35,8 +37,9 @@ class DuckSession:
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
         probe = TableName(None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
-        # A database that is open for reading takes no table, not even for a moment.
-        prober = duckdb.connect() if self.read_only else self.connection
+        # A database that is open for reading takes no table, not even for a moment; in another, a transaction of loads
+        # that publish together may be open already.
+        prober = duckdb.connect() if self.read_only else self.connection.cursor()
         prober.execute("BEGIN")
         try:
             prober.execute(definition.create_sql(probe.sql, with_constraints=False))
@@ -48,8 +51,7 @@ class DuckSession:
             ) from None
         finally:
             prober.execute("ROLLBACK")
-            if self.read_only:
-                prober.close()
+            prober.close()
         if found is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return found

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -23,7 +24,7 @@ from tipple.engines import core
 from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, stage
+from tipple.engines.postgresql import direct, ledger, merge, stage, together
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import JobBusy, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
@@ -48,6 +49,7 @@ class PostgresLoad:
 
     def __init__(self, session: PostgresSession, task: LoadTask) -> None:
         self.session = session
+        self.borrowed: psycopg.Connection[Any] | None = None
         self.task = task
         self.exists = task.definition is None
         self.table = task.table
@@ -61,7 +63,16 @@ class PostgresLoad:
     @property
     def connection(self) -> psycopg.Connection[Any]:
         """The control connection; another one after the server was gone."""
-        return self.session.connection
+        return self.borrowed or self.session.connection
+
+    @contextmanager
+    def borrowing(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Has another load's connection, and so its transaction, be this one's."""
+        self.borrowed = connection
+        try:
+            yield
+        finally:
+            self.borrowed = None
 
     # Choices
 
@@ -291,7 +302,7 @@ class PostgresLoad:
                 with runner.phase("verify"):
                     disturbed = bool(result.retries or result.slices_resumed)
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
-                with runner.phase("publish"):
+                with runner.phase(self.task.publish_phase):
                     if self._publish(owned, choice, rows, digest):
                         result.merged = self.merged
                         return result
@@ -401,24 +412,31 @@ class PostgresLoad:
                 self._build_keys(owned, staging)
                 if self.task.mode == "replace":
                     self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            if self.task.together is not None:
+                return self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish)
             with self.connection.transaction():
-                if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
-                    return False
-                if owned.strategy == "merge" and staging is not None:
-                    if self.task.definition is not None:
-                        self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
-                    self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
-                    self.connection.execute(f"DROP TABLE {staging.sql}")
-                elif staging is not None:
-                    self._put_in_place(staging, exists=choice.exists)
-                if self.task.ledger:
-                    text = None if digest is None else f"{digest:032x}"
-                    if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
-                        raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+                return self.make_visible(owned, choice, rows, digest)
         except psycopg.Error as error:
             if not connections.is_lost(error):
                 raise
             return self._settle_doubt(owned, choice, rows, digest)
+
+    def make_visible(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
+        """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
+        staging = owned.staging
+        if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
+            return False
+        if owned.strategy == "merge" and staging is not None:
+            if self.task.definition is not None:
+                self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
+            self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
+            self.connection.execute(f"DROP TABLE {staging.sql}")
+        elif staging is not None:
+            self._put_in_place(staging, exists=choice.exists)
+        if self.task.ledger:
+            text = None if digest is None else f"{digest:032x}"
+            if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
+                raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         return True
 
     def _build_keys(self, owned: OwnedJob, staging: TableName) -> None:

@@ -124,8 +124,11 @@ def build_keys(connection: psycopg.Connection[Any], staging: TableName, table: T
     ).fetchall()
     indexes = connection.execute(
         "SELECT pg_get_indexdef(indexrelid), indrelid::regclass::text FROM pg_index "
-        "WHERE indrelid = %s AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND conrelid = %s)",
-        (oid, oid),
+        "JOIN pg_class c ON c.oid = indexrelid "
+        "WHERE indrelid = %s AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND conrelid = %s) "
+        "AND NOT EXISTS (SELECT FROM pg_index s JOIN pg_class n ON n.oid = s.indexrelid "
+        "WHERE s.indrelid = %s AND n.relname = c.relname)",
+        (oid, oid, _oid(connection, staging)),
     ).fetchall()
     for name, definition in constraints:
         statement = f"ALTER TABLE {staging.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}"
