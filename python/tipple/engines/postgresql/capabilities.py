@@ -10,7 +10,7 @@ CAPABILITIES = Capabilities(
     resumes_slices=True,
     unbounded_numeric=True,
     preserves_order=False,
-    together=frozenset({"swap", "merge"}),
+    together=frozenset({"swap", "merge", "partition"}),
 )
 
 OLDEST_VERSION = 15
