@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,15 @@ def test_options_are_those_of_load() -> None:
     assert of_load - set(option_types()) == {"dry-run", "progress", "resume", "restart"}
 
 
+def test_the_guides_job(tmp_path: Path) -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "guide.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    write(tmp_path / "common.toml", "")
+    job = read(tmp_path, text, {"DAY": "monday"})
+    assert [table.name for table in job.tables] == ["customer", "orders", "sales.detail"]
+    assert options(job)["orders"]["sources"] == "/data/monday/orders.csv.gz"
+
+
 T = "[tables.t]\nsources = 'x'\n"
 
 
@@ -129,6 +139,7 @@ T = "[tables.t]\nsources = 'x'\n"
             "v: ",
         ),
         (T + "[tables.u]\nsources='y'\ntable='T'\n", "u and t", 'after = ["t"]'),
+        ("[defaults]\nrejects='r'\n" + T + "[tables.u]\nsources='y'\n", "one file for their rejects", "${table}"),
         ("publish='together'\n" + T + "[tables.u]\nsources='y'\ntable='t'\nafter='t'", "the same table", "all sources"),
     ],
 )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from command import Run, run_tipple
 from loading import load
+from servers.extension import extension_missing_reason, install_extension
 from servers.postgres import PostgresServer, scratch
 from targets import PostgresTarget, Target, write
 
@@ -268,9 +269,22 @@ def test_a_load_warns(engine_target: Target, tmp_path: Path) -> None:
 
 
 def test_the_extension(postgres_target: PostgresTarget) -> None:
-    extension = find(findings(postgres_target), "tipple_direct")
-    assert extension["level"] == "note"
-    assert "CREATE EXTENSION tipple_direct" in extension["remedy"]
+    """Whether it is there, in this database, and whether this role may use it."""
+    assert "CREATE EXTENSION tipple_direct" in find(findings(postgres_target), "tipple_direct")["remedy"]
+    server = postgres_target.server
+    reason = extension_missing_reason(server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    install_extension(server.version)
+    server.execute("CREATE EXTENSION tipple_direct", postgres_target.database)
+    closed = find(findings(postgres_target), "tipple_direct")
+    assert closed["level"] == "note"
+    assert 'GRANT tipple_direct TO "loader"' in closed["remedy"]
+    server.execute("GRANT tipple_direct TO loader", postgres_target.database)
+    try:
+        assert find(findings(postgres_target), "tipple_direct")["level"] == "ok"
+    finally:
+        server.execute("REVOKE tipple_direct FROM loader", postgres_target.database)
 
 
 def test_a_publication_for_all_tables(fresh_server: Callable[..., PostgresServer]) -> None:

@@ -292,9 +292,16 @@ class _Reader:
                 raise UsageError(f"--set {name}: {self.path} has no such variable", hint=hint)
 
     def _check_places(self, job: JobFile) -> None:
-        """Two entries for one table must stand in an order."""
+        """Two entries for one table must stand in an order, and two tables' rejects in two files."""
         earlier: dict[tuple[str, str], TableEntry] = {}
+        rejects: dict[str, TableEntry] = {}
         for table in job.tables:
+            if "rejects" in table.options and rejects.setdefault(table.options["rejects"], table) is not table:
+                other = rejects[table.options["rejects"]]
+                raise UsageError(
+                    f"{table.place}: {table.name} and {other.name} ({other.place}) have one file for their rejects",
+                    hint='write rejects = "${table}.rejects"',
+                )
             key = (table.options.get("into", ""), str(parse_table_name(table.options["table"])))
             other = earlier.setdefault(key, table)
             if other is table:

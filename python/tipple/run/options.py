@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tipple.run.load import load
@@ -22,7 +23,7 @@ def key_of(parameter: str) -> str:
     return parameter.replace("_", "-")
 
 
-@cache
+@functools.cache
 def option_types() -> Mapping[str, Any]:
     """For each key the type of its value, without what TOML cannot hold."""
     hints = typing.get_type_hints(load)
@@ -42,7 +43,7 @@ def _in_toml(hint: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         members = [found for found in map(_in_toml, get_args(hint)) if found is not None]
-        return Union[tuple(members)] if members else None  # noqa: UP007
+        return functools.reduce(operator.or_, members) if members else None
     if origin is Literal or hint in (str, int, float, bool):
         return hint
     if origin is Sequence:

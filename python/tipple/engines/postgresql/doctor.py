@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.findings import Finding, disk_finding, graded
-from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql import direct, ledger
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
 from tipple.plan.size import format_bytes
@@ -127,28 +127,23 @@ def _settings(connection: Connection) -> Iterator[Finding]:
 
 
 def _extension(connection: Connection) -> Iterator[Finding]:
+    obstacle = direct.extension_obstacle(connection)
     row = connection.execute(
-        "SELECT default_version, installed_version FROM pg_available_extensions WHERE name = %s", (EXTENSION,)
+        "SELECT installed_version FROM pg_available_extensions WHERE name = %s", (EXTENSION,)
     ).fetchone()
-    available, installed = row or (None, None)
-    if installed is not None:
-        yield graded(
-            installed == available,
-            "note",
-            subject=EXTENSION,
-            found=f"version {installed} is installed",
-            effect=f"the server has version {available}, which this database does not use",
-            remedy=f"ALTER EXTENSION {EXTENSION} UPDATE;",
-        )
-        return
-    yield Finding(
-        level="note",
+    if row is None:
+        remedy = f"on the server's machine: make -C extension install; then CREATE EXTENSION {EXTENSION};"
+    elif row[0] is None:
+        remedy = f'as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO "{connection.info.user}";'
+    else:
+        remedy = f'as a superuser: GRANT {EXTENSION} TO "{connection.info.user}"; ALTER EXTENSION {EXTENSION} UPDATE;'
+    yield graded(
+        obstacle is None,
+        "note",
         subject=EXTENSION,
-        found="the extension is not on the server" if available is None else "the extension is not in this database",
+        found=obstacle or f"version {row[0] if row is not None else ''}, which this role may use",
         effect="rows go in by COPY; ready-made pages (--write-path direct) would be several times as fast",
-        remedy=f"CREATE EXTENSION {EXTENSION};"
-        if available is not None
-        else f"build it on the server's machine from the directory extension, then CREATE EXTENSION {EXTENSION};",
+        remedy=remedy,
     )
 
 
