@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ NAMES = ("t", "u", "small")
 
 
 @pytest.fixture
-def target(fresh_server: Callable[..., PostgresServer]) -> PostgresTarget:
-    return PostgresTarget(fresh_server(settings={"fsync": "on"}))
+def target(fresh_server: Callable[..., PostgresServer]) -> Iterator[PostgresTarget]:
+    found = PostgresTarget(fresh_server(settings={"fsync": "on"}))
+    yield found
+    found.close()
 
 
 def make_job(target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> Path:
@@ -58,7 +60,8 @@ def test_the_server_fails_while_tables_wait(
 
     def fail(snapshot: Mapping[str, Any]) -> None:
         waiting = [table for table in snapshot["tables"] if table["phase"] == "publish together"]
-        if waiting and snapshot["tables_done"] == 0 and len(waiting) < 3 and not failed.is_set():
+        loading = [table for table in snapshot["tables"] if table["phase"] == "load" and table["rows"] > 0]
+        if waiting and loading and not failed.is_set():
             failed.set()
             if how == "crash":
                 target.server.crash()
@@ -76,7 +79,10 @@ def test_the_server_fails_while_tables_wait(
 
 
 def test_readers_see_all_or_nothing(target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> None:
-    """Killed in the middle twice, then run to its end; a reader that looks all the time never sees a part."""
+    """Killed in the middle, then run to its end; a reader that looks all the time never sees a part.
+
+    Nor does it come to grief: it takes its locks in another order than the publishing transaction.
+    """
     job = make_job(target, tmp_path, big_file)
     seen: set[tuple[int, ...]] = set()
     ended = threading.Event()
@@ -94,11 +100,10 @@ def test_readers_see_all_or_nothing(target: PostgresTarget, tmp_path: Path, big_
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        for seconds in (0.9, 1.5):
-            command = start_tipple("run", job, "--progress", "none")
-            time.sleep(seconds)
-            command.process.kill()
-            command.wait()
+        command = start_tipple("run", job, "--progress", "none")
+        time.sleep(1.2)
+        command.process.kill()
+        command.wait()
         tipple.run(job)
     finally:
         ended.set()
