@@ -314,7 +314,8 @@ def staged(connection: psycopg.Connection[Any], staging: TableName) -> list[Stag
     names = [TableName(staging.schema, name).sql for name in stage.members(connection, staging, kinds="r")]
     rows = connection.execute(
         "SELECT n.nspname, c.relname, obj_description(c.oid, 'pg_class'), pg_relation_size(c.oid), "
-        "format('%%I.%%I', pn.nspname, p.relname), p.oid IS NOT NULL, coalesce(i.inhdetachpending, false) "
+        "CASE WHEN p.oid IS NOT NULL THEN format('%%I.%%I', pn.nspname, p.relname) END, "
+        "coalesce(i.inhdetachpending, false) "
         "FROM unnest(%s::text[]) WITH ORDINALITY AS name (name, n) JOIN pg_class c ON c.oid = to_regclass(name.name) "
         "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_inherits i ON i.inhrelid = c.oid "
         "LEFT JOIN pg_class p ON p.oid = i.inhparent LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace "
@@ -326,10 +327,10 @@ def staged(connection: psycopg.Connection[Any], staging: TableName) -> list[Stag
             name=TableName(schema, name),
             place=msgspec.convert(json.loads(comment), Place),
             size_bytes=size_bytes,
-            hidden_parent=parent if has_parent else None,
+            hidden_parent=parent,
             detaching=detaching,
         )
-        for schema, name, comment, size_bytes, parent, has_parent, detaching in rows
+        for schema, name, comment, size_bytes, parent, detaching in rows
     ]
 
 
