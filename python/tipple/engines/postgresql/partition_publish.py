@@ -382,6 +382,7 @@ class PartitionPublish:
             )
         moved = TableName(table.schema, self.staging.name)
         self.connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}".encode())
+        stage.rename_constraints(self.connection, table, self.staging)
 
     def _say(self, steps: list[Step]) -> None:
         counts: Counter[str] = Counter(step.action for step in steps)

@@ -94,13 +94,6 @@ def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
             f"--partition-by does not go with {'--mode upsert' if task.atomic else '--no-atomic'}",
             hint="leave one of them out, or create the partitions before",
         )
-    partition_growth.key_type(task, asked)
-    if asked.grows and (task.reads_stdin or task.stream is not None or task.columnar is not None or not task.ledger):
-        reason = "without the ledger" if not task.ledger else "from sources that are not files of delimited text"
-        raise UsageError(
-            f"--partition-by with every={asked.every} does not work {reason}: partitions are made as rows need them",
-            hint="give the boundaries: --partition-by 'range(column, bounds=[…])'",
-        )
     if task.definition is None:
         real = partition_bounds.read(connection, task.table)
         if real is None:
@@ -111,6 +104,14 @@ def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
         partition_growth.require_same_key(task.table, asked, real)
     elif task.definition.unsupported is None and task.definition.unlogged:
         raise UsageError("a partitioned table cannot be unlogged", hint="leave UNLOGGED out of the schema file")
+
+    partition_growth.key_type(task, asked)
+    if asked.grows and (task.reads_stdin or task.stream is not None or task.columnar is not None or not task.ledger):
+        reason = "without the ledger" if not task.ledger else "from sources that are not files of delimited text"
+        raise UsageError(
+            f"--partition-by with every={asked.every} does not work {reason}: partitions are made as rows need them",
+            hint="give the boundaries: --partition-by 'range(column, bounds=[…])'",
+        )
 
 
 def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:

@@ -144,6 +144,20 @@ def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
+    rename_constraints(connection, table, staging)
+
+
+def rename_constraints(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
+    """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name."""
+    names = connection.execute(
+        "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s)",
+        (table.sql, staging.name),
+    ).fetchall()
+    for (name,) in names:
+        final = f"{table.name[:24]}{name.removeprefix(staging.name)}"
+        connection.execute(
+            f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
+        )
 
 
 _OLDER_SNAPSHOTS = """
