@@ -15,6 +15,7 @@ import msgspec
 from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
+from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
@@ -29,6 +30,8 @@ NOTHING_TO_DO = "-"
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
+ReplaceScope = Literal["table", "partitions"]
+"""What `replace` replaces: all rows, or those of the partitions that the sources have rows for."""
 
 
 PUBLISH_TOGETHER = "publish together"
@@ -56,6 +59,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `numeric` without a precision keeps any number of digits."""
     together: frozenset[str]
     """The strategies by which several loads can be published in one transaction."""
+    partitions: bool = False
+    """Whether tables have partitions that can be loaded apart and replaced."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +211,9 @@ class LoadTask(msgspec.Struct, kw_only=True):
     key: tuple[str, ...] = ()
     """The columns that tell rows apart, for `upsert`."""
     on_conflict: OnConflict = "update"
+    partition_by: PartitionBy | None = None
+    """How the table is to be divided where it lacks partitions."""
+    replace_scope: ReplaceScope = "table"
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None

@@ -11,6 +11,7 @@ CAPABILITIES = Capabilities(
     unbounded_numeric=True,
     preserves_order=False,
     together=frozenset({"swap", "merge", "partition"}),
+    partitions=True,
 )
 
 OLDEST_VERSION = 15

@@ -18,6 +18,7 @@ from tipple.engines import core
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.partition_publish import Incomplete
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.load import PostgresLoad
@@ -45,7 +46,8 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
     """Makes the rows of all loads visible, and says so in the ledger, in one transaction.
 
     Returns:
-        The loads of which the server has lost slices in a crash; if there are any, nothing was published.
+        The loads of which the server has lost slices in a crash, or that lack an index; if there are any, nothing was
+        published.
 
     Raises:
         CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
@@ -74,7 +76,11 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
         _lock(connection, staged, is_patient=is_patient)
         for one in staged:
             with one.load.borrowing(connection):
-                if not one.load.make_visible(one.owned, one.choice, one.rows, one.digest):
+                try:
+                    done = one.load.make_visible(one.owned, one.choice, one.rows, one.digest)
+                except Incomplete:
+                    done, one.load.is_incomplete = False, True
+                if not done:
                     lost.append(one)
         if lost:
             raise psycopg.Rollback(transaction)
