@@ -177,12 +177,11 @@ def test_together_is_refused_where_one_session_must_store(postgres_target: Postg
     assert counts(postgres_target) == [0, 0, 0]
 
 
-@PUBLISH
-def test_upsert_and_replace(engine_target: Target, tmp_path: Path, publish: str) -> None:
+def test_upsert_and_replace(engine_target: Target, tmp_path: Path) -> None:
     job = prepare(
         engine_target,
         tmp_path,
-        publish=publish,
+        publish="together",
         job=JOB.replace("[tables.child]\n", "mode='upsert'\nkey=['a']\n[tables.child]\nmode='upsert'\nkey=['a']\n")
         + "mode='replace'\n",
     )
@@ -254,6 +253,20 @@ def test_side_by_side(postgres_target: PostgresTarget, tmp_path: Path, big_file:
     loading = [[t["table"] for t in s["tables"] if t["phase"] not in ("publish",)] for s in snapshots]
     assert max(map(len, loading)) <= 3
     assert snapshots[-1]["tables_total"] == 9
+
+
+def test_a_display_that_fails_ends_the_job(tmp_path: Path) -> None:
+    """An error of the caller's own function stops the loads, and is what the caller gets."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    job = prepare(target, tmp_path)
+
+    def fail(snapshot: Any) -> None:
+        if snapshot["phase"] == "run":
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tipple.run(job, settings={"into": target.url}, progress=fail)
+    assert all(count in (0, 10 * (number + 1)) for number, count in enumerate(counts(target)))
 
 
 def test_library(engine_target: Target, tmp_path: Path) -> None:

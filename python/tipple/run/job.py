@@ -23,7 +23,7 @@ from tipple.report.model import LoadReport, mb_per_second
 from tipple.report.progress import Progress, ProgressForm, open_progress
 from tipple.run.jobfile import JobFile, TableEntry, read_job_file
 from tipple.run.load import DEFAULT_TARGET, PUBLISHING_PHASES, load, stderr
-from tipple.run.part import Part, Stop
+from tipple.run.part import Part
 from tipple.run.rendezvous import Rendezvous
 from tipple.run.runner import POLL_SECONDS, JobRunner
 
@@ -31,6 +31,8 @@ __all__ = ["run"]
 
 END_SECONDS = 15
 """How long Ctrl-C waits for the loads to end; a second one does not wait."""
+CANCEL_SECONDS = 0.5
+"""After Ctrl-C: how often statements that go on are cancelled again."""
 FAILED_STATUS = 1
 PUBLISHED_WITH_REJECTS = 3
 USAGE_STATUS = 2
@@ -205,7 +207,8 @@ class _Run:
         self.streams = streams
         self.restart = restart
         self.display = display
-        self.stop = Stop()
+        self.stop = threading.Event()
+        """Set by Ctrl-C: the loads end as soon as they can."""
         self.one_at_a_time = threading.Lock()
         self.changed = threading.Condition()
         self.started = time.monotonic()
@@ -223,7 +226,8 @@ class _Run:
             for table in self.tables.values():
                 self._show("plan")
                 table.plan = table.make_plan(counts_slices=dry_run)
-                table.wanted_streams = max(1, min(self.streams, -(-table.plan.bytes // MINIMUM_SLICE_BYTES)))
+                most = min(self.streams, table.entry.options.get("jobs") or self.streams)
+                table.wanted_streams = max(1, min(most, -(-table.plan.bytes // MINIMUM_SLICE_BYTES)))
             if self.job.publish == "together":
                 self._require_together()
             if dry_run:
@@ -253,22 +257,31 @@ class _Run:
         for table in self.tables.values():
             table.counts_slices = True
         interrupted_at: float | None = None
+        failure: Exception | None = None
         while not all(table.state == "ended" for table in self.tables.values()):
             try:
                 if interrupted_at is None:
                     self._start_some()
                 elif time.monotonic() - interrupted_at > END_SECONDS:
-                    return
+                    break
                 else:
                     self._interrupt()
-                self._show("run")
+                if failure is None:
+                    self._show("run")
                 with self.changed:
-                    self.changed.wait(POLL_SECONDS)
+                    self.changed.wait(POLL_SECONDS if interrupted_at is None else CANCEL_SECONDS)
             except KeyboardInterrupt:
                 if interrupted_at is not None:
                     raise
                 interrupted_at = time.monotonic()
                 self.stop.set()
+            except Exception as error:
+                # Most likely of the function that gets the snapshots; the loads must not go on unseen.
+                failure = failure or error
+                interrupted_at = interrupted_at or time.monotonic()
+                self.stop.set()
+        if failure is not None:
+            raise failure
 
     def _interrupt(self) -> None:
         """Ends the statements that the loads wait for; their other waits look at `stop` by themselves."""

@@ -6,7 +6,6 @@ Ctrl-C arrives, and may have to publish together with the others.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -44,10 +43,6 @@ class Part:
     def finishing(self) -> Iterator[None]:
         """Around what is done with the session when all is published."""
         yield
-
-
-class Stop(threading.Event):
-    """That somebody has asked the loads of a job to stop."""
 
 
 ALONE = Part()
