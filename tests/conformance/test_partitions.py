@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import tipple
@@ -409,4 +411,30 @@ def test_rejects_of_the_server_are_named(postgres_target: PostgresTarget, tmp_pa
     run = load(postgres_target, tmp_path / "in.csv", on_error="skip", max_rejects=1, check=3, cwd=tmp_path)
     assert postgres_target.count("t") == len(keys) - 1
     assert (tmp_path / "t.rejects").read_text() == "77,x77\n"
+    check_tidy(postgres_target)
+
+
+def test_columnar_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(RANGES)
+    keys = numbers(5, 3000, -1000, 2000)
+    table = pyarrow.table({"a": pyarrow.array(keys, pyarrow.int32()), "b": [f"x{key}" for key in keys]})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet", row_group_size=1000)
+    run = load(postgres_target, tmp_path / "in.parquet", verify="checksum")
+    assert any("routed one by one: 3,000 of 3,000" in note for note in run.summary["notes"])
+    expected = per_partition(postgres_target)
+    assert sum(expected.values()) == 3000
+    report = tipple.load(table, into=postgres_target.url, table="t", mode="replace")
+    assert any("the server found" in note for note in report.notes)
+    assert per_partition(postgres_target) == expected
+    bad = pyarrow.table({"a": pyarrow.array([1, 5000], pyarrow.int32()), "b": ["x", "y"]})
+    pyarrow.parquet.write_table(bad, tmp_path / "bad.parquet")
+    run = load(postgres_target, tmp_path / "bad.parquet", check=1)
+    assert "row 2" in run.stderr
+    # Only the server can refuse this one: it is named although it was routed.
+    postgres_target.execute("ALTER TABLE t ADD CHECK (b <> 'x')")
+    late = pyarrow.table({"a": pyarrow.array([1, 1500, 5], pyarrow.int32()), "b": ["y", "y", "x"]})
+    pyarrow.parquet.write_table(late, tmp_path / "late.parquet")
+    run = load(postgres_target, tmp_path / "late.parquet", mode="append", check=1)
+    assert "t_b_check" in run.stderr
+    assert "3" in run.stderr
     check_tidy(postgres_target)

@@ -15,6 +15,7 @@ use crate::postgres::session::Session;
 use crate::source::locate::Complaint;
 use bytes::Bytes;
 use std::collections::BTreeSet;
+use tipple_codec::encode::copy_binary;
 use tipple_codec::route::Router;
 
 /// What is kept back of one partition before the COPY that is open makes room for it: long enough for COPY's own cost
@@ -68,6 +69,24 @@ impl Divider {
                 false
             }
         }
+    }
+
+    /// Finds the partitions of the rows of a binary chunk that comes from a columnar source; the first row that no
+    /// partition takes is the error.
+    pub(super) fn divide(&mut self, context: &Context<'_>, chunk: &Chunk) -> Result<()> {
+        self.begin();
+        let mut start = 0;
+        for (row, end) in copy_binary::row_ends(&chunk.bytes).into_iter().enumerate() {
+            self.keep(row, &chunk.bytes[start..end]);
+            start = end;
+        }
+        let Some(&row) = self.homeless.first() else { return Ok(()) };
+        let source = context.plan.sources[chunk.place.source].path.display();
+        let name = &context.plan.columns[self.key_column].name;
+        let row = chunk.place.offset + row as u64 + 1;
+        Err(Error::Invalid {
+            message: format!("{source}: row {row}: no partition of the table takes its {name}; add a partition for it"),
+        })
     }
 
     /// The records that no partition takes are rejects, and join those that were `skipped` already; without `rejects`
@@ -130,8 +149,13 @@ struct Kept {
     rows: u64,
 }
 
-/// Of a row that was kept back nobody asks where it came from: who needs to know loads the slice again, unrouted.
-const NOWHERE: Place = Place { source: 0, offset: 0, record: None };
+/// The place of a row that was kept back is not known any more: who needs it loads the slice again, unrouted.
+const NOWHERE: Place = Place { source: usize::MAX, offset: 0, record: None };
+
+fn forget_nowhere(failure: CopyFailure) -> CopyFailure {
+    let record = failure.record.filter(|(place, _)| place.source != NOWHERE.source);
+    CopyFailure { record, ..failure }
+}
 
 impl<'s> PartitionWriter<'s> {
     pub(super) fn new(session: &'s Session, target: &'s PostgresTarget, routing: &'s Routing) -> Self {
@@ -209,10 +233,10 @@ impl<'s> PartitionWriter<'s> {
 
     fn send(&mut self, table: usize, chunk: Chunk) -> std::result::Result<(), CopyFailure> {
         if let Some(open) = self.open.filter(|&open| open != table) {
-            self.writers[open].finish()?;
+            self.writers[open].finish().map_err(forget_nowhere)?;
         }
         self.open = Some(table);
-        self.writers[table].send(chunk)
+        self.writers[table].send(chunk).map_err(forget_nowhere)
     }
 
     /// Stores all that is left, and ends the last COPY.
@@ -227,7 +251,7 @@ impl<'s> PartitionWriter<'s> {
             }
         }
         if let Some(open) = self.open.take() {
-            self.writers[open].finish()?;
+            self.writers[open].finish().map_err(forget_nowhere)?;
         }
         Ok(self.routes)
     }

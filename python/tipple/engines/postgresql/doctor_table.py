@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import stage
+from tipple.engines.postgresql import partitions, stage
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -64,9 +64,11 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
         )
         return
     yield from _rights(connection, table, oid)
-    why = stage.obstacle(connection, table) or stage.missing_right(connection, table)
-    if why is None and not stage.is_empty(connection, table):
-        why = "it has rows already (--mode append)"
+    why = stage.missing_right(connection, table)
+    if not partitions.is_partitioned(connection, table):
+        why = stage.obstacle(connection, table) or why
+        if why is None and not stage.is_empty(connection, table):
+            why = "it has rows already (--mode append)"
     if why is not None:
         yield Finding(
             level="slow",

@@ -246,7 +246,8 @@ class PostgresLoad:
             owned = self.job.take_over(earlier) if earlier is not None else None
         if owned is None:
             with runner.phase("split"):
-                cut = core.cut(task)
+                partitioned = choice.strategy == "partition"
+                cut = core.cut(partitions.with_larger_slices(self.connection, task) if partitioned else task)
             with runner.phase("prepare"):
                 owned = self._begin(choice, cut)
         else:

@@ -26,6 +26,8 @@ from tipple.plan.url import TableName, quote_identifier
 
 ROUTING_BUFFER_BYTES = 24 * 1024 * 1024
 """What a stream keeps back of records for other partitions than the one whose COPY is open."""
+SLICE_BYTES_PER_PARTITION = 512 * 1024
+"""Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
 FEW_BYTES_PER_PARTITION = 64 * 1024
 MANY_PARTITIONS = 100
 
@@ -78,6 +80,16 @@ def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     if count > MANY_PARTITIONS and size_bytes < count * FEW_BYTES_PER_PARTITION and task.stream is None:
         return f"the sources are small for its {count} partitions"
     return None
+
+
+def with_larger_slices(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
+    """The task with slices that are worth a COPY for each partition, as long as every stream has several of them."""
+    real = partition_bounds.read(connection, task.table) if task.definition is None else None
+    wanted = SLICE_BYTES_PER_PARTITION * len(real.leaves if real is not None else ())
+    most = sum(source.size for source in task.sources) // (4 * task.streams)
+    if task.columnar is not None or min(wanted, most) <= task.slice_bytes:
+        return task
+    return msgspec.structs.replace(task, slice_bytes=min(wanted, most))
 
 
 def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
@@ -286,8 +298,8 @@ def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableN
     reason = partition_bounds.unroutable(hidden, task.columns, may_be_none=grows)
     if reason is None and not binary:
         reason = "the server itself reads every value"
-    if reason is None and (task.columnar is not None or task.stream is not None):
-        reason = "the sources are columnar"
+    if reason is None and task.stream is not None:
+        reason = "the source is a stream in memory"
     if reason is not None:
         return Routed(plan=None, reason=reason)
     plan = {
