@@ -157,6 +157,10 @@ class PostgresServer:
             for name, value in settings.items():
                 file.write(f"{name} = {value}\n")
 
+    def adopt(self) -> None:
+        """Take a data directory of another server, copied over ours, as it is: with its roles and databases."""
+        self._prepared = True
+
     def install_certificate(self, certificate: Path, key: Path) -> None:
         """Switch TLS on. The installation has to be built with OpenSSL."""
         for source, name in ((certificate, "server.crt"), (key, "server.key")):
