@@ -205,8 +205,10 @@ require_direct_load(void)
 }
 
 DirectLoad *
-current_direct_load(Relation *relation)
+current_direct_load(Relation *relation, BlockNumber *blocks)
 {
+	static const char truncated[] = "it was truncated or rewritten since the load was opened";
+
 	require_direct_load();
 	PreventCommandIfParallelMode("tipple_direct");
 	/* A subtransaction could abort and leave its rows. */
@@ -219,8 +221,14 @@ current_direct_load(Relation *relation)
 	{
 		load->altered = false;
 		if (!RelationFileEquals(RelationFileOf(*relation), load->file))
-			refuse(*relation, "it was truncated or rewritten since the load was opened");
+			refuse(*relation, truncated);
 		load->check = check_relation(*relation, load->check_context);
 	}
+	/* TRUNCATE keeps a file that is as new as the transaction. */
+	*blocks = smgrnblocks(RelationGetSmgr(*relation), MAIN_FORKNUM);
+	if (*blocks < load->pages)
+		refuse(*relation, truncated);
+	if (*blocks != load->pages)
+		load->all_ours = false; /* COPY has put rows in between */
 	return load;
 }

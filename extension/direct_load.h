@@ -49,10 +49,10 @@ extern void init_direct_load(void);
 extern DirectLoad *open_direct_load(Oid relid, int slots, int slot_pages);
 
 /*
- * The open load and its relation, which is opened and has been found unaltered or acceptable again. The caller closes
- * the relation with table_close(relation, NoLock).
+ * The open load, its relation, which is opened and has been found unaltered or acceptable again, and the relation's
+ * length. The caller closes the relation with table_close(relation, NoLock).
  */
-extern DirectLoad *current_direct_load(Relation *relation);
+extern DirectLoad *current_direct_load(Relation *relation, BlockNumber *blocks);
 
 /* The open load, whatever its relation has become. */
 extern DirectLoad *require_direct_load(void);

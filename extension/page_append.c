@@ -141,14 +141,10 @@ write_batch(DirectLoad *load, BlockNumber block, int count)
 }
 
 int64
-append_pages(DirectLoad *load, Relation relation, PageSource source)
+append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource source)
 {
-	/* COPY may have put rows in between. */
-	BlockNumber block = smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM);
 	int64		rows = 0;
 
-	if (block != load->pages)
-		load->all_ours = false;
 	if ((uint64) block + source.pages > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
