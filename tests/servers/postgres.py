@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from servers.installations import ServerUser, server_user, copied_bin
+from servers.installations import ServerUser, copied_bin, server_user
 
 LOADER = "loader"
 """An ordinary role, as a user of Tipple would have: no superuser, owner of the test's database."""
