@@ -177,8 +177,7 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	opening->needs_wal = RelationNeedsWAL(relation);
 	opening->checksums = DataChecksumsEnabled();
 	opening->all_ours = true;
-	opening->batch = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(BATCH_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
-	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
+	opening->pieces = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(PIECES * PIECE_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
 	if (slots > 0)
 		opening->shared = make_shared_slots(slots, (size_t) slot_pages * BLCKSZ);
 	if (opening->shared != NULL)
@@ -186,6 +185,8 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 		opening->slots = slots;
 		opening->slot_pages = slot_pages;
 	}
+	/* Last, since it starts a thread: nothing may fail between this and the load's being open. */
+	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
 	MemoryContextSwitchTo(caller);
 	MemoryContextSetParent(context, TopMemoryContext);
 	load = opening;

@@ -18,8 +18,9 @@
 #include "relation_write.h"
 #include "shared_slots.h"
 
-/* Pages that are checked, logged and written together: 4 MB, the fastest of 4, 8 and 16. */
-#define BATCH_PAGES	512
+/* Pages that are checked, logged and written together: 1 MB; while they are written, the next are checked. */
+#define PIECE_PAGES	128
+#define PIECES		2
 
 typedef struct DirectLoad
 {
@@ -33,7 +34,7 @@ typedef struct DirectLoad
 	bool		checksums;
 	PageCheck  *check;
 	RelationWriter writer;
-	char	   *batch;			/* BATCH_PAGES pages, aligned for direct I/O */
+	char	   *pieces;			/* PIECES * PIECE_PAGES pages, aligned for direct I/O */
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;
