@@ -3,7 +3,7 @@
  *		The path of a batch: copy, check, stamp, log, checksum, write.
  *
  * A page is copied before it is checked, so that what was checked is what is written. Copying, checking and stamping
- * go page by page, or a few at a time, so that a page is still in the processor's cache when it is next looked at.
+ * go page by page, so that a page is still in the processor's cache when it is next looked at.
  */
 #include "postgres.h"
 
@@ -18,9 +18,6 @@
 
 /* Pages between two looks for interrupts, and how long a checkpoint is kept waiting where pages are logged: 4 MB. */
 #define BATCH_PAGES	512
-
-/* Pages that are read from a slot by one system call: 256 KB stay in the second-level cache. */
-#define READ_PAGES	32
 
 /* The part of a tuple's header that only the server knows, as it lies on the page. */
 typedef struct TupleStamp
@@ -85,9 +82,8 @@ take_pages(DirectLoad *load, Relation relation, const PageSource *source, int be
 
 		if (source->memory != NULL)
 			memcpy(page, source->memory + (size_t) (begin + i) * BLCKSZ, BLCKSZ);
-		else if (i % READ_PAGES == 0)
-			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page,
-					  (size_t) Min(READ_PAGES, count - i) * BLCKSZ);
+		else
+			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page, BLCKSZ);
 		nitems = check_page(load->check, page, &fault);
 		if (unlikely(nitems == 0))
 			refuse_page(relation, begin + i, &fault);
