@@ -17,6 +17,7 @@ __all__ = [
     "peek_stdin",
     "profile_sample",
     "read_head",
+    "sample_keys",
 ]
 
 class CoreError(Exception):
@@ -42,6 +43,9 @@ def peek_stdin(wanted_bytes: int) -> bytes:
 def read_head(source_json: str, dialect_json: str, wanted_bytes: int) -> bytes:
     """Text from the beginning of a source that is read as a stream (`Source`, `Dialect`), at least so many bytes if
     it has them."""
+
+def sample_keys(plan_json: str) -> str:
+    """Texts of one column from the beginning and the end of every slice (`KeysPlan` to a list of texts)."""
 
 def describe_columnar(plan_json: str) -> str:
     """The fields of every source of a plan (`CutPlan` to lists of `FieldDescription`)."""

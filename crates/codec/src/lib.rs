@@ -9,6 +9,7 @@ pub mod dialect;
 pub mod digest;
 pub mod encode;
 pub mod problem;
+pub mod route;
 pub mod scan;
 pub mod sniff;
 pub mod split;

@@ -33,6 +33,12 @@ pub enum Error {
         /// The limit.
         percent: f64,
     },
+    /// Records whose keys no partition takes, where one can be made for them.
+    #[error("no partition for {}", keys.join(", "))]
+    NoPartition {
+        /// The texts of the first key column, each once, as far as they were met.
+        keys: Vec<String>,
+    },
     /// A file could not be opened or read, or written.
     #[error("{file}: {message}")]
     File {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tipple_codec::column::Column;
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::batch::text_form::Form;
+use tipple_codec::route::RoutePlan;
 
 /// One source file, as it was when the job was planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -267,6 +268,9 @@ pub struct PostgresTarget {
     pub table: String,
     /// Its columns, quoted, in the order of the fields.
     pub column_list: String,
+    /// The partitions of the table that rows go into directly; what cannot be routed goes into the table itself.
+    #[serde(default)]
+    pub routing: Option<Routing>,
     /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,
@@ -280,6 +284,19 @@ pub struct PostgresTarget {
     pub retry_seconds: u64,
     /// Seconds without any progress after which a peer is given up.
     pub stall_seconds: u64,
+}
+
+/// How rows find their partitions without the server.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Routing {
+    /// The partitions by their number, quoted and qualified.
+    pub tables: Vec<String>,
+    /// What each of them holds.
+    pub route: RoutePlan,
+    /// Whether a missing partition can be made: keys without one are then told together, and are no bad records.
+    pub grows: bool,
+    /// Rows that a stream keeps back before it stores them, in bytes.
+    pub buffer_bytes: usize,
 }
 
 /// How values enter the server.
@@ -379,6 +396,19 @@ pub struct LoadOutcome {
     pub slices: Vec<(u32, u64, u64)>,
     /// The slices among them that were cut while their source was read.
     pub cut: Vec<Slice>,
+    /// How rows came into their partitions.
+    pub routes: Routes,
+}
+
+/// How many rows came into their partitions in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Routes {
+    /// In windows that belong to one partition as a whole.
+    pub straight_rows: u64,
+    /// Record by record.
+    pub routed_rows: u64,
+    /// By the server.
+    pub server_rows: u64,
 }
 
 /// What was read of one source.

@@ -17,7 +17,7 @@ use tipple_pipeline::error::Error;
 use tipple_pipeline::load::LoadJob as Job;
 use tipple_pipeline::plan::{CutPlan, LoadPlan, STDIN, Source};
 use tipple_pipeline::source::stdin::{self, Peeked};
-use tipple_pipeline::source::{cut, encoding, head};
+use tipple_pipeline::source::{cut, encoding, head, keys};
 use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
 
 create_exception!(
@@ -32,6 +32,13 @@ create_exception!(
 fn cut_sources(py: Python<'_>, plan_json: &str) -> PyResult<String> {
     let plan: CutPlan = parse(plan_json)?;
     json(&py.detach(|| cut::cut(&plan)).map_err(|error| exception(&error))?)
+}
+
+/// A sample of the texts of one column of the sources; JSON in, JSON out.
+#[pyfunction]
+fn sample_keys(py: Python<'_>, plan_json: &str) -> PyResult<String> {
+    let plan: keys::KeysPlan = parse(plan_json)?;
+    json(&py.detach(|| keys::sample(&plan)).map_err(|error| exception(&error))?)
 }
 
 /// The first bytes of standard input, at least so many if it has them; they will be read again. Ctrl-C ends the wait.
@@ -204,6 +211,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LoadJob>()?;
     module.add_class::<VerifyJob>()?;
     module.add_function(pyo3::wrap_pyfunction!(cut_sources, module)?)?;
+    module.add_function(pyo3::wrap_pyfunction!(sample_keys, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(peek_stdin, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(read_head, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(is_utf8_name, module)?)?;

@@ -29,6 +29,7 @@ Examples:
   tipple load data/lineitem.tbl --table lineitem --schema tpch
   tipple load 'logs/*.csv' --into postgresql://etl@db/warehouse --table staging.log --header match -j 8
   tipple load day.csv --into postgresql:///shop --table orders --mode replace --verify checksum
+  tipple load 'lineitem.tbl.*' --table lineitem --schema tpch --partition-by 'range(l_orderkey, every=250000000)'
   tipple load day.csv --table orders --dry-run
   tipple load export.txt --table people --schema auto --dry-run --json
 """
@@ -106,6 +107,19 @@ Examples:
     "--columns",
     metavar="A,B,...",
     help="The columns in the order of the fields; of parquet and arrow, the fields to load. Default: all.",
+)
+@click.option(
+    "--partition-by",
+    metavar="HOW",
+    help="Divide a table into the partitions that it lacks: 'range(COLUMN, every=1000000)' (or day, week, month, "
+    "quarter, year), 'range(COLUMN, bounds=[…])', 'list(COLUMN, values=[a, [b, c]])', 'hash(COLUMN, 8)'.",
+)
+@click.option(
+    "--replace-scope",
+    type=click.Choice(("table", "partitions")),
+    default="table",
+    show_default=True,
+    help="With --mode replace: replace the whole table, or only the partitions that the sources have rows for.",
 )
 @click.option(
     "-j",
@@ -233,6 +247,8 @@ def load(
     force_not_null: str | None,
     field_widths: str | None,
     columns: str | None,
+    partition_by: str | None,
+    replace_scope: Literal["table", "partitions"],
     jobs: int | None,
     write_path: str,
     atomic: bool,
@@ -284,6 +300,8 @@ def load(
         mode=mode,
         key=split_names(key) if key is not None else None,
         on_conflict=on_conflict,
+        partition_by=partition_by,
+        replace_scope=replace_scope,
         jobs=jobs,
         write_path=write_path,
         atomic=atomic,

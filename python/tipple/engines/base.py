@@ -15,6 +15,7 @@ import msgspec
 from tipple.engines.findings import Finding, StorageSize
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
+from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName, Target
@@ -25,6 +26,8 @@ STDIN = "-"
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
+ReplaceScope = Literal["table", "partitions"]
+"""What `replace` replaces: all rows, or those of the partitions that the sources have rows for."""
 
 
 UTC_NAMES = frozenset(
@@ -48,6 +51,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    partitions: bool = False
+    """Whether tables have partitions that can be loaded apart and replaced."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +184,9 @@ class LoadTask(msgspec.Struct, kw_only=True):
     key: tuple[str, ...] = ()
     """The columns that tell rows apart, for `upsert`."""
     on_conflict: OnConflict = "update"
+    partition_by: PartitionBy | None = None
+    """How the table is to be divided where it lacks partitions."""
+    replace_scope: ReplaceScope = "table"
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None

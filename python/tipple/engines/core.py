@@ -253,6 +253,8 @@ def core_error(error: Exception) -> TippleError:
             return TooManyRejects(str(facts["limit"]), BadRecord(**facts["record"]))
         case "too_large_share":
             return _too_large_share(facts["percent"], facts["rejects"], facts["records"])
+        case "no_partition":
+            return NoPartition(facts["keys"])
         case "file":
             return TippleError(f"{facts['file']}: {message}", hint=facts["remedy"], detail=facts)
         case "source_changed":
@@ -307,6 +309,21 @@ class ConnectionLost(ConnectionFailed):
 
 class Unsuited(TippleError):
     """The write path does not fit the records after all; nothing was stored, and another one does."""
+
+
+class NoPartition(TippleError):
+    """Records whose keys no partition takes, where one can be made for them."""
+
+    default_exit_status = 1
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        """`keys` are texts of the first key column."""
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        super().__init__(
+            f"no partition takes the keys {', '.join(keys[:3])}{more}",
+            hint="give the partitions by --partition-by '…(…, bounds=[…])'; nothing was published",
+        )
+        self.keys = tuple(keys)
 
 
 class CommitInDoubt(TippleError):

@@ -18,10 +18,12 @@ from tipple.engines.base import (
     LoadTask,
     Mode,
     OnConflict,
+    ReplaceScope,
     Verify,
 )
 from tipple.errors import BadRecord, TooManyRejects, UsageError
 from tipple.plan.columnar import refuse_text_options
+from tipple.plan.partitioning import parse_partition_by
 from tipple.plan.sniff import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.url import parse_table_name, parse_target
@@ -90,6 +92,8 @@ def load(
     mode: Mode | None = None,
     key: Sequence[str] | None = None,
     on_conflict: OnConflict = "update",
+    partition_by: str | None = None,
+    replace_scope: ReplaceScope = "table",
     jobs: int | None = None,
     write_path: str = "auto",
     atomic: bool = True,
@@ -139,6 +143,11 @@ def load(
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
         on_conflict: what `upsert` does with a record whose key the table has: `update` the row, `ignore` the record,
             or end with an `error`.
+        partition_by: how a table is divided into partitions that it lacks: `range(column, every=1000000)` (or `day`,
+            `week`, `month`, `quarter`, `year`), `range(column, bounds=[…])`, `list(column, values=[a, [b, c]])`,
+            `hash(column, 8)`.
+        replace_scope: what `replace` replaces: the whole `table`, or only the `partitions` that the sources have rows
+            for.
         jobs: the number of streams. Default: the cores that this process may use.
         write_path: how rows enter the engine; `auto` takes the fastest that fits.
         atomic: whether all rows become visible in one commit.
@@ -192,6 +201,14 @@ def load(
         raise UsageError(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
+        )
+    divided = parse_partition_by(partition_by) if partition_by is not None else None
+    if replace_scope != "table" and mode != "replace":
+        raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
+    if (divided or replace_scope != "table") and not find_engine(target.engine).capabilities.partitions:
+        raise UsageError(
+            f"{target.engine} has no partitions to load or replace",
+            hint="leave out --partition-by and --replace-scope",
         )
     stream_identity: Identity | None = None
     columnar: Columnar | None
@@ -278,6 +295,10 @@ def load(
                 if policy is not None:
                     # A load that skips must not be resumed as one that does not, or the other way round.
                     facts["on_error"] = "replay" if replay else "skip"
+                if divided is not None:
+                    facts["partition_by"] = msgspec.to_builtins(divided)
+                if replace_scope != "table":
+                    facts["replace_scope"] = replace_scope
                 if key:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
                 if key and columnar is not None and columnar.stream is not None:
@@ -315,6 +336,8 @@ def load(
                     memory_limit_bytes=memory_limit,
                     key=request.key,
                     on_conflict=on_conflict,
+                    partition_by=divided,
+                    replace_scope=replace_scope,
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
                     columnar=request.columnar_plan,

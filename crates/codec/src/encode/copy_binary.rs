@@ -85,7 +85,20 @@ impl CopyBinaryEncoder {
         &mut self,
         records: &Records<'_>,
         out: &mut Vec<u8>,
+        skip: impl FnMut(&Problem) -> bool,
+    ) -> Encoded {
+        self.encode_those(records, out, skip, |_, _| true)
+    }
+
+    /// As [`CopyBinaryEncoder::encode_unless`], but for the records that `keep` does not want: it gets a record's
+    /// index, and its bytes. [`Encoded::rows`] counts those too.
+    #[inline]
+    pub fn encode_those(
+        &mut self,
+        records: &Records<'_>,
+        out: &mut Vec<u8>,
         mut skip: impl FnMut(&Problem) -> bool,
+        mut keep: impl FnMut(usize, &[u8]) -> bool,
     ) -> Encoded {
         let check = TextCheck::of(records, self.dialect.family);
         let count = (self.columns.len() as u16).to_be_bytes();
@@ -108,6 +121,10 @@ impl CopyBinaryEncoder {
                     }
                     return Encoded { rows: row, problem: Some(problem) };
                 }
+            }
+            if !keep(row, &out[begin..]) {
+                out.truncate(begin);
+                continue;
             }
             if let Some(digest) = &mut self.digest {
                 let record = match &mut self.digested_part {

@@ -3,6 +3,7 @@
 use super::Context;
 use super::parse::ParsedWindow;
 use super::rejects::RejectLog;
+use super::router::Divider;
 use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, WritePath};
 use crate::postgres::copy::{Chunk, Origin};
@@ -24,6 +25,8 @@ pub(super) struct Encoder {
     digests: bool,
     /// Chunks carry the records that they were made of.
     with_origin: bool,
+    /// Finds the partition of each record that goes as COPY binary.
+    divider: Option<Divider>,
 }
 
 impl Encoder {
@@ -33,7 +36,17 @@ impl Encoder {
         let binary = (target.write_path == WritePath::Binary)
             .then(|| CopyBinaryEncoder::new(&plan.columns, plan.dialect.clone(), version, plan.digest));
         let text = CopyTextEncoder::new(plan.columns.clone(), plan.dialect.clone());
-        Self { binary, text, fallbacks_in_a_row: 0, fell_back: false, digests: plan.digest, with_origin }
+        Self { binary, text, fallbacks_in_a_row: 0, fell_back: false, digests: plan.digest, with_origin, divider: None }
+    }
+
+    /// The same, telling for each binary record which partition it belongs to.
+    pub(super) fn divided_by(self, divider: Option<Divider>) -> Self {
+        Self { divider, ..self }
+    }
+
+    /// Where the records of the last binary chunk belong.
+    pub(super) fn divider(&self) -> Option<&Divider> {
+        self.divider.as_ref()
     }
 
     /// Whether there is a digest, and it covers all rows: those that the server itself read have none.
@@ -58,8 +71,24 @@ impl Encoder {
         if let Some(binary) = self.binary.as_mut().filter(|_| self.fallbacks_in_a_row < TEXT_AFTER_FALLBACKS) {
             let mut bytes = Vec::with_capacity(2 * parsed.window.len());
             let mut skip = Skip::new(parsed, rejects);
-            let encoded = binary.encode_unless(parsed.records, &mut bytes, |problem| skip.take(problem));
-            let skipped = skip.finish()?;
+            let (encoded, skipped) = match &mut self.divider {
+                None => {
+                    let encoded = binary.encode_unless(parsed.records, &mut bytes, |problem| skip.take(problem));
+                    (encoded, skip.finish()?)
+                }
+                Some(divider) => {
+                    divider.begin();
+                    let encoded = binary.encode_those(
+                        parsed.records,
+                        &mut bytes,
+                        |problem| skip.take(problem),
+                        |row, record| divider.keep(row, record),
+                    );
+                    let mut skipped = skip.finish()?;
+                    divider.reject_homeless(context, parsed, rejects, &mut skipped)?;
+                    (encoded, skipped)
+                }
+            };
             chunks.push(self.chunk(parsed, WritePath::Binary, bytes, (0, encoded.rows), &skipped));
             match encoded.problem.filter(|problem| rejects.is_none() || problem.is_unsure()) {
                 None => {

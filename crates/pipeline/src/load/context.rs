@@ -5,7 +5,7 @@ use super::queue::Work;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
-use crate::plan::{LoadOutcome, LoadPlan, Slice, SourceOutcome};
+use crate::plan::{LoadOutcome, LoadPlan, Routes, Slice, SourceOutcome};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tipple_codec::digest::RowDigest;
@@ -28,6 +28,7 @@ pub struct Context<'p> {
     late_rejects: Mutex<Vec<(u32, usize)>>,
     guarded: AtomicBool,
     target_digest: Mutex<Option<RowDigest>>,
+    routes: Mutex<Routes>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
 }
@@ -73,6 +74,7 @@ impl<'p> Context<'p> {
             guarded: AtomicBool::new(false),
             cut: Mutex::default(),
             target_digest: Mutex::default(),
+            routes: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
         }
@@ -194,7 +196,8 @@ impl<'p> Context<'p> {
         self.slices_done().into_iter().map(row).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the server has refused a record: from now on rows go in batches that can be taken back.
+    /// Whether the server has refused a record: from now on rows go in batches that can be taken back, and the server
+    /// routes them.
     pub(super) fn is_guarded(&self) -> bool {
         self.guarded.load(Ordering::Relaxed)
     }
@@ -202,6 +205,14 @@ impl<'p> Context<'p> {
     /// The server has refused a record.
     pub(super) fn guard(&self) {
         self.guarded.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts the rows of a slice by the way in which they came into their partitions.
+    pub(super) fn add_routes(&self, routes: Routes) {
+        let mut sum = lock(&self.routes);
+        sum.straight_rows += routes.straight_rows;
+        sum.routed_rows += routes.routed_rows;
+        sum.server_rows += routes.server_rows;
     }
 
     /// The digest of all slices counted so far.
@@ -258,6 +269,7 @@ impl<'p> Context<'p> {
             sources,
             slices,
             cut: std::mem::take(&mut *lock(&self.cut)),
+            routes: *lock(&self.routes),
         })
     }
 }

@@ -14,6 +14,7 @@ mod guard;
 mod parse;
 mod queue;
 mod rejects;
+mod router;
 mod sender;
 mod single;
 mod slices;

@@ -9,9 +9,10 @@ use super::guard::{Guard, is_records_fault};
 use super::parse::Parser;
 use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
+use super::router::{Divider, PartitionWriter};
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{LedgerKey, Piece, PostgresTarget, WritePath};
+use crate::plan::{LedgerKey, Piece, PostgresTarget, Routes, WritePath};
 use crate::postgres::copy::{CopyFailure, CopyWriter};
 use crate::postgres::session::{Session, Waits};
 use std::time::{Duration, Instant};
@@ -154,24 +155,38 @@ impl<'c, 'p> Worker<'c, 'p> {
             context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
+        // Once a record was refused, rows go into the table itself, where their places are known. A stream in memory
+        // cannot be read again.
+        let routing = target.routing.as_ref().filter(|_| !context.is_guarded() && !context.is_in_memory());
+        let mut divider = target.routing.as_ref().map(|routing| Divider::new(context, routing)).transpose()?;
+        let mut routed = routing.map(|routing| PartitionWriter::new(session, target, routing));
         if let Some(feed) = &mut self.columnar {
             let read = feed.read(context, stream, work, |chunk| {
                 stream.enter(StreamState::Send);
-                writer.send(chunk).map_err(&mut explain)
+                match (&mut routed, &mut divider) {
+                    (Some(routed), Some(divider)) if chunk.format == WritePath::Binary => {
+                        divider.divide(context, &chunk)?;
+                        routed.take(chunk, divider).map_err(&mut explain)
+                    }
+                    _ => writer.send(chunk).map_err(&mut explain),
+                }
             });
             stream.enter(StreamState::Wait);
             let finished = read.and_then(|totals| {
+                let routes = finish(&mut routed, totals.rows()).map_err(&mut explain)?;
                 writer.finish().map_err(&mut explain)?;
                 self.record_and_commit(session, work, &totals, target.write_path == WritePath::Binary)?;
+                context.add_routes(routes);
                 Ok(totals)
             });
+            self.refused = refused && routing.is_some();
             if finished.is_err() {
                 stream.take_back_to(mark);
             }
             return finished;
         }
         let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
-        let mut encoder = Encoder::new(context, target, guard.is_some());
+        let mut encoder = Encoder::new(context, target, guard.is_some()).divided_by(divider);
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
             let chunks = encoder.encode(context, parsed, rejects)?;
             stream.enter(StreamState::Send);
@@ -180,20 +195,26 @@ impl<'c, 'p> Worker<'c, 'p> {
                     (Some(guard), Some(log), Some(origin)) => {
                         guard.send(&chunk, &origin, &mut |refused| refused.keep_in(log))?;
                     }
-                    _ => writer.send(chunk).map_err(&mut explain)?,
+                    _ => match (&mut routed, encoder.divider()) {
+                        (Some(routed), Some(divider)) => routed.take(chunk, divider).map_err(&mut explain)?,
+                        _ => writer.send(chunk).map_err(&mut explain)?,
+                    },
                 }
             }
             Ok(())
         });
         let finished = result.and_then(|mut totals| {
             stream.enter(StreamState::Wait);
+            let routes = finish(&mut routed, totals.rows()).map_err(&mut explain)?;
             writer.finish().map_err(&mut explain)?;
             totals.digest.sum = encoder.digest();
             let has_digest = encoder.has_digest() && guard.as_ref().is_none_or(|guard| guard.refused == 0);
             self.record_and_commit(session, work, &totals, has_digest)?;
+            context.add_routes(routes);
             Ok(totals)
         });
-        self.refused = refused && self.rejects.is_some();
+        // Of a routed record the place is not known: the slice is done again, unrouted, if only to name it.
+        self.refused = refused && (self.rejects.is_some() || routing.is_some());
         if finished.is_err() {
             stream.take_back_to(mark);
         }
@@ -241,6 +262,14 @@ impl<'c, 'p> Worker<'c, 'p> {
         }
         self.context.counters.streams[self.index].add(work.file_bytes(), totals.digest.rows);
         Ok(Some(totals))
+    }
+}
+
+/// Stores what is left of a slice's rows; without partitions they came to their places by the server.
+fn finish(routed: &mut Option<PartitionWriter<'_>>, rows: u64) -> std::result::Result<Routes, CopyFailure> {
+    match routed {
+        Some(routed) => routed.finish(),
+        None => Ok(Routes { server_rows: rows, ..Routes::default() }),
     }
 }
 

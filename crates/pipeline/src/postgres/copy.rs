@@ -9,7 +9,7 @@ use futures_util::SinkExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use tipple_codec::encode::copy_binary;
-use tokio_postgres::{CopyInSink, Statement};
+use tokio_postgres::CopyInSink;
 
 /// Chunks after which a COPY is ended and a new one begun, so that its log stays small and an error that the server
 /// has already reported is noticed.
@@ -65,8 +65,6 @@ pub struct CopyWriter<'s> {
     session: &'s Session,
     table: &'s str,
     column_list: &'s str,
-    /// The statements, prepared when first used: as text and as binary.
-    prepared: [Option<Statement>; 2],
     open: Option<OpenCopy>,
 }
 
@@ -99,7 +97,7 @@ impl<'s> CopyWriter<'s> {
     /// A writer into `table (column_list)`, both quoted.
     #[must_use]
     pub fn new(session: &'s Session, table: &'s str, column_list: &'s str) -> Self {
-        Self { session, table, column_list, prepared: [None, None], open: None }
+        Self { session, table, column_list, open: None }
     }
 
     /// Sends a chunk; begins a new COPY where the form changes.
@@ -163,15 +161,11 @@ impl<'s> CopyWriter<'s> {
             WritePath::Binary => "binary",
         };
         let text = format!("COPY {} ({}) FROM STDIN (FORMAT {name})", self.table, self.column_list);
-        let place = &mut self.prepared[usize::from(format == WritePath::Binary)];
         let session = self.session;
+        let statement = session.prepare(&text, "starting COPY")?;
         let sink = session.wait("starting COPY", async {
             let failed = |error: tokio_postgres::Error| from_server(&error, "starting COPY");
-            let statement = match place {
-                Some(statement) => statement,
-                None => place.insert(session.client().prepare(&text).await.map_err(failed)?),
-            };
-            let mut sink = Box::pin(session.client().copy_in::<_, Bytes>(&*statement).await.map_err(failed)?);
+            let mut sink = Box::pin(session.client().copy_in::<_, Bytes>(&statement).await.map_err(failed)?);
             if format == WritePath::Binary {
                 sink.feed(Bytes::from_static(copy_binary::HEADER)).await.map_err(failed)?;
             }

@@ -7,13 +7,15 @@ use super::tls;
 use crate::counters::Counters;
 use crate::error::{Error, Result, ServerError};
 use crate::plan::Connection;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio_postgres::config::{ChannelBinding, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 /// How often a wait looks whether the job was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(200);
@@ -25,6 +27,8 @@ pub struct Session {
     client: Client,
     runtime: Runtime,
     waits: Waits,
+    /// By their text: a stream that fills many partitions begins the same few COPY statements again and again.
+    prepared: RefCell<HashMap<String, Statement>>,
 }
 
 /// What bounds every wait.
@@ -62,7 +66,7 @@ impl Session {
                 Ok(client)
             }
         })?;
-        let session = Self { client, runtime, waits };
+        let session = Self { client, runtime, waits, prepared: RefCell::default() };
         for statement in statements {
             session.run(statement, "preparing the session")?;
         }
@@ -91,6 +95,20 @@ impl Session {
     /// What the server or the connection says.
     pub fn query(&self, statement: &str, doing: &str) -> Result<Vec<Row>> {
         self.wait(doing, async { self.client.query(statement, &[]).await.map_err(|error| from_server(&error, doing)) })
+    }
+
+    /// The statement, prepared when it is used for the first time.
+    ///
+    /// # Errors
+    /// What the server or the connection says.
+    pub fn prepare(&self, statement: &str, doing: &str) -> Result<Statement> {
+        if let Some(known) = self.prepared.borrow().get(statement) {
+            return Ok(known.clone());
+        }
+        let prepared = self
+            .wait(doing, async { self.client.prepare(statement).await.map_err(|error| from_server(&error, doing)) })?;
+        self.prepared.borrow_mut().insert(statement.to_owned(), prepared.clone());
+        Ok(prepared)
     }
 
     /// Waits for `future`, but not for ever, and not on after the job was cancelled.

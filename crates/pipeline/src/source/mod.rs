@@ -7,6 +7,7 @@ mod compression;
 pub mod cut;
 pub mod encoding;
 pub mod head;
+pub mod keys;
 pub mod locate;
 pub mod stdin;
 pub mod text;

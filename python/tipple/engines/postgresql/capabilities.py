@@ -10,6 +10,7 @@ CAPABILITIES = Capabilities(
     resumes_slices=True,
     unbounded_numeric=True,
     preserves_order=False,
+    partitions=True,
 )
 
 OLDEST_VERSION = 15

@@ -17,14 +17,14 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import STDIN, Cut, LoadTask
-from tipple.engines.postgresql import ledger, merge, stage
+from tipple.engines.postgresql import ledger, merge, partitions, stage
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, parse_table_name
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
-Strategy = Literal["swap", "single", "incremental", "merge"]
+Strategy = Literal["swap", "single", "incremental", "merge", "partition"]
 """How rows become visible; `load.py` says what each of them is."""
 
 
@@ -156,14 +156,14 @@ class JobOwner:
             if self.task.ledger:
                 self.connection.execute(ledger.SUPERSEDE, (owned.job_id,))
             if owned.staging is not None:
-                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
+                stage.drop(self.connection, owned.staging)
 
     def _supersede(self, job: ledger.LedgerJob) -> None:
         self.session.terminate_streams(job.job_id)
         with self.connection.transaction():
             self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
             if job.staging:
-                self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
+                stage.drop(self.connection, parse_table_name(job.staging))
 
     def take_over(self, job: ledger.LedgerJob) -> OwnedJob | None:
         """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
@@ -192,7 +192,7 @@ class JobOwner:
         task = self.task
         job_id = str(uuid.uuid4())
         staging = None
-        if strategy in ("swap", "merge"):
+        if strategy in ("swap", "merge", "partition"):
             schema = "tipple" if task.ledger else self.table.schema
             staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
         plan: dict[str, Any] = {
@@ -205,6 +205,8 @@ class JobOwner:
         with self.connection.transaction():
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
+            elif strategy == "partition" and staging is not None:
+                partitions.create_staging(self.connection, task, staging, cut)
             elif staging is not None:
                 if takes_pages is not None:
                     self._create_staging(staging, bare=True)
@@ -222,7 +224,7 @@ class JobOwner:
                     job_id=job_id,
                     request_key=task.request_key,
                     table=self.table,
-                    mode=task.mode,
+                    mode=task.mode if task.replace_scope == "table" else "replace partitions",
                     request=task.request,
                     plan=plan,
                     staging=staging.sql if staging else None,
@@ -300,7 +302,7 @@ class JobOwner:
             if self.task.ledger:
                 self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
             if owned.staging is not None:
-                self.connection.execute(f"DROP TABLE IF EXISTS {owned.staging.sql}")
+                stage.drop(self.connection, owned.staging)
         except psycopg.Error:
             self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
 

@@ -185,13 +185,13 @@ def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | 
 def was_undone(connection: psycopg.Connection[Any], job: LedgerJob) -> bool:
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
-    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
-    which any later job changes.
+    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table, or
+    of partitions, which any later job changes.
     """
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
-        "AND (later.mode = 'replace' OR job.mode = 'replace'))",
+        "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')))",
         (job.job_id,),
     ).fetchone()
     return found is not None and bool(found[0])

@@ -1,11 +1,12 @@
 """A load into PostgreSQL from plan to publish.
 
-Four ways in, chosen by what the target allows (`_choose`); ARCHITECTURE.md has the figures that chose them:
+Five ways in, chosen by what the target allows (`_choose`); ARCHITECTURE.md has the figures that chose them:
 
 `swap`: streams fill one hidden staging table, slice by slice, each with its ledger row; it then takes the target's
-place. `single`: one session stores everything in one transaction, streams parse for it. `incremental`: as `swap`,
-but straight into the target, visible slice by slice (`--no-atomic`). `merge`: as `swap`, but the staged rows are
-merged into the target by key (`--mode upsert`).
+place. `partition`: the same for the partitions of the target (`partitions.py`). `single`: one session stores
+everything in one transaction, streams parse for it. `incremental`: as `swap`, but straight into the target, visible
+slice by slice (`--no-atomic`). `merge`: as `swap`, but the staged rows are merged into the target by key (`--mode
+upsert`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from tipple.engines import core
 from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, stage
+from tipple.engines.postgresql import direct, indexes, ledger, merge, partitions, stage
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
+from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.errors import JobBusy, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName, quote_identifier
 
@@ -55,6 +57,7 @@ class PostgresLoad:
         self.notes: list[str] = []
         self.job = JobOwner(session, task, self.notes)
         self.may_swap = True
+        self.server_routes = ""
         self.merged: MergeCounts | None = None
         self.settings: dict[str, str] = {}
 
@@ -86,6 +89,8 @@ class PostgresLoad:
 
     def _choose(self) -> _Choice:
         task, exists = self.task, self.exists
+        if task.partition_by is not None:
+            partitions.check_request(self.connection, task)
         if not task.atomic:
             if task.mode in ("replace", "upsert"):
                 raise UsageError(
@@ -95,10 +100,14 @@ class PostgresLoad:
             return _Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
         if task.mode == "upsert":
             return _Choice("merge", "rows are staged, and merged by key in one transaction", exists)
+        if not exists and task.partition_by is not None:
+            return _Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
             if task.rejects is not None and task.definition is not None and task.definition.constraints:
                 return _Choice("single", "the table is new, and its constraints say which records are rejects", exists)
             return _Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
+        if partitions.is_partitioned(self.connection, self.table):
+            return self._choose_partitioned()
         obstacle = stage.obstacle(self.connection, self.table) or stage.missing_right(self.connection, self.table)
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
@@ -154,6 +163,18 @@ class PostgresLoad:
         if owned.direct and not self.job.done_slices(owned) and direct.unavailable(self.connection, self.task) is None:
             self._go_direct()
 
+    def _choose_partitioned(self) -> _Choice:
+        obstacle = partitions.obstacle(self.connection, self.task)
+        if obstacle is None:
+            self.notes.extend(partitions.warnings(self.connection, self.task))
+            return _Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
+        if self.task.partition_by is not None or self.task.replace_scope == "partitions":
+            raise UsageError(
+                f"{self.table} cannot be loaded partition by partition: {obstacle}",
+                hint="leave out --partition-by and --replace-scope: the server then routes the rows",
+            )
+        return _Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
+
     # The verb
 
     def plan(self) -> LoadResult:
@@ -201,7 +222,8 @@ class PostgresLoad:
             owned = self.job.take_over(earlier) if earlier is not None else None
         if owned is None:
             with runner.phase("split"):
-                cut = core.cut(task)
+                partitioned = choice.strategy == "partition"
+                cut = core.cut(partitions.with_larger_slices(self.connection, task) if partitioned else task)
             with runner.phase("prepare"):
                 owned = self._begin(choice, cut)
         else:
@@ -254,11 +276,15 @@ class PostgresLoad:
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
         while True:
             plan = self._slices_plan(owned, into, cut, before)
-            if self.write_path == "direct":
-                outcome = self._run_whole(runner, owned, plan, cut, self._find_done)
-            else:
-                with runner.phase("load"):
-                    outcome = runner.run(core.start_load(self.task, plan))
+            try:
+                if self.write_path == "direct":
+                    outcome = self._run_whole(runner, owned, plan, cut, self._find_done)
+                else:
+                    with runner.phase("load"):
+                        outcome = runner.run(core.start_load(self.task, plan))
+            except core.NoPartition as missing:
+                cut, before = self._grow(owned, into, missing)
+                continue
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
@@ -280,10 +306,9 @@ class PostgresLoad:
                 with runner.phase("verify"):
                     disturbed = bool(result.retries or result.slices_resumed)
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
-                with runner.phase("publish"):
-                    if self._publish(owned, choice, rows, digest):
-                        result.merged = self.merged
-                        return result
+                if self._publish_complete(runner, owned, choice, rows, digest):
+                    result.merged = self.merged
+                    return result
                 expected = len(cut.done)
                 cut = self.job.left(owned)
                 lost = len(cut.slices) + expected - len(cut.done)
@@ -300,6 +325,15 @@ class PostgresLoad:
                 )
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
             self.notes.append(f"the server lost {lost} slices in a crash: they were loaded again")
+
+    def _grow(self, owned: OwnedJob, staging: TableName, missing: core.NoPartition) -> tuple[Cut, int]:
+        """Makes the partitions that rows were found to need; gives what is left to load, and the rejects so far."""
+        if not self.task.ledger or self.task.reads_stdin:
+            raise missing
+        self.job.ensure_connection(owned)
+        made = partitions.grow(self.connection, self.task, staging, missing)
+        self.notes.append(f"{made} more partitions were made for keys that no sample had shown")
+        return self.job.left(owned), ledger.done_totals(self.connection, owned.job_id).rejects
 
     def _expected(self, cut: Cut, outcome: dict[str, Any]) -> int:
         """How many slices of feeds the ledger must have as done."""
@@ -344,9 +378,14 @@ class PostgresLoad:
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
         elif task.verify == "checksum" and digest is not None and self.write_path != "text":
             names = self._digested_list()
+            tables = [into]
+            if owned.strategy == "partition":
+                tables = [leaf.name for leaf in partitions.staged(self.connection, into)]
+            parts = max(1, 8 * task.streams // len(tables)) if tables else 1
             queries = [
-                f"SELECT {names} FROM {into.sql} WHERE {condition}"
-                for condition in stage.ctid_ranges(self.connection, into, 8 * task.streams)
+                f"SELECT {names} FROM {table.sql} WHERE {condition}"
+                for table in tables
+                for condition in stage.ctid_ranges(self.connection, table, parts)
             ]
             held = runner.run(_core.VerifyJob.start(self._verify_plan(owned, queries)))
             verified = Verified(
@@ -362,11 +401,21 @@ class PostgresLoad:
             stored = rows
             # Undisturbed, the server's own count of every COPY was compared with what was sent, slice by slice.
             if disturbed:
-                found = self.connection.execute(f"SELECT count(*) FROM {into.sql}").fetchone()
-                stored = found[0] if found else -1
+                stored = self._count_staged(owned, into)
             verified = Verified(kind="count", rows_source=rows, rows_target=stored)
         _require(verified)
         return verified
+
+    def _count_staged(self, owned: OwnedJob, into: TableName) -> int:
+        tables = [into]
+        if owned.strategy == "partition":
+            # A resumed job may have detached some of them from `into` already.
+            tables = [leaf.name for leaf in partitions.staged(self.connection, into)]
+        count = 0
+        for table in tables:
+            found = self.connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
+            count += found[0] if found else 0
+        return count
 
     def _note_no_digest(self) -> None:
         self.notes.append("the server itself read some values, which have no digest: verified by count")
@@ -382,14 +431,51 @@ class PostgresLoad:
             }
         )
 
+    def _publish_complete(
+        self, runner: Runner, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None
+    ) -> bool:
+        """Gives what is staged its indexes and publishes it, again where the target has got new ones meanwhile."""
+        for _ in range(MOST_ROUNDS):
+            try:
+                with runner.phase("index"):
+                    self._finish_staging(runner, owned, choice)
+                with runner.phase("publish"):
+                    return self._publish(owned, choice, rows, digest)
+            except Incomplete:
+                self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
+        raise TippleError(
+            f"indexes or partitions of {self.table} change while it is published, again and again",
+            hint="nothing was published; when that has ended, run the same command again",
+        )
+
+    def _finish_staging(self, runner: Runner, owned: OwnedJob, choice: _Choice) -> None:
+        """Builds the indexes and constraints of what is staged."""
+        staging = owned.staging
+        if staging is None:
+            return
+        name = ledger.session_name(owned.job_id)
+
+        def connect() -> psycopg.Connection[Any]:
+            return connections.connect(self.session.target, name)
+
+        if owned.strategy == "partition":
+            PartitionPublish(self.connection, self.task, staging, self.notes).prepare(runner, connect)
+        elif owned.strategy == "swap" and choice.exists:
+            work = indexes.missing(self.connection, staging, self.table, same_names=True)
+            try:
+                indexes.build(runner, self.connection, connect, [work], self.task.streams)
+            except psycopg.errors.CheckViolation as error:
+                if not owned.direct:
+                    raise
+                # The server has not named a record; COPY will.
+                raise core.Unsuited(error.diag.message_primary or str(error)) from None
+
     def _publish(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
         staging = owned.staging
         try:
-            if owned.strategy == "swap" and staging is not None and choice.exists:
-                self._build_keys(owned, staging)
-                if self.task.mode == "replace":
-                    self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            if owned.strategy in ("swap", "partition") and choice.exists and self.task.mode == "replace":
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
             with self.connection.transaction():
                 if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
                     return False
@@ -398,6 +484,9 @@ class PostgresLoad:
                         self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
                     self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
                     self.connection.execute(f"DROP TABLE {staging.sql}")
+                elif owned.strategy == "partition" and staging is not None:
+                    publish = PartitionPublish(self.connection, self.task, staging, self.notes)
+                    publish.publish(may_swap=self.may_swap)
                 elif staging is not None:
                     self._put_in_place(staging, exists=choice.exists)
                 if self.task.ledger:
@@ -409,15 +498,6 @@ class PostgresLoad:
                 raise
             return self._settle_doubt(owned, choice, rows, digest)
         return True
-
-    def _build_keys(self, owned: OwnedJob, staging: TableName) -> None:
-        try:
-            stage.build_keys(self.connection, staging, self.table)
-        except psycopg.errors.CheckViolation as error:
-            if not owned.direct:
-                raise
-            # The server has not named a record; COPY will.
-            raise core.Unsuited(error.diag.message_primary or str(error)) from None
 
     def _settle_doubt(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """COMMIT's answer may be lost: the ledger's state is the answer."""
@@ -604,6 +684,7 @@ class PostgresLoad:
             "session": connections.stream_session(self.connection, slices=sliced),
             "strategy": strategy,
             "table": into.sql,
+            "routing": self._routing(owned, into),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self._column_list(),
             "write_path": self.write_path,
@@ -613,11 +694,36 @@ class PostgresLoad:
             "stall_seconds": self.task.stall_seconds,
         }
 
+    def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
+        """The core's `Routing`."""
+        if owned.strategy != "partition":
+            return None
+        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path == "binary")
+        self.server_routes = routed.reason
+        return routed.plan
+
+    def _note_routes(self, routes: dict[str, int]) -> None:
+        """Says how rows came into their partitions: the data decide it, window by window."""
+        if self.server_routes:
+            self.notes.append(f"the server found the partition of each record: {self.server_routes}")
+            return
+        total = sum(routes.values())
+        if routes["straight_rows"] == total:
+            self.notes.append("each file holds one partition at a time: its rows went straight into it")
+        else:
+            by_server = f", {routes['server_rows']:,} by the server" if routes["server_rows"] else ""
+            self.notes.append(
+                f"records of mixed files were routed one by one: {routes['routed_rows']:,} of {total:,}; "
+                f"{routes['straight_rows']:,} went straight into their partitions{by_server}"
+            )
+
     def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
         result.retries += outcome["retries"]
         result.fallback_windows += outcome["fallback_windows"]
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
+        if result.strategy == "partition":
+            self._note_routes(outcome["routes"])
         result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]

@@ -11,12 +11,12 @@ from psycopg import errors
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding, StorageSize
-from tipple.engines.postgresql import columns, connection, doctor, ledger
+from tipple.engines.postgresql import columns, connection, doctor, ledger, stage
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
-from tipple.plan.url import TableName, Target
+from tipple.plan.url import TableName, Target, parse_table_name
 
 
 class PostgresSession:
@@ -136,7 +136,7 @@ class PostgresSession:
                 raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
         self.terminate_streams(job.job_id)
         if job.staging:
-            self.connection.execute(f"DROP TABLE IF EXISTS {job.staging}")
+            stage.drop(self.connection, parse_table_name(job.staging))
 
     def clean_jobs(self) -> list[str]:
         """Drops the staging tables of jobs that nobody runs; gives up those jobs. Says what was done."""
@@ -151,9 +151,9 @@ class PostgresSession:
         rows = self.connection.execute(
             "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = 'tipple' AND c.relkind = 'r' AND c.relname ~ '^stage_[0-9a-f]+$' AND NOT EXISTS ("
-            "SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
-            "'\"tipple\".\"' || c.relname || '\"')"
+            "WHERE n.nspname = 'tipple' AND c.relkind IN ('r', 'p') AND c.relname ~ '^stage_[0-9a-f]+(_[0-9]+)?$' "
+            "AND NOT EXISTS (SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
+            "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]+') || '\"') ORDER BY length(c.relname)"
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")

@@ -19,10 +19,10 @@ _OBSTACLES = """
 SELECT 'it is not an ordinary table' FROM pg_class WHERE oid = %(oid)s
     AND (relkind <> 'r' OR relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))
 UNION ALL SELECT 'it is a partition, or part of an inheritance tree' FROM pg_inherits
-    WHERE inhrelid = %(oid)s OR inhparent = %(oid)s
+    WHERE (inhrelid = %(oid)s OR inhparent = %(oid)s) AND NOT %(partition)s
 UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
 UNION ALL SELECT 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
-    WHERE contype = 'f' AND (conrelid = %(oid)s OR confrelid = %(oid)s)
+    WHERE contype = 'f' AND (conrelid = %(oid)s AND NOT %(partition)s OR confrelid = %(oid)s)
 UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
 UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
 UNION ALL SELECT 'it has grants' FROM pg_class WHERE oid = %(oid)s AND relacl IS NOT NULL
@@ -35,7 +35,8 @@ UNION ALL SELECT 'its column ' || attname || ' has options' FROM pg_attribute
 UNION ALL SELECT 'another role owns it' FROM pg_class
     WHERE oid = %(oid)s AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT 'it has storage parameters' FROM pg_class WHERE oid = %(oid)s AND reloptions IS NOT NULL
-UNION ALL SELECT 'it lies in a tablespace of its own' FROM pg_class WHERE oid = %(oid)s AND reltablespace <> 0
+UNION ALL SELECT 'it lies in a tablespace of its own' FROM pg_class
+    WHERE oid = %(oid)s AND reltablespace <> 0 AND NOT %(partition)s
 UNION ALL SELECT 'its replica identity is set' FROM pg_class WHERE oid = %(oid)s AND relreplident <> 'd'
 UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND indisclustered
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
@@ -58,9 +59,12 @@ LIMIT 1
 """
 
 
-def obstacle(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """Why another table cannot take this one's place unnoticed, or None."""
-    found = connection.execute(_OBSTACLES, {"oid": _oid(connection, table)}).fetchone()
+def obstacle(connection: psycopg.Connection[Any], table: TableName, *, partition: bool = False) -> str | None:
+    """Why another table cannot take this one's place unnoticed, or None.
+
+    A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
+    """
+    found = connection.execute(_OBSTACLES, {"oid": _oid(connection, table), "partition": partition}).fetchone()
     return None if found is None else str(found[0])
 
 
@@ -113,28 +117,22 @@ def create_like(
     )
 
 
-def build_keys(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
-    """Gives the staging table the indexes and constraints of `table` that it has not yet, by the same names."""
-    oid = _oid(connection, table)
-    constraints = connection.execute(
-        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint c WHERE conrelid = %s AND contype IN "
-        "('c', 'p', 'u', 'x') AND NOT EXISTS (SELECT FROM pg_constraint s WHERE s.conrelid = %s "
-        "AND s.conname = c.conname) ORDER BY contype, conname",
-        (oid, _oid(connection, staging)),
-    ).fetchall()
-    indexes = connection.execute(
-        "SELECT pg_get_indexdef(indexrelid), indrelid::regclass::text FROM pg_index "
-        "WHERE indrelid = %s AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND conrelid = %s)",
-        (oid, oid),
-    ).fetchall()
-    for name, definition in constraints:
-        statement = f"ALTER TABLE {staging.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}"
-        connection.execute(statement)
-    for definition, _ in indexes:
-        head, _, tail = definition.partition(" USING ")
-        # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the name may hold " ON ", so cut from the right.
-        head = head[: head.rindex(" ON ")]
-        connection.execute(f"{head} ON {staging.sql} USING {tail}")
+def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: str = "rp") -> list[str]:
+    """Names of the staging table and of those that belong to it (`stage_..._7`), of these kinds (`relkind`)."""
+    rows = connection.execute(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = coalesce(%s, current_schema()) AND c.relkind::text = ANY (%s) "
+        "AND c.relname ~ ('^' || %s || '(_[0-9]+)?$') ORDER BY length(c.relname), c.relname",
+        (staging.schema, list(kinds), staging.name),
+    )
+    return [name for (name,) in rows]
+
+
+def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
+    """Drops the staging table and those that belong to it, as far as they are still there."""
+    # The first one takes its partitions with it.
+    for name in members(connection, staging):
+        connection.execute(f"DROP TABLE IF EXISTS {TableName(staging.schema, name).sql}")
 
 
 def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, exists: bool) -> None:
@@ -146,6 +144,20 @@ def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
+    rename_constraints(connection, table, staging)
+
+
+def rename_constraints(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
+    """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name."""
+    names = connection.execute(
+        "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s)",
+        (table.sql, staging.name),
+    ).fetchall()
+    for (name,) in names:
+        final = f"{table.name[:24]}{name.removeprefix(staging.name)}"
+        connection.execute(
+            f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
+        )
 
 
 _OLDER_SNAPSHOTS = """

@@ -1,0 +1,258 @@
+//! Rows into partitions without the server's help: each record's partition is found in the core, and a COPY per
+//! partition stores them.
+//!
+//! A session has one COPY open at a time. A window that belongs to one partition as a whole goes straight into its
+//! COPY, as all windows of a file do that holds one partition only. Records of a mixed window are kept back, by
+//! partition, until there are enough of them or the slice ends. So which way is taken follows from the data.
+
+use super::Context;
+use super::parse::ParsedWindow;
+use super::rejects::RejectLog;
+use crate::error::{Error, Result};
+use crate::plan::{PostgresTarget, Routes, Routing, WritePath};
+use crate::postgres::copy::{Chunk, CopyFailure, CopyWriter, Place};
+use crate::postgres::session::Session;
+use crate::source::locate::Complaint;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use tipple_codec::encode::copy_binary;
+use tipple_codec::route::Router;
+
+/// What is kept back of one partition before the COPY that is open makes room for it: long enough for COPY's own cost
+/// not to count.
+const SWITCH_BYTES: usize = 2 * 1024 * 1024;
+/// The most keys without a partition that are told at once.
+const MAX_KEYS: usize = 1000;
+
+/// Finds the partition of each record of a window.
+pub(super) struct Divider {
+    router: Router,
+    key_column: usize,
+    grows: bool,
+    /// Partition of each record that was kept, and where it ends in the chunk.
+    parts: Vec<(usize, usize)>,
+    end: usize,
+    /// Records that no partition takes.
+    homeless: Vec<usize>,
+}
+
+impl Divider {
+    pub(super) fn new(context: &Context<'_>, routing: &Routing) -> Result<Self> {
+        let router = Router::new(&routing.route)
+            .map_err(|_| Error::Internal { message: "the bounds of the partitions cannot be routed by".into() })?;
+        let key_column = routing.route.key.first().map_or(0, |key| key.column);
+        let columns = context.plan.columns.len();
+        if routing.route.key.iter().any(|key| key.column >= columns) {
+            return Err(Error::Internal { message: "the key is none of the columns".into() });
+        }
+        Ok(Self { router, key_column, grows: routing.grows, parts: Vec::new(), end: 0, homeless: Vec::new() })
+    }
+
+    /// A chunk begins.
+    pub(super) fn begin(&mut self) {
+        self.parts.clear();
+        self.homeless.clear();
+        self.end = 0;
+    }
+
+    /// Whether there is a partition for this record.
+    #[inline]
+    pub(super) fn keep(&mut self, row: usize, record: &[u8]) -> bool {
+        match self.router.partition_of(record) {
+            Some(partition) => {
+                self.end += record.len();
+                self.parts.push((partition, self.end));
+                true
+            }
+            None => {
+                self.homeless.push(row);
+                false
+            }
+        }
+    }
+
+    /// Finds the partitions of the rows of a binary chunk that comes from a columnar source; the first row that no
+    /// partition takes is the error.
+    pub(super) fn divide(&mut self, context: &Context<'_>, chunk: &Chunk) -> Result<()> {
+        self.begin();
+        let mut start = 0;
+        for (row, end) in copy_binary::row_ends(&chunk.bytes).into_iter().enumerate() {
+            self.keep(row, &chunk.bytes[start..end]);
+            start = end;
+        }
+        let Some(&row) = self.homeless.first() else { return Ok(()) };
+        let source = context.plan.sources[chunk.place.source].path.display();
+        let name = &context.plan.columns[self.key_column].name;
+        let row = chunk.place.offset + row as u64 + 1;
+        Err(Error::Invalid {
+            message: format!("{source}: row {row}: no partition of the table takes its {name}; add a partition for it"),
+        })
+    }
+
+    /// The records that no partition takes are rejects, and join those that were `skipped` already; without `rejects`
+    /// the first one is the error.
+    pub(super) fn reject_homeless(
+        &mut self,
+        context: &Context<'_>,
+        parsed: &ParsedWindow<'_>,
+        rejects: &mut Option<RejectLog<'_, '_>>,
+        skipped: &mut Vec<usize>,
+    ) -> Result<()> {
+        if self.homeless.is_empty() {
+            return Ok(());
+        }
+        let record = |row: usize| &parsed.window[parsed.records.start(row)..parsed.records.start(row + 1)];
+        if self.grows {
+            let text = |row: &usize| context.field_text(record(*row), self.key_column);
+            let keys: BTreeSet<String> = self.homeless.iter().take(MAX_KEYS).map(text).collect();
+            return Err(Error::NoPartition { keys: keys.into_iter().collect() });
+        }
+        for &row in &self.homeless {
+            let text = context.field_text(record(row), self.key_column);
+            let name = &context.plan.columns[self.key_column].name;
+            let complaint = Complaint {
+                column: Some(name.clone()),
+                reason: format!("no partition of the table takes {name} = {text}"),
+                text,
+                sqlstate: "23514".into(),
+                remedy: "add a partition for it, or mend the value".into(),
+            };
+            let index = parsed.first_record + row as u64;
+            let place = parsed.place.behind(parsed.records.start(row), index);
+            match rejects {
+                None => return Err(context.explain_complaint(place, complaint)),
+                Some(log) => log.push(place, index, record(row), complaint)?,
+            }
+        }
+        skipped.extend_from_slice(&self.homeless);
+        skipped.sort_unstable();
+        Ok(())
+    }
+}
+
+/// Stores the rows of one slice in their partitions.
+pub(super) struct PartitionWriter<'s> {
+    /// By partition; behind them the table that they are partitions of.
+    writers: Vec<CopyWriter<'s>>,
+    /// The one whose COPY is open.
+    open: Option<usize>,
+    kept: Vec<Kept>,
+    kept_bytes: usize,
+    limit_bytes: usize,
+    routes: Routes,
+}
+
+/// Rows that wait for their partition's turn.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    rows: u64,
+}
+
+/// The place of a row that was kept back is not known any more: who needs it loads the slice again, unrouted.
+const NOWHERE: Place = Place { source: usize::MAX, offset: 0, record: None };
+
+fn forget_nowhere(failure: CopyFailure) -> CopyFailure {
+    let record = failure.record.filter(|(place, _)| place.source != NOWHERE.source);
+    CopyFailure { record, ..failure }
+}
+
+impl<'s> PartitionWriter<'s> {
+    pub(super) fn new(session: &'s Session, target: &'s PostgresTarget, routing: &'s Routing) -> Self {
+        let tables = routing.tables.iter().chain([&target.table]);
+        let writers: Vec<_> = tables.map(|table| CopyWriter::new(session, table, &target.column_list)).collect();
+        let kept = routing.tables.iter().map(|_| Kept::default()).collect();
+        let limit_bytes = routing.buffer_bytes.max(SWITCH_BYTES);
+        Self { writers, open: None, kept, kept_bytes: 0, limit_bytes, routes: Routes::default() }
+    }
+
+    /// Takes the rows of a chunk; where they are binary, `divider` knows their partitions.
+    pub(super) fn take(&mut self, chunk: Chunk, divider: &Divider) -> std::result::Result<(), CopyFailure> {
+        if chunk.format == WritePath::Text {
+            self.routes.server_rows += chunk.rows;
+            return self.send(self.kept.len(), chunk);
+        }
+        let Some(&(first, _)) = divider.parts.first() else { return Ok(()) };
+        let alone = divider.parts.iter().all(|&(partition, _)| partition == first);
+        if alone && self.kept[first].rows == 0 && self.open.is_none_or(|open| open == first) {
+            self.routes.straight_rows += chunk.rows;
+            return self.send(first, chunk);
+        }
+        if alone {
+            self.routes.straight_rows += chunk.rows;
+        } else {
+            self.routes.routed_rows += chunk.rows;
+        }
+        self.keep(&chunk.bytes, &divider.parts);
+        if alone && (self.open == Some(first) || self.kept[first].bytes.len() >= SWITCH_BYTES) {
+            self.store(first)?;
+        }
+        if self.kept_bytes > self.limit_bytes {
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows of a chunk back, each for its partition.
+    fn keep(&mut self, bytes: &[u8], parts: &[(usize, usize)]) {
+        let mut start = 0;
+        let mut rest = parts;
+        while let Some(&(partition, _)) = rest.first() {
+            let rows = rest.iter().take_while(|&&(other, _)| other == partition).count();
+            let end = rest[rows - 1].1;
+            let kept = &mut self.kept[partition];
+            kept.bytes.extend_from_slice(&bytes[start..end]);
+            kept.rows += rows as u64;
+            start = end;
+            rest = &rest[rows..];
+        }
+        self.kept_bytes += bytes.len();
+    }
+
+    /// Stores the largest of what is kept back, until half of the room is free: a COPY is worth the more the longer
+    /// it is.
+    fn make_room(&mut self) -> std::result::Result<(), CopyFailure> {
+        let mut order: Vec<usize> = (0..self.kept.len()).filter(|&partition| self.kept[partition].rows > 0).collect();
+        order.sort_unstable_by_key(|&partition| std::cmp::Reverse(self.kept[partition].bytes.len()));
+        for partition in order {
+            if self.kept_bytes <= self.limit_bytes / 2 {
+                break;
+            }
+            self.store(partition)?;
+        }
+        Ok(())
+    }
+
+    /// Stores what is kept back of one partition.
+    fn store(&mut self, partition: usize) -> std::result::Result<(), CopyFailure> {
+        let Kept { bytes, rows } = std::mem::take(&mut self.kept[partition]);
+        self.kept_bytes -= bytes.len();
+        let bytes = Bytes::from(bytes);
+        self.send(partition, Chunk { format: WritePath::Binary, bytes, rows, place: NOWHERE, origin: None })
+    }
+
+    fn send(&mut self, table: usize, chunk: Chunk) -> std::result::Result<(), CopyFailure> {
+        if let Some(open) = self.open.filter(|&open| open != table) {
+            self.writers[open].finish().map_err(forget_nowhere)?;
+        }
+        self.open = Some(table);
+        self.writers[table].send(chunk).map_err(forget_nowhere)
+    }
+
+    /// Stores all that is left, and ends the last COPY.
+    pub(super) fn finish(&mut self) -> std::result::Result<Routes, CopyFailure> {
+        // The partition whose COPY is open comes first.
+        if let Some(open) = self.open.filter(|&open| self.kept.get(open).is_some_and(|kept| kept.rows > 0)) {
+            self.store(open)?;
+        }
+        for partition in 0..self.kept.len() {
+            if self.kept[partition].rows > 0 {
+                self.store(partition)?;
+            }
+        }
+        if let Some(open) = self.open.take() {
+            self.writers[open].finish().map_err(forget_nowhere)?;
+        }
+        Ok(self.routes)
+    }
+}

@@ -1,0 +1,289 @@
+"""Indexes and constraints of tables that were filled without them, several at once.
+
+Building an index needs one core and its own memory, so as many are built side by side as the job has streams, and
+`maintenance_work_mem` is divided among them. A primary key is built as a unique index first and then attached; foreign
+keys are added NOT VALID and then validated, so that no lock is held for the whole time. Every step can be repeated:
+an interrupted job finds what it had built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import Runner
+from tipple.plan.url import TableName, quote_identifier
+
+LEAST_MEMORY_BYTES = 64 * 1024 * 1024
+"""PostgreSQL's own default of maintenance_work_mem."""
+POLL_SECONDS = 0.2
+
+_INDEX_QUERY = """
+SELECT c.relname, pg_get_indexdef(i.indexrelid), k.contype, pg_get_constraintdef(k.oid),
+       coalesce(k.condeferrable, false), coalesce(k.condeferred, false)
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
+WHERE i.indrelid = to_regclass(%s) ORDER BY k.contype NULLS LAST, c.relname
+"""
+
+_FOREIGN_KEY_QUERY = """
+SELECT conname, regexp_replace(pg_get_constraintdef(oid), ' NOT VALID$', ''), convalidated
+FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f' AND confrelid <> 0
+    AND (conparentid = 0 OR conparentid NOT IN (SELECT oid FROM pg_constraint WHERE conrelid = to_regclass(%s)))
+ORDER BY conname
+"""
+
+_OWN_CHECK_QUERY = """
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid = to_regclass(%s) AND contype = 'c' AND coninhcount = 0 AND NOT EXISTS (
+    SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(%s) AND other.conname = pg_constraint.conname)
+ORDER BY conname
+"""
+
+
+class KeyWork(msgspec.Struct, kw_only=True):
+    """What a table lacks in comparison with another one."""
+
+    table: TableName
+    size_bytes: int
+    indexes: list[str]
+    """Statements that may run side by side."""
+    after: list[str]
+    """Statements that follow them, in this order."""
+    renames: list[tuple[str, str]]
+    """Indexes by the name that they have here, and by the one that they are to have."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it lacks nothing."""
+        return not self.indexes and not self.after
+
+
+def missing(
+    connection: psycopg.Connection[Any], table: TableName, like: TableName, *, same_names: bool, analyze: bool = False
+) -> KeyWork:
+    """What `table` lacks of the indexes and constraints of `like`.
+
+    Args:
+        connection: to the server.
+        table: without rows that anybody sees yet.
+        like: the table whose indexes it is to have.
+        same_names: whether indexes get their final names at once; else a name that tells what they are, and `renames`
+            says which is which.
+        analyze: whether its statistics are wanted too, once it has its indexes.
+    """
+    constraints = {
+        name
+        for (name,) in connection.execute(
+            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s)", (table.sql,)
+        )
+    }
+    present = {
+        name
+        for (name,) in connection.execute(
+            "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = to_regclass(%s)",
+            (table.sql,),
+        )
+    }
+    size = connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
+    work = KeyWork(table=table, size_bytes=int(size[0] or 0) if size else 0, indexes=[], after=[], renames=[])
+    for name, definition, kind, constraint_definition, deferrable, deferred in connection.execute(
+        _INDEX_QUERY, (like.sql,)
+    ).fetchall():
+        digest = hashlib.sha256(definition.encode()).hexdigest()[:10]
+        # A constraint and its index always have the same name.
+        own = name if same_names else f"{table.name[:50]}_{digest}"
+        quoted = quote_identifier(own)
+        if own != name:
+            work.renames.append((own, name))
+        if kind is not None and (kind == "x" or " USING btree " not in definition):
+            # Nothing but the constraint itself can make these.
+            if own not in constraints:
+                work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {constraint_definition}")
+            continue
+        if own not in present:
+            work.indexes.append(_index_statement(definition, own, table))
+        if kind is not None and own not in constraints:
+            form = "PRIMARY KEY" if kind == "p" else "UNIQUE"
+            suffix = (" DEFERRABLE" if deferrable else "") + (" INITIALLY DEFERRED" if deferred else "")
+            work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {form} USING INDEX {quoted}{suffix}")
+    for name, definition in connection.execute(_OWN_CHECK_QUERY, (like.sql, table.sql)).fetchall():
+        work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}")
+    for name, definition, valid in connection.execute(_FOREIGN_KEY_QUERY, (like.sql, like.sql)).fetchall():
+        if name in constraints:
+            continue
+        quoted = quote_identifier(name)
+        work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
+        if valid:
+            work.after.append(f"ALTER TABLE {table.sql} VALIDATE CONSTRAINT {quoted}")
+    if analyze and work.size_bytes:
+        work.after.append(f"ANALYZE {table.sql}")
+    return work
+
+
+def _index_statement(definition: str, name: str, table: TableName) -> str:
+    """CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ..., for another table and by another name."""
+    head, _, tail = definition.partition(" USING ")
+    unique = "UNIQUE " if head.startswith("CREATE UNIQUE ") else ""
+    return f"CREATE {unique}INDEX IF NOT EXISTS {quote_identifier(name)} ON {table.sql} USING {tail}"
+
+
+class _Build:
+    """A job of sessions of its own, in the form in which a runner runs those of the core."""
+
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], works: Sequence[KeyWork], workers: int, memory_bytes: int
+    ) -> None:
+        self._connect = connect
+        self._memory_bytes = memory_bytes
+        self._failure: BaseException | None = None
+        self._cancelled = False
+        self._lock = threading.Lock()
+        self._connections: list[psycopg.Connection[Any]] = []
+        self._done = 0
+        ordered = sorted(works, key=lambda work: -work.size_bytes)
+        self._left = {id(work): len(work.indexes) for work in ordered}
+        self._total = sum(len(work.indexes) + len(work.after) for work in ordered)
+        self._tasks: queue.SimpleQueue[tuple[KeyWork, str] | None] = queue.SimpleQueue()
+        self._after: queue.SimpleQueue[KeyWork] = queue.SimpleQueue()
+        for work in ordered:
+            for statement in work.indexes:
+                self._tasks.put((work, statement))
+            if not work.indexes:
+                self._after.put(work)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        try:
+            connection = self._connect()
+        except BaseException as error:
+            self._fail(error)
+            return
+        with self._lock:
+            self._connections.append(connection)
+        try:
+            connection.execute(f"SET maintenance_work_mem = {max(1024, self._memory_bytes // 1024)}".encode())
+            while not self._stopped:
+                if not self._one(connection):
+                    return
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            connection.close()
+
+    @property
+    def _stopped(self) -> bool:
+        return self._cancelled or self._failure is not None
+
+    def _one(self, connection: psycopg.Connection[Any]) -> bool:
+        """Does one thing; False where nothing is left to take."""
+        try:
+            work = self._after.get_nowait()
+        except queue.Empty:
+            pass
+        else:
+            for statement in work.after:
+                connection.execute(statement.encode())
+                self._count()
+            return True
+        try:
+            task = self._tasks.get_nowait()
+        except queue.Empty:
+            return False
+        if task is None:
+            return False
+        work, statement = task
+        connection.execute(statement.encode())
+        self._count()
+        with self._lock:
+            self._left[id(work)] -= 1
+            last = self._left[id(work)] == 0
+        if last:
+            # Attaching a constraint waits for every other index of its table anyway.
+            self._after.put(work)
+        return True
+
+    def _count(self) -> None:
+        with self._lock:
+            self._done += 1
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self._failure = self._failure or error
+        self._stop_sessions()
+
+    def _stop_sessions(self) -> None:
+        with self._lock:
+            sessions = list(self._connections)
+        for connection in sessions:
+            try:
+                connection.cancel()
+            except psycopg.Error:
+                # It is closed: nothing is left to be cancelled.
+                continue
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Waits for the end, at most so long; says whether it has come."""
+        for thread in self._threads:
+            thread.join(timeout_seconds)
+            if thread.is_alive():
+                return False
+        return True
+
+    def cancel(self) -> None:
+        """Asks the sessions to stop."""
+        self._cancelled = True
+        self._stop_sessions()
+
+    def result(self) -> str | None:
+        """Raises the first failure."""
+        if self._failure is not None:
+            raise self._failure
+        return json.dumps({"statements": self._done})
+
+    def progress(self) -> str:
+        """How many statements are done, in the form of a load's slices."""
+        return json.dumps({"slices_done": self._done, "slices_total": self._total})
+
+
+def build(
+    runner: Runner,
+    control: psycopg.Connection[Any],
+    connect: Callable[[], psycopg.Connection[Any]],
+    works: Sequence[KeyWork],
+    workers: int,
+) -> None:
+    """Does the work, several statements at once; returns when all is done.
+
+    Args:
+        runner: shows the progress.
+        control: the control connection, which reads the server's settings.
+        connect: makes a session.
+        works: what to do.
+        workers: the most sessions.
+
+    Raises:
+        psycopg.Error: the first failure; the other sessions were stopped.
+    """
+    wanted = [work for work in works if not work.is_done]
+    count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
+    if count:
+        runner.run(_Build(connect, wanted, count, _memory_bytes(control) // count))
+
+
+def _memory_bytes(connection: psycopg.Connection[Any]) -> int:
+    """What all sessions may take together: what the server grants one, or half of its page cache where that is more."""
+    row = connection.execute(
+        "SELECT pg_size_bytes(current_setting('maintenance_work_mem')), "
+        "pg_size_bytes(current_setting('shared_buffers')) / 2"
+    ).fetchone()
+    return max(LEAST_MEMORY_BYTES, *row) if row is not None else LEAST_MEMORY_BYTES

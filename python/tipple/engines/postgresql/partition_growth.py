@@ -1,0 +1,207 @@
+"""Which partitions `--partition-by` asks for: fixed ones from its boundaries, others as the keys need them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+
+from tipple import _core
+from tipple.engines import core
+from tipple.engines.base import Cut, LoadTask
+from tipple.engines.postgresql.partition_bounds import Partitioning
+from tipple.errors import UsageError
+from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
+from tipple.plan.url import TableName, quote_identifier
+
+MAX_PARTITIONS = 4000
+"""More than this is most likely an `every` that is too small: each partition is a table with indexes of its own."""
+FILLED_GAP = 1000
+"""Between the least and the greatest key of a sample, so many partitions are made without asking for keys of each."""
+
+_NUMBER = re.compile(r"\s*[-+]?[0-9]{1,60}(\.[0-9]{0,60})?\s*", re.ASCII)
+_DAY = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][-+0-9:. A-Za-z/]*)?\s*", re.ASCII)
+
+_INTEGER_LIMITS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
+_STEPS = {"quarter": "3 months"}
+
+
+def key_sql(asked: PartitionBy) -> str:
+    """What stands after PARTITION BY."""
+    return f"{asked.method.upper()} ({', '.join(map(quote_identifier, asked.columns))})"
+
+
+def require_same_key(table: TableName, asked: PartitionBy, real: Partitioning) -> None:
+    """Refuses to divide a table otherwise than it is.
+
+    Raises:
+        UsageError: --partition-by names another method or key.
+    """
+    if asked.method != real.method or list(asked.columns) != [part.name for part in real.key]:
+        raise UsageError(
+            f"{table} is partitioned by {real.key_definition}, and not by {key_sql(asked)}",
+            hint="leave --partition-by out, or give it the table's own key",
+        )
+
+
+def fixed_bounds(asked: PartitionBy) -> list[str]:
+    """The bounds of the partitions that do not depend on the rows."""
+    if asked.method == "hash":
+        return [f"FOR VALUES WITH (MODULUS {asked.count}, REMAINDER {n})" for n in range(asked.count)]
+    if asked.method == "list":
+        groups = (", ".join("NULL" if value is None else _quote(value) for value in group) for group in asked.values)
+        return [f"FOR VALUES IN ({group})" for group in groups]
+    if asked.grows:
+        return []
+    width = len(asked.columns)
+    edges = [", ".join(map(_quote, boundary)) for boundary in asked.boundaries]
+    lows = [", ".join(["MINVALUE"] * width), *edges]
+    highs = [*edges, ", ".join(["MAXVALUE"] * width)]
+    return [f"FOR VALUES FROM ({low}) TO ({high})" for low, high in zip(lows, highs, strict=True)]
+
+
+def _quote(value: str) -> str:
+    """A literal that no setting reads otherwise."""
+    escaped = value.replace("'", "''")
+    return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in value else f"'{escaped}'"
+
+
+def sampled_keys(task: LoadTask, asked: PartitionBy, cut: Cut) -> list[str]:
+    """Keys from the beginning and the end of every slice; none of what can be read only once.
+
+    Raises:
+        TippleError: a source cannot be read or has changed.
+    """
+    if task.columnar is not None or task.stream is not None or not cut.slices:
+        return []
+    names = [column.name for column in task.columns]
+    plan = {
+        "sources": [core.source_plan(source) for source in task.sources],
+        "dialect": {**task.dialect, "line_end": cut.line_end},
+        "columns": len(names),
+        "column": names.index(asked.columns[0]),
+        "slices": cut.slices,
+        "window_bytes": task.window_bytes,
+    }
+    try:
+        found: list[str] = json.loads(_core.sample_keys(json.dumps(plan)))
+    except _core.CoreError as error:
+        raise core.core_error(error) from None
+    return found
+
+
+def key_type(task: LoadTask, asked: PartitionBy) -> str:
+    """The type of the first key column; all key columns must be loaded.
+
+    Raises:
+        UsageError: --partition-by names a column that is not loaded.
+    """
+    types = {column.name: column.type_text for column in task.columns}
+    missing = [name for name in asked.columns if name not in types]
+    if missing:
+        raise UsageError(
+            f"--partition-by names {missing[0]}, which is none of the columns to load",
+            hint=f"columns: {', '.join(types)}",
+        )
+    type_text = types[asked.columns[0]].partition("(")[0]
+    if asked.every in CALENDAR_UNITS:
+        if type_text.split()[0] not in ("date", "timestamp"):
+            raise UsageError(
+                f"--partition-by divides {asked.columns[0]} by {asked.every}, and it is {types[asked.columns[0]]}",
+                hint="every=year and the like are for dates and timestamps; give a number or bounds=[…]",
+            )
+    elif asked.every is not None and type_text not in (*_INTEGER_LIMITS, "numeric"):
+        raise UsageError(
+            f"--partition-by divides {asked.columns[0]} by numbers, and it is {types[asked.columns[0]]}",
+            hint="give every=year or the like for dates, bounds=[…] for other types",
+        )
+    return types[asked.columns[0]]
+
+
+def bounds_for(
+    connection: psycopg.Connection[Any], asked: PartitionBy, type_text: str, keys: Iterable[str], *, fill: bool
+) -> list[str]:
+    """Bounds of partitions that take these keys; texts that are no plain values are passed over.
+
+    Args:
+        connection: to the server, which knows the calendar.
+        asked: a range with `every`.
+        type_text: the key's type.
+        keys: texts of the key.
+        fill: whether partitions between them are wanted too.
+
+    Raises:
+        UsageError: they would be too many.
+    """
+    if asked.every in CALENDAR_UNITS:
+        return _calendar_bounds(connection, asked, type_text, [key for key in keys if _DAY.fullmatch(key)], fill=fill)
+    every = Decimal(asked.every or 1)
+    numbers = {
+        int(Decimal(key.strip()) // every) - (Decimal(key.strip()) % every < 0)
+        for key in keys
+        if _NUMBER.fullmatch(key)
+    }
+    if fill and numbers and max(numbers) - min(numbers) < FILLED_GAP:
+        numbers = set(range(min(numbers), max(numbers) + 1))
+    _require_few(asked, len(numbers))
+    limit = _INTEGER_LIMITS.get(type_text.partition("(")[0])
+    return [f"FOR VALUES FROM ({_low(n * every, limit)}) TO ({_high((n + 1) * every, limit)})" for n in sorted(numbers)]
+
+
+def _low(value: Decimal, limit: int | None) -> str:
+    return "MINVALUE" if limit is not None and value <= -limit else f"'{value:f}'"
+
+
+def _high(value: Decimal, limit: int | None) -> str:
+    return "MAXVALUE" if limit is not None and value >= limit else f"'{value:f}'"
+
+
+def _calendar_bounds(
+    connection: psycopg.Connection[Any], asked: PartitionBy, type_text: str, keys: Sequence[str], *, fill: bool
+) -> list[str]:
+    base = type_text.partition("(")[0]
+    moment = "timestamp with time zone" if "with time zone" in type_text else "timestamp"
+    unit, step = asked.every, _STEPS.get(asked.every or "", f"1 {asked.every}")
+    valid = _valid_moments(connection, sorted({key.strip() for key in keys}))
+    if not valid:
+        return []
+    starts = f"SELECT DISTINCT date_trunc('{unit}', key::{moment}) AS start FROM unnest(%(keys)s::text[]) AS key"
+    if fill:
+        gap = f"SELECT min(start) AS low, max(start) AS high FROM ({starts}) s"
+        filled = connection.execute(
+            f"SELECT count(*) FROM ({gap}) g, generate_series(low, high, interval '{step}')".encode(), {"keys": valid}
+        ).fetchone()
+        if filled is not None and filled[0] <= FILLED_GAP:
+            starts = f"SELECT start FROM ({gap}) g, generate_series(low, high, interval '{step}') AS start"
+    rows = connection.execute(
+        f"SELECT start::{base}::text, (start + interval '{step}')::{base}::text "
+        f"FROM ({starts}) s ORDER BY start".encode(),
+        {"keys": valid},
+    ).fetchall()
+    _require_few(asked, len(rows))
+    return [f"FOR VALUES FROM ('{low}') TO ('{high}')" for low, high in rows]
+
+
+def _valid_moments(connection: psycopg.Connection[Any], keys: list[str]) -> list[str]:
+    """The texts that are moments, and not the 30th of February."""
+    if not keys:
+        return []
+    try:
+        with connection.transaction():
+            connection.execute("SELECT max(key::timestamptz) FROM unnest(%s::text[]) AS key", (keys,))
+        return keys
+    except psycopg.DataError:
+        half = len(keys) // 2
+        return [] if half == 0 else _valid_moments(connection, keys[:half]) + _valid_moments(connection, keys[half:])
+
+
+def _require_few(asked: PartitionBy, count: int) -> None:
+    if count > MAX_PARTITIONS:
+        raise UsageError(
+            f"--partition-by with every={asked.every} would make more than {MAX_PARTITIONS:,} partitions",
+            hint="choose a larger every, or give bounds=[…]",
+        )

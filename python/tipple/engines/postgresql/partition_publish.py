@@ -1,0 +1,405 @@
+"""The end of a partitioned load: hidden partitions get the indexes and constraints of those that they stand for, and
+all of them change places in one transaction.
+
+What becomes of a hidden partition depends on the target's partition with the same bound. Where there is none, it is
+attached; where that one is empty or to be replaced, it takes its place. Where that one has rows to be kept, the
+smaller side is inserted into the larger one: the work is proportional to the smaller, whichever it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import LoadTask, Runner
+from tipple.engines.postgresql import indexes, partition_bounds, partitions, stage
+from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
+from tipple.engines.postgresql.partitions import Staged
+from tipple.errors import TippleError
+from tipple.plan.partitioning import LONGEST_NAME_BYTES, partition_name
+from tipple.plan.url import TableName, parse_table_name, quote_identifier
+
+Action = Literal["attach", "swap", "absorb", "insert", "leave"]
+"""attach: becomes a partition. swap: takes the place of one. absorb: takes its rows and its place. insert: gives its
+rows to the target. leave: has none."""
+
+SHOWN = {
+    "attach": "attached",
+    "swap": "swapped in",
+    "absorb": "swapped in with the rows that were there",
+    "insert": "filled by INSERT",
+}
+MOST_ROUNDS = 3
+
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated::text, a.attcollation
+FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+
+
+class Incomplete(Exception):
+    """An index or a constraint came to the target while its partitions were loaded: hidden ones lack it."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a hidden partition."""
+
+    leaf: Staged
+    real: Partition | None
+    """The target's partition with the same bound."""
+    action: Action
+    why: str = ""
+
+
+class PartitionPublish:
+    """Publishes the hidden table of one load."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, notes: list[str]
+    ) -> None:
+        self.connection = connection
+        self.task = task
+        self.staging = staging
+        self.notes = notes
+        self.is_new = task.definition is not None
+
+    # Before the transaction
+
+    def prepare(self, runner: Runner, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        """Builds what the hidden partitions lack, and detaches them."""
+        if self.is_new:
+            works = [self._work_of_new(leaf) for leaf in partitions.staged(self.connection, self.staging)]
+            indexes.build(runner, self.connection, connect, works, self.task.streams)
+            return
+        moving = [step for step in self.steps(may_swap=True) if step.action in ("attach", "swap", "absorb")]
+        works = [self._work(step, analyze=True) for step in moving]
+        indexes.build(runner, self.connection, connect, works, self.task.streams)
+        partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
+
+    def _work(self, step: Step, *, analyze: bool) -> indexes.KeyWork:
+        like = step.real.name if step.real is not None else self.task.table
+        return indexes.missing(self.connection, step.leaf.name, like, same_names=False, analyze=analyze)
+
+    def _work_of_new(self, leaf: Staged) -> indexes.KeyWork:
+        """Keys of a partition of a new table; the table's own keys then take them over."""
+        found = {
+            name
+            for (name,) in self.connection.execute(
+                "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s)", (leaf.name.sql,)
+            )
+        }
+        work = indexes.KeyWork(table=leaf.name, size_bytes=leaf.size_bytes, indexes=[], after=[], renames=[])
+        for constraint in self.task.definition.constraints if self.task.definition is not None else ():
+            match = re.fullmatch(
+                r"(?is)(?:CONSTRAINT\s+(?:\"(?:[^\"]|\"\")*\"|\S+)\s+)?((?:PRIMARY\s+KEY|UNIQUE)\b.*)", constraint
+            )
+            if match is None:
+                continue
+            name = f"{leaf.name.name}_{hashlib.sha256(match[1].encode()).hexdigest()[:10]}"
+            if name not in found:
+                work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {match[1]}")
+        if leaf.size_bytes:
+            work.after.append(f"ANALYZE {leaf.name.sql}")
+        return work
+
+    def steps(self, *, may_swap: bool) -> list[Step]:
+        """What becomes of each hidden partition, as the target is now.
+
+        Raises:
+            TippleError: the target is not partitioned any more.
+        """
+        real = self._read_target()
+        names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
+        by_place = {(names.get(partition.parent), partition.bound): partition for partition in real.partitions}
+        leaves = partitions.staged(self.connection, self.staging)
+        steps = [
+            self._step(leaf, by_place.get((leaf.place.parent, leaf.place.bound)), may_swap=may_swap) for leaf in leaves
+        ]
+        known = {(leaf.place.parent, leaf.place.bound) for leaf in leaves}
+        if all(place in known or partition.kind == "p" for place, partition in by_place.items()):
+            return steps
+        # Somebody has attached other partitions meanwhile: rows for them go through the target itself.
+        return [
+            msgspec.structs.replace(step, action="insert", why="the target has got other partitions meanwhile")
+            if step.action == "attach" and self._overlaps(step.leaf)
+            else step
+            for step in steps
+        ]
+
+    def _overlaps(self, leaf: Staged) -> bool:
+        """Whether a partition of the target takes some of the keys of a hidden one."""
+        probe = TableName(leaf.name.schema, f"{self.staging.name}_probe")
+        parent = leaf.place.parent or self.task.table.sql
+        try:
+            with self.connection.transaction(force_rollback=True):
+                self.connection.execute(f"CREATE TABLE {probe.sql} PARTITION OF {parent} {leaf.place.bound}".encode())
+        except psycopg.errors.InvalidObjectDefinition:
+            return True
+        return False
+
+    def _read_target(self) -> Partitioning:
+        real = partition_bounds.read(self.connection, self.task.table)
+        if real is None:
+            raise TippleError(
+                f"{self.task.table} is not a partitioned table any more",
+                hint="nothing was published; run the command again with --restart",
+            )
+        return real
+
+    def _step(self, leaf: Staged, real: Partition | None, *, may_swap: bool) -> Step:
+        has_rows = leaf.size_bytes > 0 and not stage.is_empty(self.connection, leaf.name)
+        replaces = self.task.mode == "replace" and (has_rows or self.task.replace_scope == "table")
+        action: Action
+        why = ""
+        if leaf.place.bound == partition_bounds.DEFAULT:
+            action = "insert" if has_rows or (replaces and real is not None) else "leave"
+        elif real is None:
+            action = "attach" if has_rows or leaf.place.asked else "leave"
+            if leaf.place.parent is not None and not self._exists(leaf.place.parent):
+                action = "insert" if has_rows else "leave"
+        elif not has_rows and not replaces:
+            action = "leave"
+        else:
+            obstacle = None if real.kind == "r" else "it is not an ordinary table"
+            obstacle = obstacle or stage.obstacle(self.connection, real.name, partition=True)
+            if obstacle is None and replaces and not may_swap:
+                obstacle = "a transaction began before the load ended and is still open"
+            if obstacle is not None:
+                action, why = "insert", f"{real.name}: {obstacle}"
+            elif replaces or stage.is_empty(self.connection, real.name):
+                action = "swap"
+            else:
+                held = self._size(real.name)
+                action = "absorb" if held < leaf.size_bytes else "insert"
+        return Step(leaf=leaf, real=real, action=action, why=why)
+
+    def _exists(self, quoted: str) -> bool:
+        found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
+        return bool(found and found[0])
+
+    def _size(self, table: TableName) -> int:
+        found = self.connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
+        return int(found[0] or 0) if found else 0
+
+    # The transaction
+
+    def publish(self, *, may_swap: bool) -> None:
+        """Makes all rows visible; call it in the transaction that publishes.
+
+        Raises:
+            Incomplete: `prepare` must be called again.
+            TippleError: the target has changed in a way that the rows do not fit.
+        """
+        if self.is_new:
+            self._publish_new()
+            return
+        # Writers wait from here on; readers only once nothing is left to be copied.
+        self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN SHARE ROW EXCLUSIVE MODE".encode())
+        self._require_same_columns()
+        steps = self.steps(may_swap=may_swap)
+        moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
+        renames = {}
+        for step in moving:
+            work = self._work(step, analyze=False)
+            if not work.is_done or step.leaf.hidden_parent is not None:
+                raise Incomplete
+            renames[step.leaf.name] = work.renames
+        self._copy(steps)
+        if moving:
+            self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN ACCESS EXCLUSIVE MODE".encode())
+            self._move(moving, renames)
+        stage.drop(self.connection, self.staging)
+        self._say(steps)
+
+    def _require_same_columns(self) -> None:
+        ours, theirs = (
+            set(self.connection.execute(_COLUMNS, (table.sql,)).fetchall()) for table in (self.staging, self.task.table)
+        )
+        if ours != theirs:
+            names = sorted({row[0] for row in ours ^ theirs})
+            raise TippleError(
+                f"the table {self.task.table} was changed while it was loaded: column {', '.join(names)}",
+                hint="nothing was published; run the command again with --restart",
+            )
+
+    def _copy(self, steps: list[Step]) -> None:
+        columns = ", ".join(
+            quote_identifier(name)
+            for name, _, _, generated, _ in self.connection.execute(_COLUMNS, (self.task.table.sql,)).fetchall()
+            if not generated
+        )
+        if self.task.mode == "replace":
+            self._delete_replaced(steps)
+        for step in steps:
+            leaf = step.leaf.name.sql
+            if step.action == "insert" and step.leaf.size_bytes:
+                # The target's bounds may not be those that they were: it routes these rows itself.
+                into = step.real.name.sql if step.real is not None and step.real.kind == "r" else self.task.table.sql
+                if step.leaf.place.bound == partition_bounds.DEFAULT:
+                    into = self.task.table.sql
+                self.connection.execute(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {leaf}".encode())
+            elif step.action == "absorb" and step.real is not None:
+                self.connection.execute(
+                    f"INSERT INTO {leaf} ({columns}) SELECT {columns} FROM {step.real.name.sql}".encode()
+                )
+
+    def _delete_replaced(self, steps: list[Step]) -> None:
+        """Rows that are to be replaced in partitions that stay."""
+        swapped = {step.real.oid for step in steps if step.action == "swap" and step.real is not None}
+        inserted = {step.real.oid for step in steps if step.action == "insert" and step.real is not None}
+        for partition in self._read_target().leaves:
+            whole = self.task.replace_scope == "table"
+            if partition.oid not in swapped and (whole or partition.oid in inserted):
+                self.connection.execute(f"DELETE FROM {partition.name.sql}".encode())
+
+    def _move(self, moving: list[Step], renames: dict[TableName, list[tuple[str, str]]]) -> None:
+        table = self.task.table
+        taken = self._taken_names()
+        default = self._default_in_the_way(moving)
+        if default is not None:
+            self.connection.execute(f"ALTER TABLE {table.sql} DETACH PARTITION {default.name.sql}".encode())
+        for step in moving:
+            place = step.leaf.place
+            # An ending of the table's own name says where its partitions' indexes get theirs from.
+            if step.real is not None:
+                final, like = step.real.name, step.real.name.name
+                self.connection.execute(f"DROP TABLE {final.sql}".encode())
+            else:
+                final = TableName(table.schema, partition_name(table.name, place.bound, taken))
+                like = table.name
+            parent = place.parent or table.sql
+            self._settle(step.leaf.name, final)
+            self._attach(parent, final, place.bound)
+            self._drop_bound_checks(final)
+            self._rename_indexes(final, like, renames[step.leaf.name], taken)
+            taken.add(final.name)
+        if default is not None:
+            self._attach(table.sql, default.name, partition_bounds.DEFAULT)
+
+    def _settle(self, hidden: TableName, final: TableName) -> None:
+        """Gives a hidden table its final name and schema."""
+        statements = [
+            f"ALTER TABLE {hidden.sql} RESET (autovacuum_enabled)",
+            f"COMMENT ON TABLE {hidden.sql} IS NULL",
+        ]
+        if hidden.schema != final.schema and final.schema is not None:
+            statements.append(f"ALTER TABLE {hidden.sql} SET SCHEMA {quote_identifier(final.schema)}")
+        moved = TableName(final.schema, hidden.name)
+        statements.append(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(final.name)}")
+        self.connection.execute("; ".join(statements).encode())
+
+    def _attach(self, parent: str, partition: TableName, bound: str) -> None:
+        try:
+            self.connection.execute(f"ALTER TABLE {parent} ATTACH PARTITION {partition.sql} {bound}".encode())
+        except psycopg.errors.CheckViolation as error:
+            raise TippleError(
+                f"{partition} cannot become a partition of {parent_name(parent)}: {error.diag.message_primary}",
+                hint="the default partition has rows that belong to a new one: move them out of it, or load into it; "
+                "nothing was published",
+                detail={"sqlstate": error.sqlstate},
+            ) from None
+        except psycopg.errors.InvalidObjectDefinition as error:
+            raise TippleError(
+                f"{parent_name(parent)} has got another partition while it was loaded: {error.diag.message_primary}",
+                hint="nothing was published; run the command again with --restart: it then loads into the new one",
+                detail={"sqlstate": error.sqlstate},
+            ) from None
+
+    def _default_in_the_way(self, moving: list[Step]) -> Partition | None:
+        """The default partition, where every ATTACH would scan it: detached, it is scanned once."""
+        real = self._read_target()
+        default = next((partition for partition in real.partitions if partition.is_default), None)
+        if default is None or default.kind != "r" or default.parent != real.oid or not self._size(default.name):
+            return None
+        return default if len(moving) > 1 else None
+
+    def _drop_bound_checks(self, table: TableName) -> None:
+        """The CHECK that spared the scan has done its service: the partition's bound says the same."""
+        prefix = self.staging.name[:22]
+        rows = self.connection.execute(
+            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'c' "
+            "AND starts_with(conname, %s)",
+            (table.sql, prefix),
+        ).fetchall()
+        for (name,) in rows:
+            self.connection.execute(f"ALTER TABLE {table.sql} DROP CONSTRAINT {quote_identifier(name)}".encode())
+
+    def _rename_indexes(self, table: TableName, like: str, renames: list[tuple[str, str]], taken: set[str]) -> None:
+        for own, name in renames:
+            final = name
+            if like != table.name:
+                ending = name.removeprefix(like) if name.startswith(like) else f"_{name}"
+                final = _shortened(table.name, ending)
+            if like != table.name:
+                number = 1
+                while final in taken:
+                    number += 1
+                    final = _shortened(table.name, f"{ending}{number}")
+            index = TableName(table.schema, own)
+            self.connection.execute(f"ALTER INDEX {index.sql} RENAME TO {quote_identifier(final)}".encode())
+            taken.add(final)
+
+    def _taken_names(self) -> set[str]:
+        rows = self.connection.execute(
+            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = coalesce(%s, current_schema())",
+            (self.task.table.schema,),
+        )
+        return {name for (name,) in rows}
+
+    def _publish_new(self) -> None:
+        table, definition = self.task.table, self.task.definition
+        leaves = partitions.staged(self.connection, self.staging)
+        self._settle_root(table)
+        taken = self._taken_names()
+        for leaf in leaves:
+            final = TableName(table.schema, partition_name(table.name, leaf.place.bound, taken))
+            self._settle(leaf.name, final)
+            taken.add(final.name)
+            rows = self.connection.execute(
+                "SELECT c.relname, pg_get_indexdef(c.oid), i.indisprimary FROM pg_index i "
+                "JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass(%s)",
+                (final.sql,),
+            ).fetchall()
+            for name, index, primary in rows:
+                columns = "_".join(re.findall(r"\w+", index.rpartition("(")[2]))
+                ending = "_pkey" if primary else f"_{columns[:20]}_key"
+                self._rename_indexes(final, "", [(name, ending)], taken)
+        for constraint in definition.constraints if definition is not None else ():
+            self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())
+        self.notes.append(f"{table} was made with {len(leaves)} partitions")
+
+    def _settle_root(self, table: TableName) -> None:
+        if self.staging.schema != table.schema and table.schema is not None:
+            self.connection.execute(
+                f"ALTER TABLE {self.staging.sql} SET SCHEMA {quote_identifier(table.schema)}".encode()
+            )
+        moved = TableName(table.schema, self.staging.name)
+        self.connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}".encode())
+        stage.rename_constraints(self.connection, table, self.staging)
+
+    def _say(self, steps: list[Step]) -> None:
+        counts: Counter[str] = Counter(step.action for step in steps)
+        parts = [f"{counts[action]} {shown}" for action, shown in SHOWN.items() if counts[action]]
+        if parts:
+            self.notes.append(f"partitions of {self.task.table}: {', '.join(parts)}")
+        reasons = [step.why for step in steps if step.why]
+        if reasons:
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            self.notes.append(f"not swapped in, but filled by INSERT: {reasons[0]}{more}")
+
+
+def parent_name(quoted: str) -> str:
+    """A quoted name for people."""
+    return str(parse_table_name(quoted))
+
+
+def _shortened(name: str, ending: str) -> str:
+    ending = ending.encode()[:40].decode(errors="ignore")
+    return name.encode()[: LONGEST_NAME_BYTES - len(ending.encode())].decode(errors="ignore") + ending

@@ -1,0 +1,367 @@
+"""Partitioned loading: a hidden table with the same partitions is filled, and its partitions then change places with
+those of the target in one transaction.
+
+The hidden table is partitioned as the target is. So rows can go into its partitions directly, where the core knows
+their place, or into the hidden table itself, where only the server does; and a row in the wrong partition is refused
+by the server in either case. DETACH PARTITION ... CONCURRENTLY then leaves each partition a valid CHECK constraint
+that says its bound, without a scan, and by it ATTACH PARTITION needs none either.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from tipple.engines.base import Cut, LoadTask
+from tipple.engines.core import NoPartition
+from tipple.engines.postgresql import partition_bounds, partition_growth, stage
+from tipple.engines.postgresql.partition_bounds import Partitioning
+from tipple.errors import UsageError
+from tipple.plan.partitioning import PartitionBy
+from tipple.plan.url import TableName, quote_identifier
+
+ROUTING_BUFFER_BYTES = 24 * 1024 * 1024
+"""What a stream keeps back of records for other partitions than the one whose COPY is open."""
+SLICE_BYTES_PER_PARTITION = 512 * 1024
+"""Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
+FEW_BYTES_PER_PARTITION = 64 * 1024
+MANY_PARTITIONS = 100
+
+# What the hidden table's rows would have met, or would lose, on their way through the target itself.
+_OBSTACLES = """
+SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
+UNION ALL SELECT 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
+    WHERE contype = 'f' AND confrelid = %(oid)s AND conparentid = 0
+UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
+UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
+UNION ALL SELECT 'it has the rule ' || rulename FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_type <> '1'
+UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
+    WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
+UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
+    JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
+UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
+UNION ALL SELECT 'another role owns it' FROM pg_class WHERE oid = %(oid)s AND NOT pg_has_role(relowner, 'USAGE')
+UNION ALL SELECT 'it is a partition itself' FROM pg_class WHERE oid = %(oid)s AND relispartition
+LIMIT 1
+"""
+
+
+def is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether this is the root of partitions."""
+    found = connection.execute(
+        "SELECT FROM pg_class WHERE oid = to_regclass(%s) AND relkind = 'p'", (table.sql,)
+    ).fetchone()
+    return found is not None
+
+
+def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
+    """Why rows must go through the partitioned table itself, or None."""
+    found = connection.execute(
+        _OBSTACLES.replace("%(oid)s", "to_regclass(%(table)s)"), {"table": task.table.sql}
+    ).fetchone()
+    if found is not None:
+        return str(found[0])
+    missing = stage.missing_right(connection, task.table)
+    if missing is not None:
+        return missing
+    if task.rejects is not None and stage.has_keys(connection, task.table):
+        return "its keys say which records are rejects"
+    partitioning = partition_bounds.read(connection, task.table)
+    if partitioning is None:
+        return "it is not partitioned"
+    if not partitioning.partitions and task.partition_by is None:
+        return "it has no partition"
+    size_bytes = sum(source.size for source in task.sources)
+    count = len(partitioning.leaves)
+    if count > MANY_PARTITIONS and size_bytes < count * FEW_BYTES_PER_PARTITION and task.stream is None:
+        return f"the sources are small for its {count} partitions"
+    return None
+
+
+def with_larger_slices(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
+    """The task with slices that are worth a COPY for each partition, as long as every stream has several of them."""
+    real = partition_bounds.read(connection, task.table) if task.definition is None else None
+    wanted = SLICE_BYTES_PER_PARTITION * len(real.leaves if real is not None else ())
+    most = sum(source.size for source in task.sources) // (4 * task.streams)
+    if task.columnar is not None or min(wanted, most) <= task.slice_bytes:
+        return task
+    return msgspec.structs.replace(task, slice_bytes=min(wanted, most))
+
+
+def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
+    """Refuses --partition-by where it cannot be followed.
+
+    Raises:
+        UsageError: says why.
+    """
+    asked = task.partition_by
+    if asked is None:
+        return
+    if not task.atomic or task.mode == "upsert":
+        raise UsageError(
+            f"--partition-by does not go with {'--mode upsert' if task.atomic else '--no-atomic'}",
+            hint="leave one of them out, or create the partitions before",
+        )
+    if task.definition is None:
+        real = partition_bounds.read(connection, task.table)
+        if real is None:
+            raise UsageError(
+                f"{task.table} exists and is not partitioned",
+                hint="leave out --partition-by, or drop the table and give --schema",
+            )
+        partition_growth.require_same_key(task.table, asked, real)
+    elif task.definition.unsupported is None and task.definition.unlogged:
+        raise UsageError("a partitioned table cannot be unlogged", hint="leave UNLOGGED out of the schema file")
+
+    partition_growth.key_type(task, asked)
+    if asked.grows and (task.reads_stdin or task.stream is not None or task.columnar is not None or not task.ledger):
+        reason = "without the ledger" if not task.ledger else "from sources that are not files of delimited text"
+        raise UsageError(
+            f"--partition-by with every={asked.every} does not work {reason}: partitions are made as rows need them",
+            hint="give the boundaries: --partition-by 'range(column, bounds=[…])'",
+        )
+
+
+def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
+    """What is going to cost time at publish."""
+    real = partition_bounds.read(connection, task.table)
+    found = []
+    for partition in real.partitions if real is not None else ():
+        if partition.is_default and partition.kind == "r" and not stage.is_empty(connection, partition.name):
+            found.append(
+                f"the default partition {partition.name} has rows: publishing has to scan it under lock; "
+                "move its rows into partitions of their own to spare that"
+            )
+    return found
+
+
+def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, cut: Cut) -> None:
+    """The hidden table with its partitions; call it in a transaction.
+
+    Raises:
+        UsageError: the partitions that were asked for cannot be made.
+    """
+    asked = task.partition_by
+    if task.definition is not None and asked is not None:
+        partition_growth.key_type(task, asked)
+        bare = msgspec.structs.replace(task.definition, options_text="")
+        columns = bare.create_sql(staging.sql, with_constraints=False)
+        _make(connection, f"{columns} PARTITION BY {partition_growth.key_sql(asked)} {task.definition.options_text}")
+        with connection.transaction(force_rollback=True):
+            # A key that does not hold the partition's is refused now, and not after the load.
+            for constraint in task.definition.constraints:
+                _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
+    else:
+        real = partition_bounds.read(connection, task.table)
+        if real is None:
+            raise UsageError(f"{task.table} is not partitioned", hint="leave out --partition-by")
+        like = f"(LIKE {task.table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING STATISTICS EXCLUDING COMMENTS)"
+        made = f"CREATE TABLE {staging.sql} {like} PARTITION BY {real.key_definition}"
+        if asked is not None:
+            partition_growth.require_same_key(task.table, asked, real)
+            partition_growth.key_type(task, asked)
+            with connection.transaction(force_rollback=True):
+                # By themselves, the partitions that were asked for must not overlap.
+                connection.execute(made.encode())
+                _add_fixed(connection, task, staging, asked)
+        connection.execute(made.encode())
+        _create_like(connection, staging, task.table, real)
+    if asked is not None:
+        _add_fixed(connection, task, staging, asked, beside=task.definition is None)
+        if asked.grows:
+            keys = partition_growth.sampled_keys(task, asked, cut)
+            type_text = partition_growth.key_type(task, asked)
+            for bound in partition_growth.bounds_for(connection, asked, type_text, keys, fill=True):
+                add_partition(connection, task, staging, bound)
+
+
+def _add_fixed(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, asked: PartitionBy, *, beside: bool = False
+) -> None:
+    for bound in partition_growth.fixed_bounds(asked):
+        if not add_partition(connection, task, staging, bound) and not beside:
+            raise UsageError(
+                f"--partition-by makes partitions that overlap or are empty: {bound.removeprefix('FOR VALUES ')}",
+                hint="give the boundaries in rising order, each once",
+            )
+
+
+def _make(connection: psycopg.Connection[Any], statement: str) -> None:
+    try:
+        connection.execute(statement.encode())
+    except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+        raise UsageError(
+            f"the server cannot partition the table like this: {error.diag.message_primary}",
+            hint="check --partition-by and the column's type",
+        ) from None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a hidden partition belongs; kept as its comment, because a detached one has no bound any more."""
+
+    parent: str | None
+    """The target's table that it is to be a partition of, quoted; None where that is the target itself."""
+    bound: str
+    asked: bool
+    """Whether --partition-by made it, and not one that the target has."""
+
+
+def _remember(connection: psycopg.Connection[Any], hidden: TableName, place: Place) -> None:
+    text = sql.Literal(json.dumps(msgspec.to_builtins(place))).as_string(connection)
+    connection.execute(f"COMMENT ON TABLE {hidden.sql} IS {text}".encode())
+
+
+def _create_like(connection: psycopg.Connection[Any], staging: TableName, table: TableName, real: Partitioning) -> None:
+    """A partition for every one of the target, on every level."""
+    made = {real.oid: staging}
+    names = {real.oid: table, **{partition.oid: partition.name for partition in real.partitions}}
+    for number, partition in enumerate(real.partitions):
+        hidden = TableName(staging.schema, f"{staging.name}_{number}")
+        made[partition.oid] = hidden
+        statement = f"CREATE TABLE {hidden.sql} PARTITION OF {made[partition.parent].sql} {partition.bound}"
+        if partition.kind == "p":
+            under = partition_bounds.read(connection, partition.name)
+            statement += f" PARTITION BY {under.key_definition}" if under is not None else ""
+        else:
+            statement += " WITH (autovacuum_enabled = false)"
+            if partition.tablespace:
+                statement += f" TABLESPACE {quote_identifier(partition.tablespace)}"
+        connection.execute(statement.encode())
+        if partition.kind != "p":
+            parent = None if partition.parent == real.oid else names[partition.parent].sql
+            _remember(connection, hidden, Place(parent=parent, bound=partition.bound, asked=False))
+
+
+def add_partition(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bound: str) -> bool:
+    """Adds a partition to the hidden table, unless another one has some of its keys already; says whether it did.
+
+    Raises:
+        UsageError: the server cannot make it.
+    """
+    hidden = TableName(staging.schema, f"{staging.name}_{len(stage.members(connection, staging)) - 1}")
+    try:
+        with connection.transaction():
+            connection.execute(
+                f"CREATE TABLE {hidden.sql} PARTITION OF {staging.sql} {bound} "
+                "WITH (autovacuum_enabled = false)".encode()
+            )
+            found = connection.execute(
+                "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = to_regclass(%s)", (hidden.sql,)
+            ).fetchone()
+            _remember(connection, hidden, Place(parent=None, bound=found[0] if found else bound, asked=True))
+    except psycopg.errors.InvalidObjectDefinition:
+        return False
+    except (psycopg.DataError, psycopg.ProgrammingError) as error:
+        raise UsageError(
+            f"{task.table} cannot have the partition {bound.removeprefix('FOR VALUES ')}: {error.diag.message_primary}",
+            hint="check --partition-by against the column's type",
+        ) from None
+    return True
+
+
+def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, missing: NoPartition) -> int:
+    """Makes the partitions for keys that the core has met and found none for; says how many.
+
+    Raises:
+        NoPartition: none can be made for them.
+    """
+    asked = task.partition_by
+    if asked is None or not asked.grows:
+        raise missing
+    type_text = partition_growth.key_type(task, asked)
+    bounds = partition_growth.bounds_for(connection, asked, type_text, missing.keys, fill=False)
+    made = sum(add_partition(connection, task, staging, bound) for bound in bounds)
+    if not made:
+        raise missing
+    return made
+
+
+class Routed(msgspec.Struct, frozen=True, kw_only=True):
+    """How records find their partitions."""
+
+    plan: dict[str, Any] | None
+    """The core's `Routing`; None where the server routes."""
+    reason: str
+    """Why the server does; empty where the core does."""
+
+
+def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, binary: bool) -> Routed:
+    """How records find the hidden table's partitions."""
+    hidden = partition_bounds.read(connection, staging)
+    if hidden is None:
+        return Routed(plan=None, reason="the staging table is gone")
+    grows = task.partition_by is not None and task.partition_by.grows
+    reason = partition_bounds.unroutable(hidden, task.columns, may_be_none=grows)
+    if reason is None and not binary:
+        reason = "the server itself reads every value"
+    if reason is None and task.stream is not None:
+        reason = "the source is a stream in memory"
+    if reason is not None:
+        return Routed(plan=None, reason=reason)
+    plan = {
+        "tables": [partition.name.sql for partition in hidden.partitions],
+        "route": partition_bounds.route_plan(connection, hidden, task.columns),
+        "grows": grows,
+        "buffer_bytes": ROUTING_BUFFER_BYTES,
+    }
+    return Routed(plan=plan, reason="")
+
+
+class Staged(msgspec.Struct, frozen=True, kw_only=True):
+    """A hidden table that holds rows, whether or not it was detached already."""
+
+    name: TableName
+    place: Place
+    size_bytes: int
+    hidden_parent: str | None
+    """The hidden table that it is a partition of, quoted; None once it was detached."""
+    detaching: bool
+
+
+def staged(connection: psycopg.Connection[Any], staging: TableName) -> list[Staged]:
+    """The hidden partitions."""
+    names = [TableName(staging.schema, name).sql for name in stage.members(connection, staging, kinds="r")]
+    rows = connection.execute(
+        "SELECT n.nspname, c.relname, obj_description(c.oid, 'pg_class'), pg_relation_size(c.oid), "
+        "CASE WHEN p.oid IS NOT NULL THEN format('%%I.%%I', pn.nspname, p.relname) END, "
+        "coalesce(i.inhdetachpending, false) "
+        "FROM unnest(%s::text[]) WITH ORDINALITY AS name (name, n) JOIN pg_class c ON c.oid = to_regclass(name.name) "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_inherits i ON i.inhrelid = c.oid "
+        "LEFT JOIN pg_class p ON p.oid = i.inhparent LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace "
+        "ORDER BY name.n",
+        (names,),
+    ).fetchall()
+    return [
+        Staged(
+            name=TableName(schema, name),
+            place=msgspec.convert(json.loads(comment), Place),
+            size_bytes=size_bytes,
+            hidden_parent=parent,
+            detaching=detaching,
+        )
+        for schema, name, comment, size_bytes, parent, detaching in rows
+    ]
+
+
+def detach(connection: psycopg.Connection[Any], staging: TableName, wanted: set[TableName]) -> None:
+    """Detaches hidden partitions in such a way that each keeps its bound as a valid CHECK constraint.
+
+    The server does so, without a scan, in DETACH PARTITION ... CONCURRENTLY. That is not for tables with a default
+    partition; what that one holds goes to the target by INSERT anyway, so it is detached first.
+    """
+    found = staged(connection, staging)
+    for leaf in found:
+        if leaf.detaching and leaf.hidden_parent is not None:
+            connection.execute(f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql} FINALIZE".encode())
+    for leaf in found:
+        if leaf.place.bound == partition_bounds.DEFAULT and leaf.hidden_parent is not None:
+            connection.execute(f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql}".encode())
+    for leaf in staged(connection, staging):
+        if leaf.name in wanted and leaf.hidden_parent is not None:
+            connection.execute(
+                f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql} CONCURRENTLY".encode()
+            )

@@ -1,0 +1,205 @@
+"""--partition-by: partitions that are made because it asks for them, or because the rows need them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+
+import pytest
+
+from conformance.test_partitions import check_tidy, partition_names, per_partition
+from loading import load, load_text
+from targets import PostgresTarget, write
+
+SCHEMA = """
+CREATE TABLE t (
+    a integer NOT NULL,
+    day date NOT NULL,
+    kind char(1),
+    note varchar(20) DEFAULT 'none',
+    CONSTRAINT t_key PRIMARY KEY (a, day),
+    CHECK (a > -1000000)
+);
+"""
+
+
+def records(seed: int, count: int, first: str = "1995-01-01", days: int = 1000) -> list[tuple[int, str, str]]:
+    r = random.Random(seed)
+    start = datetime.date.fromisoformat(first)
+    return [
+        (number, (start + datetime.timedelta(days=r.randrange(days))).isoformat(), r.choice("ANR"))
+        for number in range(count)
+    ]
+
+
+def text_of(rows: list[tuple[int, str, str]]) -> str:
+    return "".join(f"{a},{day},{kind},x\n" for a, day, kind in rows)
+
+
+def bounds_of(target: PostgresTarget, table: str = "t") -> list[str]:
+    query = (
+        "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits "
+        f"WHERE inhparent = '{table}'::regclass) ORDER BY relname"
+    )
+    return [bound for (bound,) in target.rows(query)]
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    return write(tmp_path / "schema.sql", SCHEMA)
+
+
+def test_a_new_table_by_year(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
+    rows = records(1, 5000)
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", text_of(rows), schema=schema, partition_by="range(day, every=year)",
+        verify="checksum",
+    )  # fmt: skip
+    assert run.summary["strategy"] == "partition"
+    years = {f"t_{year}_01_01": sum(day.startswith(str(year)) for _, day, _ in rows) for year in (1995, 1996, 1997)}
+    assert per_partition(postgres_target) == years
+    check_tidy(postgres_target)
+    names = [name for (name,) in postgres_target.rows("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")]
+    assert sorted(names) == ["t_1995_01_01_pkey", "t_1996_01_01_pkey", "t_1997_01_01_pkey", "t_key"]
+    for bad in ("(0, '1995-01-01', 'A')", f"({rows[0][0]}, '{rows[0][1]}', 'A')", "(-1000000, '1995-01-01', 'A')"):
+        with pytest.raises(Exception, match=r"constraint|partition"):
+            postgres_target.execute(f"INSERT INTO t VALUES {bad} {',' + bad if '(0,' in bad else ''}")
+    # The table goes on: another file brings another year, and an old one gets more.
+    more = [(a + 10_000, day, kind) for a, day, kind in records(2, 3000, "1997-06-01", 400)]
+    again = {"schema": schema, "partition_by": "range(day, every=year)"}
+    run = load_text(postgres_target, tmp_path / "more.csv", text_of(more), **again)
+    assert postgres_target.count("t") == 8000
+    assert partition_names(postgres_target)[-1] == "t_1998_01_01"
+    assert load(postgres_target, tmp_path / "in.csv", **again).summary["status"] == "already loaded"
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("range(a, every=100)", {"t_m100": 50, "t_0": 100, "t_100": 100, "t_200": 50}),
+        ("range(a, bounds=[0, 200])", {"t_min": 50, "t_0": 200, "t_200": 50}),
+        ("range(day, every=quarter)", {"t_1995_01_01": 90, "t_1995_04_01": 91, "t_1995_07_01": 92, "t_1995_10_01": 27}),
+        ("range(kind, a, bounds=[('A', 100), (B, 0)])", {"t_min_min": 150, "t_a_100": 0, "t_b_0": 150}),
+        ("list(kind, values=[[A, null], N])", {"t_a_null": 150, "t_n": 150}),
+        ("hash(a, 3)", None),
+    ],
+)
+def test_every_way_to_divide(
+    postgres_target: PostgresTarget, tmp_path: Path, asked: str, expected: dict[str, int] | None
+) -> None:
+    schema = write(tmp_path / "schema.sql", 'CREATE TABLE t (a integer, day date, kind text COLLATE "C", note text);')
+    start = datetime.date(1995, 1, 1)
+    rows = [
+        (n - 50, (start + datetime.timedelta(days=n)).isoformat(), ("A" if n % 4 else "") if n % 2 == 0 else "N")
+        for n in range(300)
+    ]
+    if "[('A'" in asked:
+        rows = [(a, day, "A" if a < 100 else "Z") for a, day, kind in rows]
+    random.Random(3).shuffle(rows)
+    load_text(postgres_target, tmp_path / "in.csv", text_of(rows), schema=schema, partition_by=asked)
+    assert postgres_target.count("t") == 300
+    found = per_partition(postgres_target)
+    if expected is not None:
+        assert found == {name: count for name, count in expected.items() if count}
+        assert len(partition_names(postgres_target)) == len(expected)
+    else:
+        assert len(found) == 3
+    check_tidy(postgres_target)
+
+
+def test_keys_that_no_sample_shows(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Outliers in the middle of a slice: their partitions are made when they are met."""
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a bigint, note text);")
+    lines = [f"{n % 1000},{'x' * 60}\n" for n in range(40_000)]
+    lines[20_001] = "123456789012,far\n"
+    lines[30_001] = "-7,below\n"
+    options = {"schema": schema, "partition_by": "range(a, every=1000)"}
+    run = load_text(postgres_target, tmp_path / "in.csv", "".join(lines), **options)
+    assert per_partition(postgres_target) == {"t_0": 39_998, "t_123456789000": 1, "t_m1000": 1}
+    assert any("no sample had shown" in note for note in run.summary["notes"])
+    check_tidy(postgres_target)
+
+
+def test_keys_that_no_partition_can_take(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
+    asked = {"schema": schema, "partition_by": "range(day, every=month)", "columns": "a,day"}
+    for data, word in (("1,1995-01-01\n2,infinity\n", "infinity"), ("1,1995-01-01\n2,1995-02-30\n", "1995-02-30")):
+        run = load_text(postgres_target, tmp_path / "in.csv", data, check=1, **asked)
+        assert word in run.stderr
+        assert postgres_target.leftovers() == set()
+    nulls = write(tmp_path / "nulls.sql", "CREATE TABLE t (a integer, day date);")
+    run = load_text(postgres_target, tmp_path / "n.csv", "1,1995-01-01\n2,\n", check=1, **{**asked, "schema": nulls})
+    assert "NULL" in run.stderr
+    assert postgres_target.leftovers() == set()
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ("range(b, every=5)", "none of the columns"),
+        ("range(day, every=5)", "it is date"),
+        ("range(a, every=year)", "it is integer"),
+        ("range(a, bounds=[x])", "x"),
+        ("range(day, bounds=['1996-01-01', '1995-01-01'])", "overlap"),
+        ("range(a, bounds=[5, 3])", "overlap"),
+        ("range(kind, bounds=[B])", "unique constraint"),
+        ("list(a, values=[1, 01])", "overlap"),
+        ("hash(a, 0)", "0 partitions"),
+    ],
+)
+def test_what_cannot_be_divided(
+    postgres_target: PostgresTarget, tmp_path: Path, schema: Path, asked: str, reason: str
+) -> None:
+    """Refused before anything is loaded."""
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", "1,1995-01-01,A,x\n", schema=schema, partition_by=asked, check=2
+    )
+    assert reason in run.stderr
+    assert postgres_target.leftovers() == set()
+
+
+def test_an_existing_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, note text) PARTITION BY RANGE (a)")
+    postgres_target.execute("CREATE TABLE t_old PARTITION OF t FOR VALUES FROM (0) TO (150)")
+    postgres_target.execute("CREATE INDEX t_note ON t (note)")
+    data = "".join(f"{n},x\n" for n in range(0, 400, 10))
+    run = load_text(postgres_target, tmp_path / "in.csv", data, partition_by="range(note, every=100)", check=2)
+    assert "RANGE (a)" in run.stderr
+    # 100 to 150 belongs to the partition that is there, so that 150 to 200 has none of that width.
+    run = load_text(postgres_target, tmp_path / "in.csv", data, partition_by="range(a, every=100)", check=1)
+    assert "no partition takes" in run.stderr
+    load_text(postgres_target, tmp_path / "in.csv", data, partition_by="range(a, every=50)")
+    assert per_partition(postgres_target) == {
+        "t_old": 15, "t_150": 5, "t_200": 5, "t_250": 5, "t_300": 5, "t_350": 5
+    }  # fmt: skip
+    names = postgres_target.rows("SELECT indexname FROM pg_indexes WHERE tablename LIKE 't\\_%' ORDER BY 1")
+    assert [name for (name,) in names][:2] == ["t_150_note", "t_200_note"]
+    check_tidy(postgres_target)
+
+
+def test_where_it_has_no_meaning(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    other = write(tmp_path / "other.sql", "CREATE TABLE n (a integer);")
+    asked = {"partition_by": "range(a, every=5)"}
+    assert "not partitioned" in load(postgres_target, path, check=2, **asked).stderr
+    for options in ({"no_atomic": True}, {"mode": "upsert", "key": "a"}, {"no_ledger": True}):
+        run = load(postgres_target, path, table="n", schema=other, columns="a", check=2, **asked, **options)
+        assert "--partition-by" in run.stderr or "ledger" in run.stderr
+    assert postgres_target.leftovers("t") == set()
+
+
+def test_an_engine_without_partitions(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "1\n")
+    run = load(f"duckdb:///{tmp_path}/x.duckdb", path, partition_by="range(a, every=5)", schema="auto", check=2)
+    assert "partitions" in run.stderr
+
+
+def test_a_dry_run_changes_nothing(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", "1,1995-01-01,A,x\n", schema=schema, dry_run=True,
+        partition_by="range(day, every=year)",
+    )  # fmt: skip
+    assert run.summary["strategy"] == "partition"
+    assert postgres_target.leftovers() == set()
