@@ -177,8 +177,7 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	opening->needs_wal = RelationNeedsWAL(relation);
 	opening->checksums = DataChecksumsEnabled();
 	opening->all_ours = true;
-	opening->batch = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(BATCH_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
-	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
+	opening->pieces = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(PIECES * PIECE_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
 	if (slots > 0)
 		opening->shared = make_shared_slots(slots, (size_t) slot_pages * BLCKSZ);
 	if (opening->shared != NULL)
@@ -186,6 +185,8 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 		opening->slots = slots;
 		opening->slot_pages = slot_pages;
 	}
+	/* Last, since it starts a thread: nothing may fail between this and the load's being open. */
+	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
 	MemoryContextSwitchTo(caller);
 	MemoryContextSetParent(context, TopMemoryContext);
 	load = opening;
@@ -205,8 +206,10 @@ require_direct_load(void)
 }
 
 DirectLoad *
-current_direct_load(Relation *relation)
+current_direct_load(Relation *relation, BlockNumber *blocks)
 {
+	static const char truncated[] = "it was truncated or rewritten since the load was opened";
+
 	require_direct_load();
 	PreventCommandIfParallelMode("tipple_direct");
 	/* A subtransaction could abort and leave its rows. */
@@ -219,8 +222,14 @@ current_direct_load(Relation *relation)
 	{
 		load->altered = false;
 		if (!RelationFileEquals(RelationFileOf(*relation), load->file))
-			refuse(*relation, "it was truncated or rewritten since the load was opened");
+			refuse(*relation, truncated);
 		load->check = check_relation(*relation, load->check_context);
 	}
+	/* TRUNCATE keeps a file that is as new as the transaction. */
+	*blocks = smgrnblocks(RelationGetSmgr(*relation), MAIN_FORKNUM);
+	if (*blocks < load->pages)
+		refuse(*relation, truncated);
+	if (*blocks != load->pages)
+		load->all_ours = false; /* COPY has put rows in between */
 	return load;
 }

@@ -18,8 +18,9 @@
 #include "relation_write.h"
 #include "shared_slots.h"
 
-/* Pages that are checked, logged and written together: 4 MB, the fastest of 4, 8 and 16. */
-#define BATCH_PAGES	512
+/* Pages that are checked, logged and written together: 1 MB; while they are written, the next are checked. */
+#define PIECE_PAGES	128
+#define PIECES		2
 
 typedef struct DirectLoad
 {
@@ -33,7 +34,7 @@ typedef struct DirectLoad
 	bool		checksums;
 	PageCheck  *check;
 	RelationWriter writer;
-	char	   *batch;			/* BATCH_PAGES pages, aligned for direct I/O */
+	char	   *pieces;			/* PIECES * PIECE_PAGES pages, aligned for direct I/O */
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;
@@ -49,10 +50,10 @@ extern void init_direct_load(void);
 extern DirectLoad *open_direct_load(Oid relid, int slots, int slot_pages);
 
 /*
- * The open load and its relation, which is opened and has been found unaltered or acceptable again. The caller closes
- * the relation with table_close(relation, NoLock).
+ * The open load, its relation, which is opened and has been found unaltered or acceptable again, and the relation's
+ * length. The caller closes the relation with table_close(relation, NoLock).
  */
-extern DirectLoad *current_direct_load(Relation *relation);
+extern DirectLoad *current_direct_load(Relation *relation, BlockNumber *blocks);
 
 /* The open load, whatever its relation has become. */
 extern DirectLoad *require_direct_load(void);

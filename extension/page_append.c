@@ -3,7 +3,7 @@
  *		The path of a batch: copy, check, stamp, log, checksum, write.
  *
  * A page is copied before it is checked, so that what was checked is what is written. Copying, checking and stamping
- * go page by page, or a few at a time, so that a page is still in the processor's cache when it is next looked at.
+ * go page by page, so that a page is still in the processor's cache when it is next looked at.
  */
 #include "postgres.h"
 
@@ -16,8 +16,8 @@
 
 #include "page_checksum.h"
 
-/* Pages that are read from a slot by one system call: 256 KB stay in the second-level cache. */
-#define READ_PAGES	32
+/* Pages between two looks for interrupts, and how long a checkpoint is kept waiting where pages are logged: 4 MB. */
+#define BATCH_PAGES	512
 
 /* The part of a tuple's header that only the server knows, as it lies on the page. */
 typedef struct TupleStamp
@@ -65,7 +65,8 @@ refuse_page(Relation relation, int page, const PageFault *fault)
 
 /* Copies, checks and stamps `count` pages from `begin` of the source on. */
 static int64
-take_pages(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block)
+take_pages(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block,
+		   char *piece)
 {
 	TupleStamp	stamp;
 	int64		rows = 0;
@@ -75,15 +76,14 @@ take_pages(DirectLoad *load, Relation relation, const PageSource *source, int be
 	stamp.cid = GetCurrentCommandId(true);
 	for (int i = 0; i < count; i++)
 	{
-		char	   *page = load->batch + (size_t) i * BLCKSZ;
+		char	   *page = piece + (size_t) i * BLCKSZ;
 		PageFault	fault;
 		int			nitems;
 
 		if (source->memory != NULL)
 			memcpy(page, source->memory + (size_t) (begin + i) * BLCKSZ, BLCKSZ);
-		else if (i % READ_PAGES == 0)
-			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page,
-					  (size_t) Min(READ_PAGES, count - i) * BLCKSZ);
+		else
+			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page, BLCKSZ);
 		nitems = check_page(load->check, page, &fault);
 		if (unlikely(nitems == 0))
 			refuse_page(relation, begin + i, &fault);
@@ -98,29 +98,46 @@ take_pages(DirectLoad *load, Relation relation, const PageSource *source, int be
 }
 
 static void
-log_batch(DirectLoad *load, BlockNumber block, int count)
+log_piece(DirectLoad *load, BlockNumber block, int count, char *piece)
 {
-	BlockNumber blocks[BATCH_PAGES];
-	Page		pages[BATCH_PAGES];
+	BlockNumber blocks[PIECE_PAGES];
+	Page		pages[PIECE_PAGES];
 
 	for (int i = 0; i < count; i++)
 	{
 		blocks[i] = block + i;
-		pages[i] = (Page) (load->batch + (size_t) i * BLCKSZ);
+		pages[i] = (Page) (piece + (size_t) i * BLCKSZ);
 	}
 	log_newpages(&load->file, MAIN_FORKNUM, count, blocks, pages, true);
 	for (int i = 0; load->checksums && i < count; i++)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
 
-static void
-write_batch(DirectLoad *load, BlockNumber block, int count)
+/* Piece by piece: the writer writes one while the next is checked. */
+static int64
+append_batch(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block)
 {
-	if (!load->needs_wal)
+	int64		rows = 0;
+
+	for (int done = 0, number = 0; done < count; done += PIECE_PAGES, number++)
 	{
-		write_blocks(&load->writer, block, load->batch, count);
-		return;
+		char	   *piece = load->pieces + (size_t) (number % PIECES) * PIECE_PAGES * BLCKSZ;
+		int			pages = Min(PIECE_PAGES, count - done);
+
+		rows += take_pages(load, relation, source, begin + done, pages, block + done, piece);
+		if (load->needs_wal)
+			log_piece(load, block + done, pages, piece);
+		write_blocks(&load->writer, block + done, piece, pages);
 	}
+	settle_writer(&load->writer);
+	return rows;
+}
+
+static int64
+append_logged_batch(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count,
+					BlockNumber block)
+{
+	int64		rows;
 
 	/*
 	 * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or
@@ -130,25 +147,21 @@ write_batch(DirectLoad *load, BlockNumber block, int count)
 	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 	PG_TRY();
 	{
-		log_batch(load, block, count);
-		write_blocks(&load->writer, block, load->batch, count);
+		rows = append_batch(load, relation, source, begin, count, block);
 	}
 	PG_FINALLY();
 	{
 		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
 	}
 	PG_END_TRY();
+	return rows;
 }
 
 int64
-append_pages(DirectLoad *load, Relation relation, PageSource source)
+append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource source)
 {
-	/* COPY may have put rows in between. */
-	BlockNumber block = smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM);
 	int64		rows = 0;
 
-	if (block != load->pages)
-		load->all_ours = false;
 	if ((uint64) block + source.pages > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -159,8 +172,9 @@ append_pages(DirectLoad *load, Relation relation, PageSource source)
 		int			count = Min(BATCH_PAGES, source.pages - begin);
 
 		CHECK_FOR_INTERRUPTS();
-		rows += take_pages(load, relation, &source, begin, count, block + begin);
-		write_batch(load, block + begin, count);
+		rows += load->needs_wal ?
+			append_logged_batch(load, relation, &source, begin, count, block + begin) :
+			append_batch(load, relation, &source, begin, count, block + begin);
 	}
 	load->pages += source.pages;
 	load->rows += rows;

@@ -17,7 +17,10 @@ typedef struct PageSource
 	int			pages;
 } PageSource;
 
-/* Returns the number of rows. A bad page is an error; the pages before it may have been written. */
-extern int64 append_pages(DirectLoad *load, Relation relation, PageSource source);
+/*
+ * `block` is the relation's length. Returns the number of rows. A bad page is an error; the pages before it may have
+ * been written.
+ */
+extern int64 append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource source);
 
 #endif

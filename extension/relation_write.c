@@ -25,12 +25,24 @@ segment_path(const RelationWriter *writer, uint32 segment)
 }
 
 static void
+close_segment(RelationWriter *writer)
+{
+	if (writer->fd < 0)
+		return;
+	if (CloseTransientFile(writer->fd) != 0)
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not close a segment of file \"%s\": %m", writer->path)));
+	writer->fd = -1;
+}
+
+static void
 open_segment(RelationWriter *writer, uint32 segment)
 {
 	char	   *path = segment_path(writer, segment);
 	int			flags = O_RDWR | PG_BINARY | (segment > 0 ? O_CREAT : 0);
 
-	close_writer(writer);
+	close_segment(writer);
 	if (writer->direct_io)
 	{
 		writer->fd = OpenTransientFile(path, flags | PG_O_DIRECT);
@@ -54,6 +66,8 @@ open_writer(RelationWriter *writer, RelationFile file, char *path, bool register
 	writer->path = path;
 	writer->register_syncs = register_syncs;
 	writer->fd = -1;
+	writer->behind = NULL;
+	writer->unsettled = false;
 	/* Where O_DIRECT is not the kernel's flag, it is not worth another way. */
 #if PG_O_DIRECT != 0 && !defined(PG_O_DIRECT_USE_F_NOCACHE)
 	writer->direct_io = true;
@@ -61,55 +75,53 @@ open_writer(RelationWriter *writer, RelationFile file, char *path, bool register
 	writer->direct_io = false;
 #endif
 	open_segment(writer, 0);
+	/* Through the page cache there is nothing to wait for. */
+	if (writer->direct_io)
+		writer->behind = start_write_behind();
 }
 
 void
 close_writer(RelationWriter *writer)
 {
-	if (writer->fd < 0)
-		return;
-	if (CloseTransientFile(writer->fd) != 0)
-		ereport(WARNING,
-				(errcode_for_file_access(),
-				 errmsg("could not close a segment of file \"%s\": %m", writer->path)));
-	writer->fd = -1;
+	if (writer->behind != NULL)
+		end_write_behind(writer->behind);
+	writer->behind = NULL;
+	writer->unsettled = false;
+	close_segment(writer);
 }
 
 static void
-write_span(RelationWriter *writer, SegmentSpan span, const char *pages)
+write_now(RelationWriter *writer, SpanWrite span)
 {
-	off_t		offset = (off_t) span.first * BLCKSZ;
-	size_t		left = (size_t) span.blocks * BLCKSZ;
-
-	while (left > 0)
+	while (span.left > 0)
 	{
 		ssize_t		written;
 
 		errno = 0;
 		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
-		written = pwrite(writer->fd, pages, left, offset);
+		written = pwrite(writer->fd, span.bytes, span.left, span.offset);
 		pgstat_report_wait_end();
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0 && errno == EINVAL && writer->direct_io)
 		{
-			/* Some file systems take the flag and refuse the write. */
+			/* Some file systems take the flag and refuse the write; so do all after half a write. */
 			writer->direct_io = false;
-			open_segment(writer, span.segment);
+			open_segment(writer, writer->segment);
 			continue;
 		}
-		if (written <= 0 || (written < (ssize_t) left && written % PG_IO_ALIGN_SIZE != 0))
+		if (written <= 0)
 		{
-			if (written >= 0)
+			if (written == 0)
 				errno = ENOSPC;
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not extend file \"%s\": %m", segment_path(writer, span.segment)),
+					 errmsg("could not extend file \"%s\": %m", segment_path(writer, writer->segment)),
 					 errhint("Check free disk space.")));
 		}
-		pages += written;
-		offset += written;
-		left -= written;
+		span.bytes += written;
+		span.offset += written;
+		span.left -= written;
 	}
 }
 
@@ -131,17 +143,52 @@ register_sync(RelationWriter *writer)
 }
 
 void
+settle_writer(RelationWriter *writer)
+{
+	SpanWrite	rest;
+
+	if (!writer->unsettled)
+		return;
+	writer->unsettled = false;
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
+	rest = wait_write_behind(writer->behind);
+	pgstat_report_wait_end();
+	write_now(writer, rest);
+	if (writer->register_syncs)
+		register_sync(writer);
+}
+
+static void
+write_segment(RelationWriter *writer, SegmentSpan span, const char *pages)
+{
+	SpanWrite	write;
+
+	settle_writer(writer);
+	if (writer->segment != span.segment)
+		open_segment(writer, span.segment);
+	write.fd = writer->fd;
+	write.bytes = pages;
+	write.left = (size_t) span.blocks * BLCKSZ;
+	write.offset = (off_t) span.first * BLCKSZ;
+	if (writer->behind != NULL)
+	{
+		hand_over_write(writer->behind, write);
+		writer->unsettled = true;
+		return;
+	}
+	write_now(writer, write);
+	if (writer->register_syncs)
+		register_sync(writer);
+}
+
+void
 write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count)
 {
 	while (count > 0)
 	{
 		SegmentSpan span = first_span(block, count, RELSEG_SIZE);
 
-		if (writer->fd < 0 || writer->segment != span.segment)
-			open_segment(writer, span.segment);
-		write_span(writer, span, pages);
-		if (writer->register_syncs)
-			register_sync(writer);
+		write_segment(writer, span, pages);
 		block += span.blocks;
 		pages += (size_t) span.blocks * BLCKSZ;
 		count -= span.blocks;

@@ -12,7 +12,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,9 +30,35 @@ struct SharedSlots
 	char	   *directory;
 	char	   *path;
 	bool		linked;
-	int			fd;
+	char	   *memory;
+	size_t		bytes;
 	size_t		slot_bytes;
+	struct sigaction before;	/* what a bus error did without us */
 };
+
+/* Where a bus error goes: set only while a slot is copied. */
+static sigjmp_buf *volatile copying = NULL;
+
+static void
+at_bus_error(int signal)
+{
+	if (copying != NULL)
+		siglongjmp(*copying, 1);
+	/* Not ours: it happens again on return, and then does what it should. */
+	(void) sigaction(signal, &(struct sigaction) {.sa_handler = SIG_DFL}, NULL);
+}
+
+static void
+catch_bus_errors(SharedSlots *shared)
+{
+	struct sigaction action;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = at_bus_error;
+	/* Not blocked in its handler, which is left by a jump. */
+	action.sa_flags = SA_NODEFER;
+	(void) sigaction(SIGBUS, &action, &shared->before);
+}
 
 /* When a process started, in the kernel's ticks since the machine did; 0 if there is no such process. */
 static unsigned long long
@@ -131,6 +159,32 @@ random_name(void)
 	return name;
 }
 
+/* Makes the file and maps it. Returns 0 or an error number; a file that was made is linked. */
+static int
+make_file(SharedSlots *shared)
+{
+	int			fd = OpenTransientFile(shared->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+	int			error;
+	void	   *memory;
+
+	if (fd < 0)
+		return errno;
+	/* The space is reserved now, so that nobody runs out of it in the middle. The umask does not count for chmod. */
+	error = posix_fallocate(fd, 0, shared->bytes);
+	if (error == 0 && (fchmod(fd, 0666) != 0 || chmod(shared->directory, 0711) != 0))
+		error = errno;
+	if (error == 0)
+	{
+		memory = mmap(NULL, shared->bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+		if (memory == MAP_FAILED)
+			error = errno;
+		else
+			shared->memory = memory;
+	}
+	(void) CloseTransientFile(fd);
+	return error;
+}
+
 SharedSlots *
 make_shared_slots(int slots, size_t slot_bytes)
 {
@@ -139,7 +193,7 @@ make_shared_slots(int slots, size_t slot_bytes)
 
 	remove_stale_directories();
 	shared->slot_bytes = slot_bytes;
-	shared->fd = -1;
+	shared->bytes = slots * slot_bytes;
 	shared->directory = psprintf("%s/" PREFIX "%lu.%ld.%llu.%.16s", SHARED_MEMORY, pid_namespace(), (long) MyProcPid,
 								 process_start(MyProcPid), random_name());
 	shared->path = psprintf("%s/%s", shared->directory, random_name());
@@ -149,18 +203,15 @@ make_shared_slots(int slots, size_t slot_bytes)
 		return NULL;
 	}
 	shared->linked = true;
-	shared->fd = OpenTransientFile(shared->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-	/* The umask does not count for chmod. The space is reserved now, so that nobody runs out of it in the middle. */
-	error = shared->fd < 0 ? errno : posix_fallocate(shared->fd, 0, (off_t) slots * slot_bytes);
-	if (error == 0 && (fchmod(shared->fd, 0666) != 0 || chmod(shared->directory, 0711) != 0))
-		error = errno;
+	error = make_file(shared);
 	if (error != 0)
 	{
+		unlink_shared_slots(shared);
 		errno = error;
 		ereport(DEBUG1, (errmsg("no shared memory: could not create file \"%s\": %m", shared->path)));
-		close_shared_slots(shared);
 		return NULL;
 	}
+	catch_bus_errors(shared);
 	return shared;
 }
 
@@ -173,27 +224,20 @@ shared_slots_path(const SharedSlots *shared)
 void
 read_slot(SharedSlots *shared, int slot, size_t offset, char *target, size_t bytes)
 {
-	off_t		position = (off_t) slot * shared->slot_bytes + offset;
+	const char *source = shared->memory + slot * shared->slot_bytes + offset;
+	sigjmp_buf	bus_error;
 
-	while (bytes > 0)
+	if (sigsetjmp(bus_error, 0) != 0)
 	{
-		ssize_t		got = pread(shared->fd, target, bytes, position);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not read slot %d of the shared memory: %m", slot)));
-		if (got == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("slot %d of the shared memory is cut short", slot),
-					 errhint("The client has truncated the file that it shares with the server.")));
-		target += got;
-		position += got;
-		bytes -= got;
+		copying = NULL;
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("slot %d of the shared memory is cut short", slot),
+				 errhint("The client has truncated the file that it shares with the server.")));
 	}
+	copying = &bus_error;
+	memcpy(target, source, bytes);
+	copying = NULL;
 }
 
 void
@@ -210,7 +254,6 @@ void
 close_shared_slots(SharedSlots *shared)
 {
 	unlink_shared_slots(shared);
-	if (shared->fd >= 0)
-		(void) CloseTransientFile(shared->fd);
-	shared->fd = -1;
+	(void) sigaction(SIGBUS, &shared->before, NULL);
+	(void) munmap(shared->memory, shared->bytes);
 }

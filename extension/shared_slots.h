@@ -3,8 +3,8 @@
  *		Shared memory through which a client on the same machine hands over pages, without the socket's two copies.
  *
  * The client may run as any operating system user, and is hostile until its pages are checked. It gets a file with a
- * name that cannot be guessed or listed. The server never maps the file: a client that cut it short under a mapping
- * could kill the backend with SIGBUS. It reads, and a short read is an error like any other.
+ * name that cannot be guessed or listed. It may cut the file short at any time, which makes reading the mapping a bus
+ * error: that is caught, and an error like any other.
  */
 #ifndef TIPPLE_SHARED_SLOTS_H
 #define TIPPLE_SHARED_SLOTS_H

@@ -109,7 +109,8 @@ static int64
 append_source(PageSource source)
 {
 	Relation	relation;
-	DirectLoad *load = current_direct_load(&relation);
+	BlockNumber blocks;
+	DirectLoad *load = current_direct_load(&relation, &blocks);
 	int64		rows;
 
 	if (source.memory == NULL &&
@@ -118,7 +119,7 @@ append_source(PageSource source)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("there is no slot %d of %d pages: the load has %d slots of %d pages", source.slot,
 						source.pages, load->slots, load->slot_pages)));
-	rows = append_pages(load, relation, source);
+	rows = append_pages(load, relation, blocks, source);
 	table_close(relation, NoLock);
 	return rows;
 }
@@ -152,8 +153,8 @@ Datum
 tipple_direct_finish(PG_FUNCTION_ARGS)
 {
 	Relation	relation;
-	DirectLoad *load = current_direct_load(&relation);
-	BlockNumber blocks = smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM);
+	BlockNumber blocks;
+	DirectLoad *load = current_direct_load(&relation, &blocks);
 	Datum		values[2];
 	bool		nulls[2] = {0};
 
@@ -162,7 +163,7 @@ tipple_direct_finish(PG_FUNCTION_ARGS)
 	if (load->needs_wal)
 		smgrimmedsync(RelationGetSmgr(relation), MAIN_FORKNUM);
 	/* A page that COPY shares with us may hold rows that are not frozen: then the map is VACUUM's to make. */
-	if (blocks > 0 && load->all_ours && blocks == load->pages)
+	if (blocks > 0 && load->all_ours)
 		(void) write_visibility_map(relation, blocks);
 
 	/*

@@ -2,12 +2,13 @@
  * page_check_driver.c
  *		Runs page_check.c and column_checks.c without a server: to fuzz them under AddressSanitizer, and to time them.
  *
- *	page_check_driver fuzz COLUMNS PAGES ROUNDS SEED
+ *	page_check_driver fuzz COLUMNS PAGES ROUNDS SEED ACCEPTED
  *	page_check_driver time COLUMNS PAGES ROUNDS
  *
  * COLUMNS has a line per column: atttypid atttypmod attlen attalign attstorage attnotnull attisdropped, as in
  * pg_attribute. PAGES is a file of valid pages. `fuzz` takes a page, damages it, and checks it in memory of exactly its
- * size. What is accepted is read again by a slow and careful reader, which must find each value inside its tuple.
+ * size. What is accepted is read again by a slow and careful reader, which must find each value inside its tuple, and
+ * goes as it came to the file ACCEPTED, for a server to read.
  */
 #include "postgres.h"
 
@@ -341,11 +342,12 @@ damage(char *page, const char *original, const char *other)
 	}
 }
 
-static int
-fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed)
+static void
+fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed, FILE *output)
 {
 	PageCheck  *check = make_page_check(descriptor);
 	long		accepted = 0;
+	char		sent[BLCKSZ];
 
 	random_state = seed * 2 + 1;
 	for (long round = 0; round < rounds; round++)
@@ -357,11 +359,13 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed)
 
 		memcpy(page, original, BLCKSZ);
 		damage(page, original, pages + (size_t) random_below(count) * BLCKSZ);
+		memcpy(sent, page, BLCKSZ);
 		nitems = check_page(check, page, &fault);
 		if (nitems > 0)
 		{
 			accepted++;
 			read_page(descriptor, page, nitems);
+			must(fwrite(sent, BLCKSZ, 1, output) == 1, "output");
 		}
 		else
 			must(fault.reason != NULL && fault.item >= 0 && fault.attnum >= 0 && fault.attnum <= descriptor->natts,
@@ -369,7 +373,6 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed)
 		free(page);
 	}
 	printf("%ld of %ld accepted\n", accepted, rounds);
-	return 0;
 }
 
 static int
@@ -410,14 +413,24 @@ main(int argc, char **argv)
 	char	   *pages;
 	int			count;
 
-	if (argc < 5)
+	FILE	   *output;
+
+	if (argc < 5 || (strcmp(argv[1], "fuzz") == 0 && argc < 7))
 	{
-		fprintf(stderr, "usage: %s fuzz|time COLUMNS PAGES ROUNDS [SEED]\n", argv[0]);
+		fprintf(stderr, "usage: %s fuzz COLUMNS PAGES ROUNDS SEED ACCEPTED\n       %s time COLUMNS PAGES ROUNDS\n",
+				argv[0], argv[0]);
 		return 2;
 	}
 	descriptor = read_columns(argv[2]);
 	pages = read_pages(argv[3], &count);
 	if (strcmp(argv[1], "time") == 0)
 		return take_time(descriptor, pages, count, atol(argv[4]));
-	return fuzz(descriptor, pages, count, atol(argv[4]), argc > 5 ? atol(argv[5]) : 1);
+	output = fopen(argv[6], "wb");
+	if (output == NULL)
+	{
+		perror(argv[6]);
+		return 2;
+	}
+	fuzz(descriptor, pages, count, atol(argv[4]), atol(argv[5]), output);
+	return fclose(output) == 0 ? 0 : 2;
 }

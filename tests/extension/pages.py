@@ -205,7 +205,9 @@ def append_shared(connection: Connection, memory: mmap.mmap, pages: bytes, slots
         slot = number % slots
         batch = pages[begin : begin + slot_bytes]
         memory[slot * slot_bytes : slot * slot_bytes + len(batch)] = batch
-        row = connection.execute("SELECT tipple_direct.append_slot(%s, %s)", (slot, len(batch) // PAGE_BYTES)).fetchone()
+        row = connection.execute(
+            "SELECT tipple_direct.append_slot(%s, %s)", (slot, len(batch) // PAGE_BYTES)
+        ).fetchone()
         assert row is not None
         rows += row[0]
     return rows

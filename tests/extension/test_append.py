@@ -186,9 +186,7 @@ def test_shared_memory_that_the_client_cuts_short(postgres_server: PostgresServe
         assert source.rows > 0
 
 
-def test_tablespace_without_direct_io(
-    server_of, disk, postgres_server: PostgresServer, direct_database: str
-) -> None:
+def test_tablespace_without_direct_io(server_of, disk, postgres_server: PostgresServer, direct_database: str) -> None:
     """tmpfs refuses O_DIRECT on many kernels; whether or not it does, the rows arrive."""
     place = disk(64)
     os.chown(place, *(postgres_server.data.stat().st_uid, postgres_server.data.stat().st_gid))
@@ -224,7 +222,9 @@ def test_over_a_segment_border(postgres_server: PostgresServer, direct_database:
         assert rows == rounds * source.rows
         file = file_of(postgres_server, direct_database, "loaded")
         assert file.stat().st_size == 2**30
-        assert file.with_name(file.name + ".1").stat().st_size == (rounds * source.page_count - segment_pages) * PAGE_BYTES
+        assert (
+            file.with_name(file.name + ".1").stat().st_size == (rounds * source.page_count - segment_pages) * PAGE_BYTES
+        )
         counted = connection.execute("SELECT count(*), count(DISTINCT (a, b, c)), sum(a), min(ctid) FROM loaded")
         assert counted.fetchone()[:3] == (rows, source.rows, rounds * source.rows * (source.rows + 1) // 2)  # type: ignore[index]
     assert_sound(postgres_server, direct_database, "loaded")

@@ -57,3 +57,20 @@ def install_extension(version: int) -> Path:
 def _pg_config(directory: Path, option: str) -> str:
     done = subprocess.run([directory / "pg_config", option], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def build_driver(version: int, place: Path, *, sanitize: bool) -> Path | str:
+    """Build the driver that runs the page check without a server; returns it, or why it cannot be built here."""
+    driver = place / "page_check_driver"
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"] if sanitize else ["-O3"]
+    sources = [SOURCES / "test/page_check_driver.c", SOURCES / "page_check.c", SOURCES / "column_checks.c"]
+    includes = [f"-I{SOURCES}", f"-I{_pg_config(scratch().bin(version), '--includedir-server')}"]
+    language = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror", "-fno-strict-aliasing"]
+    done = subprocess.run(
+        ["gcc", *flags, *language, "-fwrapv", *includes, *sources, "-o", driver], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        if sanitize and "cannot find -lasan" in done.stderr:
+            return "no AddressSanitizer: apt-get install libgcc-12-dev"
+        raise RuntimeError(done.stderr)
+    return driver

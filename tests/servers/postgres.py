@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from servers.installations import ServerUser, server_user, copied_bin
+from servers.installations import ServerUser, copied_bin, server_user
 
 LOADER = "loader"
 """An ordinary role, as a user of Tipple would have: no superuser, owner of the test's database."""
@@ -156,6 +156,10 @@ class PostgresServer:
         with (self.data / "postgresql.conf").open("a") as file:
             for name, value in settings.items():
                 file.write(f"{name} = {value}\n")
+
+    def adopt(self) -> None:
+        """Take a data directory of another server, copied over ours, as it is: with its roles and databases."""
+        self._prepared = True
 
     def install_certificate(self, certificate: Path, key: Path) -> None:
         """Switch TLS on. The installation has to be built with OpenSSL."""

@@ -30,9 +30,21 @@ pub(super) unsafe fn put<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDT
 pub(super) unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize) {
     debug_assert!(out.capacity() - out.len() >= text.len() + SLACK_BYTES, "room was reserved");
     let length = out.len();
+    // SAFETY: by the caller's promise.
+    unsafe {
+        copy_text(out.as_mut_ptr().add(length), text, readable);
+        out.set_len(length + text.len());
+    }
+}
+
+/// Writes `text`, of which `readable` bytes from its start on may be read, to `target`.
+///
+/// # Safety
+/// There is room for the text and [`SLACK_BYTES`] more; `readable` bytes from the start of `text` are readable.
+#[inline(always)]
+pub(super) unsafe fn copy_text(target: *mut u8, text: &[u8], readable: usize) {
     // SAFETY: by the caller's promise; input and output do not overlap.
     unsafe {
-        let target = out.as_mut_ptr().add(length);
         if text.len() <= 16 && readable >= 16 {
             target.cast::<[u8; 16]>().write(text.as_ptr().cast::<[u8; 16]>().read());
         } else if text.len() <= 64 && readable >= 64 {
@@ -40,7 +52,6 @@ pub(super) unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize) {
         } else {
             std::ptr::copy_nonoverlapping(text.as_ptr(), target, text.len());
         }
-        out.set_len(length + text.len());
     }
 }
 
@@ -54,12 +65,23 @@ pub(super) unsafe fn put_spaces(out: &mut Vec<u8>, count: usize) {
     let length = out.len();
     // SAFETY: by the caller's promise.
     unsafe {
-        let target = out.as_mut_ptr().add(length);
+        fill_spaces(out.as_mut_ptr().add(length), count);
+        out.set_len(length + count);
+    }
+}
+
+/// Writes `count` spaces to `target`.
+///
+/// # Safety
+/// There is room for them and [`SLACK_BYTES`] more.
+#[inline(always)]
+pub(super) unsafe fn fill_spaces(target: *mut u8, count: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
         if count <= 32 {
             target.cast::<[u8; 32]>().write([b' '; 32]);
         } else {
             std::ptr::write_bytes(target, b' ', count);
         }
-        out.set_len(length + count);
     }
 }

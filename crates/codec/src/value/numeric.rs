@@ -209,12 +209,32 @@ impl ShortForm {
     }
 }
 
-/// The form of a text as regular as most prices are; `None` for any other, right or wrong.
-#[inline]
+/// The form of a text as regular as most prices and quantities are; `None` for any other, right or wrong.
+#[inline(always)]
 pub(crate) fn read_price(text: &[u8], typmod: Option<Typmod>) -> Option<ShortForm> {
     let Some(Typmod { scale: scale @ 1..=4, .. }) = typmod else { return None };
+    if text.len() <= 3 {
+        return typmod.and_then(|typmod| read_quantity(text, typmod));
+    }
     let price = parse_price(text, scale as usize)?;
     typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits()).then(|| form_price(&price, scale as u16))
+}
+
+/// The form of one to three digits.
+#[inline(always)]
+fn read_quantity(text: &[u8], typmod: Typmod) -> Option<ShortForm> {
+    let digits = match *text {
+        [a] => [0, 0, a ^ b'0'],
+        [a, b] => [0, a ^ b'0', b ^ b'0'],
+        [a, b, c] => [a ^ b'0', b ^ b'0', c ^ b'0'],
+        _ => return None,
+    };
+    if digits.iter().any(|&digit| digit > 9) || text.len() as i64 > typmod.whole_digits() {
+        return None;
+    }
+    let [hundreds, tens, ones] = digits.map(u64::from);
+    let value = 100 * hundreds + 10 * tens + ones;
+    Some(ShortForm { header: header(u64::from(value != 0), 0, 0, typmod.scale as u16), digits: value << 48 })
 }
 
 /// The form of a number in up to 16 characters that its column need not round; `None` for any other text.

@@ -8,61 +8,56 @@ use crate::scan::RawField;
 use crate::value::numeric::{ShortForm, Typmod};
 use crate::value::{self, Refusal, ServerVersion};
 
-/// Appends a value; says whether its length varies. The length of `out` is the value's place in the tuple.
+/// Writes a value at `to` and gives where it ends. How `to` is aligned is how the value is in its tuple.
 ///
 /// # Errors
 /// What the type's parser says.
 ///
 /// # Safety
-/// `out` has room for `FIXED_BYTES`, for twice the text, and for the padding of `char(n)`; afterwards it has it for the
-/// columns that follow, `room` being that of the whole record.
+/// There is room for `FIXED_BYTES`, for twice the text, and for the padding of `char(n)`.
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "inlined: they are the loop's own variables")]
 pub(super) unsafe fn put(
     kind: &ColumnType,
     field: RawField<'_>,
     text: &[u8],
     check: TextCheck,
     server: ServerVersion,
-    room: usize,
-    numeric: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) -> Result<bool, Refusal> {
+    to: *mut u8,
+) -> Result<*mut u8, Refusal> {
     // A decoded text lies in a buffer of its own, behind which nothing may be read.
     let readable = if field.marked { text.len() } else { field.readable };
     // SAFETY: by the caller's promise: values of fixed width take 16 bytes and 7 of alignment; texts their own length
     // and padding, 4 bytes of header, 3 of alignment, and the slack.
     unsafe {
-        match *kind {
-            ColumnType::Bool => put_fixed(out, [u8::from(value::boolean::parse(text)?)], 1),
-            ColumnType::Int2 => put_fixed(out, value::integer::parse_int2(text, server)?.to_le_bytes(), 2),
-            ColumnType::Int4 => put_fixed(out, value::integer::parse_int4(text, server)?.to_le_bytes(), 4),
-            ColumnType::Int8 => put_fixed(out, value::integer::parse_int8(text, server)?.to_le_bytes(), 8),
-            ColumnType::Date => put_fixed(out, value::date::parse(text)?.to_le_bytes(), 4),
+        Ok(match *kind {
+            ColumnType::Bool => put_fixed(to, [u8::from(value::boolean::parse(text)?)], 1),
+            ColumnType::Int2 => put_fixed(to, value::integer::parse_int2(text, server)?.to_le_bytes(), 2),
+            ColumnType::Int4 => put_fixed(to, value::integer::parse_int4(text, server)?.to_le_bytes(), 4),
+            ColumnType::Int8 => put_fixed(to, value::integer::parse_int8(text, server)?.to_le_bytes(), 8),
+            ColumnType::Date => put_fixed(to, value::date::parse(text)?.to_le_bytes(), 4),
             ColumnType::Numeric { precision, scale } => {
-                put_numeric(text, Some(Typmod { precision, scale }), server, room, numeric, out)?;
-                return Ok(true);
+                let typmod = Some(Typmod { precision, scale });
+                match value::numeric::read_price(text, typmod) {
+                    Some(form) => put_form(to, form),
+                    None => put_other_numeric(to, text, typmod, server)?,
+                }
             }
             ColumnType::Text => {
                 check.check(field, text)?;
-                put_text(out, text, readable, 0);
-                return Ok(true);
+                put_text(to, text, readable, 0)
             }
             ColumnType::Varchar { limit } => {
                 check.check(field, text)?;
-                put_text(out, value::text::fit_varchar(text, limit)?, readable, 0);
-                return Ok(true);
+                put_text(to, value::text::fit_varchar(text, limit)?, readable, 0)
             }
             ColumnType::Char { limit } => {
                 check.check(field, text)?;
                 let (text, padding) = check.fit_char(field, text, limit)?;
-                put_text(out, text, readable, padding);
-                return Ok(true);
+                put_text(to, text, readable, padding)
             }
-            _ => return put_rare(kind, text, server, room, numeric, out),
-        }
+            _ => put_rare(kind, text, server, to)?,
+        })
     }
-    Ok(false)
 }
 
 /// [`put`] for the types that are rarer than numbers, texts and dates.
@@ -70,96 +65,85 @@ pub(super) unsafe fn put(
 /// # Safety
 /// As for [`put`].
 #[inline(never)]
-unsafe fn put_rare(
-    kind: &ColumnType,
-    text: &[u8],
-    server: ServerVersion,
-    room: usize,
-    numeric: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) -> Result<bool, Refusal> {
+unsafe fn put_rare(kind: &ColumnType, text: &[u8], server: ServerVersion, to: *mut u8) -> Result<*mut u8, Refusal> {
     // SAFETY: by the caller's promise, which is that of `put`.
     unsafe {
-        match *kind {
-            ColumnType::Float4 => put_fixed(out, value::float::parse_float4(text)?.to_le_bytes(), 4),
-            ColumnType::Float8 => put_fixed(out, value::float::parse_float8(text)?.to_le_bytes(), 8),
+        Ok(match *kind {
+            ColumnType::Float4 => put_fixed(to, value::float::parse_float4(text)?.to_le_bytes(), 4),
+            ColumnType::Float8 => put_fixed(to, value::float::parse_float8(text)?.to_le_bytes(), 8),
             ColumnType::Timestamp { precision } => {
-                put_fixed(out, value::timestamp::parse_with_precision(text, precision)?.to_le_bytes(), 8);
+                put_fixed(to, value::timestamp::parse_with_precision(text, precision)?.to_le_bytes(), 8)
             }
             ColumnType::TimestampTz { precision, utc } => {
-                put_fixed(out, value::timestamp::parse_tz(text, precision, utc)?.to_le_bytes(), 8);
+                put_fixed(to, value::timestamp::parse_tz(text, precision, utc)?.to_le_bytes(), 8)
             }
-            ColumnType::Time { precision } => put_fixed(out, value::time::parse(text, precision)?.to_le_bytes(), 8),
+            ColumnType::Time { precision } => put_fixed(to, value::time::parse(text, precision)?.to_le_bytes(), 8),
             ColumnType::TimeTz { precision } => {
                 let time = value::time::parse_tz(text, precision)?;
-                put_fixed(out, time.micros.to_le_bytes(), 8);
-                put_fixed(out, time.seconds_west.to_le_bytes(), 4);
+                let to = put_fixed(to, time.micros.to_le_bytes(), 8);
+                put_fixed(to, time.seconds_west.to_le_bytes(), 4)
             }
             ColumnType::Interval { precision } => {
                 let interval = value::interval::parse(text, precision)?;
-                put_fixed(out, interval.micros.to_le_bytes(), 8);
-                put_fixed(out, interval.days.to_le_bytes(), 4);
-                put_fixed(out, interval.months.to_le_bytes(), 4);
+                let to = put_fixed(to, interval.micros.to_le_bytes(), 8);
+                let to = put_fixed(to, interval.days.to_le_bytes(), 4);
+                put_fixed(to, interval.months.to_le_bytes(), 4)
             }
-            ColumnType::Uuid => put_fixed(out, value::uuid::parse(text)?, 1),
-            ColumnType::Decimal => {
-                put_numeric(text, None, server, room, numeric, out)?;
-                return Ok(true);
-            }
+            ColumnType::Uuid => put_fixed(to, value::uuid::parse(text)?, 1),
+            ColumnType::Decimal => put_other_numeric(to, text, None, server)?,
             ColumnType::Bytea => {
-                numeric.clear();
-                value::bytea::append(text, numeric)?;
-                put_bytes(numeric, room, out);
-                return Ok(true);
+                let mut bytes = Vec::with_capacity(text.len());
+                value::bytea::append(text, &mut bytes)?;
+                put_bytes(to, &bytes, text)?
             }
             _ => return Err(Refusal::Unsure),
-        }
+        })
     }
-    Ok(false)
 }
 
 /// A value of fixed width, aligned.
 ///
 /// # Safety
-/// `out` has room for it and 7 more bytes.
+/// There is room for it and 15 more bytes.
 #[inline(always)]
-unsafe fn put_fixed<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDTH], align: usize) {
-    // SAFETY: by the caller's promise.
+unsafe fn put_fixed<const WIDTH: usize>(to: *mut u8, value: [u8; WIDTH], align: usize) -> *mut u8 {
+    // SAFETY: by the caller's promise; a byte array needs no alignment.
     unsafe {
-        self::align(out, align);
-        unchecked::put(out, value);
+        let to = self::align(to, align);
+        to.cast::<[u8; WIDTH]>().write(value);
+        to.add(WIDTH)
     }
 }
 
 /// Fills up with zeros to a multiple of `align`, 8 at most.
 ///
 /// # Safety
-/// `out` has room for 8 bytes.
+/// There is room for 8 bytes.
 #[inline(always)]
-unsafe fn align(out: &mut Vec<u8>, align: usize) {
-    if align > 1 {
-        let length = out.len();
-        // SAFETY: by the caller's promise; the new length is at most 7 bytes further, all of them written.
-        unsafe {
-            unchecked::put(out, [0; 8]);
-            out.set_len((length + align - 1) & !(align - 1));
-        }
+unsafe fn align(to: *mut u8, align: usize) -> *mut u8 {
+    if align == 1 {
+        return to;
+    }
+    // SAFETY: by the caller's promise; the new place is at most 7 bytes further, all of them written.
+    unsafe {
+        to.cast::<[u8; 8]>().write([0; 8]);
+        to.add(to.align_offset(align))
     }
 }
 
 /// The header of a value of `length` bytes: one byte where that is enough, else four, aligned.
 ///
 /// # Safety
-/// `out` has room for 12 bytes.
+/// There is room for 12 bytes.
 #[inline(always)]
-unsafe fn put_header(out: &mut Vec<u8>, length: usize) {
+unsafe fn put_header(to: *mut u8, length: usize) -> *mut u8 {
     // SAFETY: by the caller's promise.
     unsafe {
         if length <= LONGEST_SHORT {
-            unchecked::put(out, [((length + 1) << 1) as u8 | 1]);
+            to.write(((length + 1) << 1) as u8 | 1);
+            to.add(1)
         } else {
-            align(out, 4);
-            unchecked::put(out, (((length + LONG_HEADER_BYTES) as u32) << 2).to_le_bytes());
+            put_fixed(to, (((length + LONG_HEADER_BYTES) as u32) << 2).to_le_bytes(), 4)
         }
     }
 }
@@ -167,109 +151,86 @@ unsafe fn put_header(out: &mut Vec<u8>, length: usize) {
 /// Text and `padding` spaces behind their header.
 ///
 /// # Safety
-/// `out` has room for all of it, 12 bytes and the slack; `readable` bytes from the start of `text` are readable.
+/// There is room for all of it, 12 bytes and the slack; `readable` bytes from the start of `text` are readable.
 #[inline(always)]
-unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize, padding: usize) {
+unsafe fn put_text(to: *mut u8, text: &[u8], readable: usize, padding: usize) -> *mut u8 {
     // SAFETY: by the caller's promise.
     unsafe {
-        put_header(out, text.len() + padding);
-        unchecked::put_text(out, text, readable);
+        let to = put_header(to, text.len() + padding);
+        unchecked::copy_text(to, text, readable);
+        let to = to.add(text.len());
         if padding > 0 {
-            unchecked::put_spaces(out, padding);
+            unchecked::fill_spaces(to, padding);
         }
+        to.add(padding)
     }
 }
 
-/// Bytes of any number behind their header.
-fn put_bytes(bytes: &[u8], room: usize, out: &mut Vec<u8>) {
-    out.reserve(bytes.len() + 16);
-    // SAFETY: the room was just reserved.
-    unsafe { put_header(out, bytes.len()) };
-    out.extend_from_slice(bytes);
-    out.reserve(room);
+/// Bytes that were made of `text`, behind their header.
+///
+/// # Errors
+/// [`Refusal::Unsure`] where they take more room than was made for the text; none of PostgreSQL's types does that.
+///
+/// # Safety
+/// As for [`put`].
+unsafe fn put_bytes(to: *mut u8, bytes: &[u8], text: &[u8]) -> Result<*mut u8, Refusal> {
+    if bytes.len() > 2 * text.len() + 32 {
+        return Err(Refusal::Unsure);
+    }
+    // SAFETY: by the caller's promise, and by what was just compared.
+    unsafe {
+        let to = put_header(to, bytes.len());
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        Ok(to.add(bytes.len()))
+    }
 }
-
-/// What [`put_form`] writes.
-const SHORT_FORM_BYTES: usize = 11;
 
 /// `NUMERIC_SHORT_DSCALE_MAX`
 const LARGEST_SHORT_SCALE: u16 = 0x3F;
 
-/// A `numeric` (utils/adt/numeric.c, "make_result"): one word with sign, scale and weight where they are small, else
-/// two, and the digits base 10,000.
-#[inline(always)]
-unsafe fn put_numeric(
-    text: &[u8],
-    typmod: Option<Typmod>,
-    server: ServerVersion,
-    room: usize,
-    wire: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    match value::numeric::read_price(text, typmod) {
-        // SAFETY: by the caller's promise: it takes 11 bytes.
-        Some(form) => unsafe { put_form(form, out) },
-        None => put_other_numeric(text, typmod, server, room, wire, out)?,
-    }
-    Ok(())
-}
-
-/// What is not as regular as a price. Apart, so that the caller's hot path stays small.
-#[inline(never)]
-fn put_other_numeric(
-    text: &[u8],
-    typmod: Option<Typmod>,
-    server: ServerVersion,
-    room: usize,
-    wire: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    match value::numeric::read_short(text, typmod)? {
-        Some(form) if form.display_scale() <= LARGEST_SHORT_SCALE => {
-            out.reserve(SHORT_FORM_BYTES);
-            // SAFETY: the room was just reserved.
-            unsafe { put_form(form, out) };
-            Ok(())
-        }
-        _ => put_numeric_slowly(text, typmod, server, room, wire, out),
-    }
-}
-
-#[inline(never)]
-fn put_numeric_slowly(
-    text: &[u8],
-    typmod: Option<Typmod>,
-    server: ServerVersion,
-    room: usize,
-    wire: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    wire.clear();
-    value::numeric::encode_binary(text, typmod, server, wire)?;
-    let mut stored = Vec::with_capacity(wire.len());
-    store_numeric(wire, &mut stored);
-    put_bytes(&stored, room, out);
-    Ok(())
-}
-
-/// A number of at most four digits with the short header: at most [`LARGEST_SHORT_SCALE`] decimal places.
+/// A `numeric` that is not as regular as a price. Apart, so that the caller's hot path stays small.
 ///
 /// # Safety
-/// `out` has room for 11 bytes.
+/// As for [`put`].
+#[inline(never)]
+unsafe fn put_other_numeric(
+    to: *mut u8,
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+) -> Result<*mut u8, Refusal> {
+    match value::numeric::read_short(text, typmod)? {
+        // SAFETY: by the caller's promise.
+        Some(form) if form.display_scale() <= LARGEST_SHORT_SCALE => Ok(unsafe { put_form(to, form) }),
+        _ => {
+            let mut sent = Vec::new();
+            value::numeric::encode_binary(text, typmod, server, &mut sent)?;
+            let mut stored = Vec::with_capacity(sent.len());
+            store_numeric(&sent, &mut stored);
+            // SAFETY: by the caller's promise.
+            unsafe { put_bytes(to, &stored, text) }
+        }
+    }
+}
+
+/// A `numeric` (utils/adt/numeric.c, "make_result") of at most four digits and [`LARGEST_SHORT_SCALE`] decimal places:
+/// one word with sign, scale and weight, and the digits base 10,000.
+///
+/// # Safety
+/// There is room for 11 bytes.
 #[inline(always)]
-unsafe fn put_form(form: ShortForm, out: &mut Vec<u8>) {
+unsafe fn put_form(to: *mut u8, form: ShortForm) -> *mut u8 {
     let count = form.count();
     let header = short_header(form.is_negative(), form.display_scale(), form.weight());
-    let length = out.len();
     // Four digits, each with its lower byte first.
     let digits = form.digits().swap_bytes();
     let digits = (digits & 0x00FF_00FF_00FF_00FF) << 8 | (digits >> 8) & 0x00FF_00FF_00FF_00FF;
-    // SAFETY: by the caller's promise; the new length takes in at most what was written.
+    // SAFETY: by the caller's promise; four digits are packed at most.
     unsafe {
-        unchecked::put(out, [((3 + 2 * count) << 1) as u8 | 1]);
-        unchecked::put(out, header.to_le_bytes());
-        unchecked::put(out, digits.to_le_bytes());
-        out.set_len(length + 3 + 2 * count.min(4));
+        to.write(((3 + 2 * count) << 1) as u8 | 1);
+        to.add(1).cast::<[u8; 2]>().write(header.to_le_bytes());
+        to.add(3).cast::<[u8; 8]>().write(digits.to_le_bytes());
+        to.add(3 + 2 * count)
     }
 }
 

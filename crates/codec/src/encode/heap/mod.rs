@@ -36,6 +36,8 @@ const FIXED_BYTES: usize = 48 + SLACK_BYTES;
 struct Attribute {
     kind: ColumnType,
     not_null: bool,
+    /// Whether values differ in length.
+    varies: bool,
     /// The field that it comes from; without one it is NULL.
     field: Option<usize>,
 }
@@ -70,12 +72,14 @@ pub struct HeapPageEncoder {
     layout: PageLayout,
     /// The longest tuple that goes on a page as it is.
     longest: usize,
-    /// The values of a tuple, from its first that is not NULL.
-    values: Vec<u8>,
+    /// Room for the values of a tuple, aligned as a tuple is.
+    scratch: Vec<u64>,
     /// Its bitmap: a bit for each attribute that is not NULL.
     present: Vec<u8>,
+    /// Spaces that `char(n)` may add to a record.
     padding: usize,
-    numeric: Vec<u8>,
+    /// The header of a tuple without NULLs.
+    header: [u8; PLAIN_HEADER_BYTES],
 }
 
 impl HeapPageEncoder {
@@ -96,7 +100,7 @@ impl HeapPageEncoder {
         let mut padding = 0;
         for &field in fields {
             let Some(index) = field else {
-                attributes.push(Attribute { kind: ColumnType::Text, not_null: false, field });
+                attributes.push(Attribute { kind: ColumnType::Text, not_null: false, varies: true, field });
                 continue;
             };
             let column = &columns[index];
@@ -105,14 +109,19 @@ impl HeapPageEncoder {
             if let ColumnType::Char { limit } = column.kind {
                 padding += limit as usize;
             }
-            attributes.push(Attribute { kind: column.kind.clone(), not_null: column.not_null, field });
+            let varies = storage.width.is_none();
+            attributes.push(Attribute { kind: column.kind.clone(), not_null: column.not_null, varies, field });
         }
         let longest = if may_be_toasted { layout.toast_threshold() } else { layout.largest_tuple() };
         let decoder = Decoder::new(dialect.clone());
         let present = vec![0; attributes.len().div_ceil(8)];
-        let values = Vec::new();
-        let numeric = Vec::new();
-        Ok(Self { attributes, decoder, dialect, server, layout, longest, values, present, padding, numeric })
+        let mut header = [0; PLAIN_HEADER_BYTES];
+        header[INFOMASK2_AT..INFOMASK_AT].copy_from_slice(&(attributes.len() as u16).to_le_bytes());
+        let infomask = FROZEN | if may_be_toasted { HAS_VAR_WIDTH } else { 0 };
+        header[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
+        header[HOFF_AT] = PLAIN_HEADER_BYTES as u8;
+        let scratch = Vec::new();
+        Ok(Self { attributes, decoder, dialect, server, layout, longest, scratch, present, padding, header })
     }
 
     /// What its pages have in common.
@@ -160,9 +169,10 @@ impl HeapPageEncoder {
         check: TextCheck,
     ) -> Result<Shape, Problem> {
         let room = 2 * text + self.padding + FIXED_BYTES * self.attributes.len();
-        self.values.clear();
-        self.values.reserve(room);
-        let mut shape = Shape { has_null: false, has_var_width: false };
+        self.scratch.reserve(room.div_ceil(8));
+        let begin = self.scratch.as_mut_ptr().cast::<u8>();
+        let mut to = begin;
+        let mut shape = Shape { length: 0, has_null: false, has_var_width: false };
         for (index, attribute) in self.attributes.iter().enumerate() {
             let value = attribute.field.and_then(|place| {
                 let field = records.field(row, place);
@@ -180,15 +190,14 @@ impl HeapPageEncoder {
                 continue;
             };
             // SAFETY: there is room for twice the text of all fields, for what they may be padded with, and
-            // for the fixed bytes of each; `put` keeps it that way.
-            let put = unsafe {
-                datum::put(&attribute.kind, field, text, check, self.server, room, &mut self.numeric, &mut self.values)
-            };
-            match put {
-                Ok(varies) => shape.has_var_width |= varies,
+            // for the fixed bytes of each.
+            match unsafe { datum::put(&attribute.kind, field, text, check, self.server, to) } {
+                Ok(end) => to = end,
                 Err(refusal) => return Err(Problem::value(records, row, attribute.field.unwrap_or(0), refusal)),
             }
+            shape.has_var_width |= attribute.varies;
         }
+        shape.length = to as usize - begin as usize;
         Ok(shape)
     }
 
@@ -197,40 +206,49 @@ impl HeapPageEncoder {
     fn put_tuple<M: DerefMut<Target = [u8]>>(&self, shape: Shape, pages: &mut PageBuffer<M>) -> Option<Stop> {
         let bitmap = if shape.has_null { self.present.len() } else { 0 };
         let header = max_align(TUPLE_HEADER_BYTES + bitmap);
-        let length = header + self.values.len();
+        let length = header + shape.length;
         if length > self.longest {
             return Some(Stop::TooLarge);
         }
         let Some(tuple) = pages.place(length) else { return Some(Stop::Full) };
         let (head, values) = tuple.split_at_mut(header);
-        head.fill(0);
-        head[INFOMASK2_AT..INFOMASK_AT].copy_from_slice(&(self.attributes.len() as u16).to_le_bytes());
-        let mut infomask = FROZEN;
-        if shape.has_var_width {
-            infomask |= HAS_VAR_WIDTH;
-        }
+        // SAFETY: so many bytes of the scratch memory were just written.
+        let made = unsafe { std::slice::from_raw_parts(self.scratch.as_ptr().cast::<u8>(), shape.length) };
+        values.copy_from_slice(made);
+        head[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
         if shape.has_null {
-            infomask |= HAS_NULL;
-            let bits = &mut head[TUPLE_HEADER_BYTES..TUPLE_HEADER_BYTES + bitmap];
-            bits.copy_from_slice(&self.present);
-            // Bits behind the last attribute are zero.
-            let used = self.attributes.len() % 8;
-            if used > 0 {
-                bits[bitmap - 1] &= (1 << used) - 1;
-            }
+            self.put_bitmap(shape, head);
         }
-        head[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
-        head[HOFF_AT] = header as u8;
-        values.copy_from_slice(&self.values);
         None
     }
+
+    /// Completes the header of a tuple with NULLs.
+    #[inline(never)]
+    fn put_bitmap(&self, shape: Shape, head: &mut [u8]) {
+        let infomask = FROZEN | HAS_NULL | if shape.has_var_width { HAS_VAR_WIDTH } else { 0 };
+        head[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
+        head[HOFF_AT] = head.len() as u8;
+        let bits = &mut head[TUPLE_HEADER_BYTES..];
+        bits.fill(0);
+        bits[..self.present.len()].copy_from_slice(&self.present);
+        // Bits behind the last attribute are zero.
+        let used = self.attributes.len() % 8;
+        if used > 0 {
+            bits[self.present.len() - 1] &= (1 << used) - 1;
+        }
+    }
 }
+
+/// The header of a tuple without NULLs, aligned.
+const PLAIN_HEADER_BYTES: usize = max_align(TUPLE_HEADER_BYTES);
 
 const NULL_NOT_ALLOWED: crate::value::Refusal = crate::value::Refusal::NullNotAllowed;
 
 /// What a tuple's header has to say of its values.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
+    /// Bytes of all values.
+    length: usize,
     has_null: bool,
     has_var_width: bool,
 }

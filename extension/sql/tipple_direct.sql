@@ -1,0 +1,53 @@
+-- What needs no pages: the functions, their rights, and what is refused.
+-- Pages come from clients; tests/extension of Tipple's sources has those tests.
+CREATE EXTENSION tipple_direct;
+SELECT tipple_direct.version() = extversion AS same FROM pg_extension WHERE extname = 'tipple_direct';
+SELECT proname, prosrc, provolatile, proparallel, proisstrict, has_function_privilege('tipple_direct', oid, 'execute')
+  FROM pg_proc WHERE pronamespace = 'tipple_direct'::regnamespace ORDER BY proname;
+SELECT count(*) FROM pg_proc, aclexplode(proacl)
+ WHERE pronamespace = 'tipple_direct'::regnamespace AND grantee = 0;
+
+-- The tables that qualify.
+CREATE TABLE taken (
+    a bigint PRIMARY KEY, b boolean, c smallint, d integer, e oid, f real, g double precision, h numeric(15,2), i text,
+    j varchar(10), k char(3), l bytea, m date, n time, o timetz, p timestamp, q timestamptz, r interval, s uuid
+);
+SELECT tipple_direct.why_not('taken');
+CREATE TABLE not_taken (a integer, b jsonb);
+SELECT tipple_direct.why_not('not_taken');
+SELECT tipple_direct.why_not('pg_class');
+SELECT tipple_direct.why_not(NULL) IS NULL AS no_table;
+
+-- A load of nothing.
+BEGIN;
+CREATE TABLE loaded (LIKE taken);
+SELECT block_size, shared_memory FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.append('');
+SELECT * FROM tipple_direct.finish();
+COMMIT;
+SELECT count(*) FROM loaded;
+
+-- What is no page.
+BEGIN;
+TRUNCATE loaded;
+SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.append('\x00');
+ROLLBACK;
+BEGIN;
+TRUNCATE loaded;
+SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.append(decode(repeat('00', 8192), 'hex'));
+ROLLBACK;
+
+-- The wrong order.
+SELECT tipple_direct.append('');
+SELECT tipple_direct.finish();
+SELECT tipple_direct.open('loaded', 0, 0);
+BEGIN;
+TRUNCATE loaded;
+SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.open('loaded', 0, 0);
+ROLLBACK;
+
+DROP TABLE taken, not_taken, loaded;
+DROP EXTENSION tipple_direct;
