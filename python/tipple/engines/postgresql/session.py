@@ -124,7 +124,9 @@ class PostgresSession:
             strategy = load.foreseen_strategy()
             if strategy == NOTHING_TO_DO:
                 return []
-            return doctor.before_load(self.connection, task.table, task.source_bytes, swaps=strategy in ("swap", "partition"))
+            return doctor.before_load(
+                self.connection, task.table, task.source_bytes, swaps=strategy in ("swap", "partition")
+            )
         except psycopg.Error:
             # Advice is no reason to fail; if the server is gone, the load itself will say so.
             return []
