@@ -88,12 +88,12 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
 
 
 def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_patient: bool) -> None:
-    """Takes the locks on all tables whose place others will take, or none.
+    """Takes the locks on all tables whose place, or whose partitions' place, others will take; or none.
 
     A reader of two of them may hold the first and wait for the second, just the other way round: so no lock is waited
     for as long as it takes the server to call that a deadlock and to end the reader's query.
     """
-    tables = [one.load.table.sql for one in staged if one.owned.strategy == "swap" and one.choice.exists]
+    tables = [one.load.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
     if tables:
         milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // len(tables), 10)
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
