@@ -18,7 +18,7 @@ from typing import Any
 TIMEOUT_SECONDS = 120.0
 """Longest run of a command before the test fails: nothing hangs for ever."""
 
-VERBS_WITH_SUMMARY = {"load"}
+VERBS_WITH_SUMMARY = {"load", "run"}
 
 SUMMARY_PREFIX = "tipple-summary-"
 """What the names of our own summary files begin with; they are removed when they are read."""

@@ -93,7 +93,7 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
         "VerifyFailed": 1,
         "Interrupted": 130,
     }
-    assert {*expected, "BadRecord", "TooManyRejects"} == set(errors.__all__)
+    assert {*expected, "BadRecord", "JobFailed", "TooManyRejects"} == set(errors.__all__)
     assert errors.TooManyRejects("5").exit_status == 1
     for name, exit_status in expected.items():
         error = getattr(errors, name)("message", hint="hint", detail={"a": 1})

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
         ConnectionFailed,
         Interrupted,
         JobBusy,
+        JobFailed,
         SourceChanged,
         TippleError,
         TooManyRejects,
         UsageError,
         VerifyFailed,
     )
+    from tipple.report.job import JobReport
     from tipple.report.model import LoadReport
     from tipple.run.doctor import examine_target, measure_target
     from tipple.run.generate import GenerateReport, generate
+    from tipple.run.job import run
     from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
     from tipple.run.load import load
 
@@ -38,22 +41,27 @@ _HOMES = {
         "ConnectionFailed",
         "Interrupted",
         "JobBusy",
+        "JobFailed",
         "SourceChanged",
         "TippleError",
         "TooManyRejects",
         "UsageError",
         "VerifyFailed",
     ),
+    "tipple.report.job": ("JobReport",),
     "tipple.report.model": ("LoadReport",),
     "tipple.run.doctor": ("examine_target", "measure_target"),
     "tipple.run.generate": ("GenerateReport", "generate"),
     "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
     "tipple.run.load": ("load",),
 }
+# `run` needs no home: it is the package of that name, which can be called.
 _HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "run":
+        return importlib.import_module("tipple.run")
     home = _HOME_BY_NAME.get(name)
     if home is None:
         raise AttributeError(f"module 'tipple' has no attribute {name!r}")
@@ -66,6 +74,8 @@ __all__ = [
     "GenerateReport",
     "Interrupted",
     "JobBusy",
+    "JobFailed",
+    "JobReport",
     "LoadReport",
     "SourceChanged",
     "TippleError",
@@ -80,4 +90,5 @@ __all__ = [
     "list_jobs",
     "load",
     "measure_target",
+    "run",
 ]

@@ -8,6 +8,7 @@
     ├── JobBusy                exit status 1     another job holds the table or the job
     ├── SourceChanged          exit status 1     a source file is not what it was when the job began
     ├── VerifyFailed           exit status 1     source and target disagree after the load
+    ├── JobFailed              exit status 1     not all tables of a job were loaded
     └── Interrupted            exit status 130   stopped by the user; the job can be resumed
 
 The exit statuses are those of the command-line contract. Nobody but the command line turns an error into an
@@ -17,7 +18,7 @@ builds a message from a target uses `Target.display` and not `Target.url`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ConnectionFailed",
     "Interrupted",
     "JobBusy",
+    "JobFailed",
     "SourceChanged",
     "TippleError",
     "TooManyRejects",
@@ -91,6 +93,26 @@ class ConnectionFailed(UsageError):
 
 class JobBusy(TippleError):
     """Another running job holds the same table or the same job."""
+
+
+class JobFailed(TippleError):
+    """Not all tables of a job were loaded.
+
+    Attributes:
+        report: what became of each table, a `JobReport`.
+        errors: what the failed ones ended with.
+    """
+
+    def __init__(self, report: Any, errors: Sequence[BaseException | None]) -> None:
+        missing = [table for table in report.tables if table.report is None]
+        names = ", ".join(f"{table.name} ({table.status})" for table in missing)
+        super().__init__(
+            f"{len(missing)} of {len(report.tables)} tables of {report.file} were not loaded: {names}",
+            hint="mend the cause and run the same job again: what is loaded is not loaded twice",
+            exit_status=report.exit_status,
+        )
+        self.report = report
+        self.errors = [error for error in errors if error is not None]
 
 
 class SourceChanged(TippleError):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command import Run, run_tipple
-from servers.postgres import PostgresServer
-from targets import PostgresTarget, Target
+from loading import load
+from servers.extension import extension_missing_reason, install_extension
+from servers.postgres import PostgresServer, scratch
+from targets import PostgresTarget, Target, write
 
 ORDER = ["broken", "slow", "note", "ok"]
 
@@ -74,23 +77,62 @@ def test_sizes(engine_target: Target) -> None:
     assert "200,000" in doctor(engine_target, "--sizes", "--table", "t", check=0).stdout
 
 
+PARTITIONED = """
+CREATE TABLE p (a integer, b text DEFAULT 'x', PRIMARY KEY (a, b)) PARTITION BY RANGE (a);
+CREATE TABLE p_late PARTITION OF p FOR VALUES FROM (100) TO (2000);
+CREATE TABLE p_early PARTITION OF p FOR VALUES FROM (MINVALUE) TO (9);
+CREATE TABLE p_mid PARTITION OF p FOR VALUES FROM (9) TO (100) PARTITION BY LIST (b);
+CREATE TABLE p_x PARTITION OF p_mid FOR VALUES IN ('x');
+CREATE TABLE p_rest PARTITION OF p DEFAULT;
+CREATE TABLE d (at date, note text) PARTITION BY RANGE (at, note);
+CREATE TABLE d1 PARTITION OF d FOR VALUES FROM ('1993-01-01', 'it''s (') TO ('1994-01-01', ') TO (');
+CREATE TABLE other (a integer);
+INSERT INTO p SELECT i FROM generate_series(1, 1000) i;
+ANALYZE;
+"""
+
+
 def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
-    postgres_target.execute(
-        """
-        CREATE TABLE p (a integer PRIMARY KEY) PARTITION BY RANGE (a);
-        CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10);
-        CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20);
-        CREATE TABLE other (a integer);
-        """
-    )
-    sizes = {
-        size["name"]: size for size in json.loads(doctor(postgres_target, "--sizes", "--table", "p", "--json").stdout)
-    }
+    """Bounds, pages, bytes and rows of each, in the order of the bounds; tables of partitions have all of theirs."""
+    postgres_target.execute(PARTITIONED)
+    rows = json.loads(doctor(postgres_target, "--sizes", "--table", "p", "--json").stdout)
+    assert [row["name"] for row in rows if row["kind"] != "index"] == [
+        "p", "p_early", "p_mid", "p_x", "p_late", "p_rest"
+    ]  # fmt: skip
+    sizes = {size["name"]: size for size in rows}
     assert sizes["p"]["kind"] == "partitioned table"
-    assert (sizes["p1"]["kind"], sizes["p1"]["parent"]) == ("partition", "p")
-    assert sizes["p2"]["bound"] == "FOR VALUES FROM (10) TO (20)"
-    assert sizes["p1_pkey"]["parent"] == "p1"
+    assert sizes["p"]["rows"] == 1000
+    assert sizes["p"]["pages"] == sum(sizes[name]["pages"] for name in ("p_early", "p_x", "p_late")) > 2
+    assert (sizes["p_x"]["kind"], sizes["p_x"]["parent"], sizes["p_x"]["rows"]) == ("partition", "p_mid", 91)
+    bounds = {name: (sizes[name]["lower_bound"], sizes[name]["upper_bound"]) for name in sizes}
+    assert bounds["p_early"] == ("MINVALUE", "9")
+    assert bounds["p_late"] == ("100", "2000")
+    assert bounds["p_x"] == (None, None)
+    assert sizes["p_x"]["bound"] == "FOR VALUES IN ('x')"
+    assert sizes["p_late_pkey"]["parent"] == "p_late"
     assert "other" not in sizes
+    text = doctor(postgres_target, "--sizes").stdout
+    assert "'1993-01-01', 'it''s ('" in text
+    assert "'1994-01-01', ') TO ('" in text
+
+
+def test_storage_after_a_load(engine_target: Target, tmp_path: Path) -> None:
+    """The summary always has it; it is printed where there is more than the table itself."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    done = load(engine_target, write(tmp_path / "in.csv", "".join(f"{i}\n" for i in range(200_000))))
+    assert done.summary is not None
+    (size,) = done.summary["storage"]
+    assert (size["kind"], size["pages"] > 0, size["bytes"] > 100_000) == ("table", True, True)
+    assert "Pages" not in done.stdout
+    planned = load(engine_target, tmp_path / "in.csv", dry_run=True)
+    assert planned.summary is not None
+    assert planned.summary["storage"] == []
+    if isinstance(engine_target, PostgresTarget):
+        engine_target.execute("CREATE INDEX t_a ON t (a)")
+        done = load(engine_target, write(tmp_path / "more.csv", "1\n2\n"))
+        assert done.summary is not None
+        assert [(size["name"], size["rows"]) for size in done.summary["storage"]] == [("t", 200_000), ("t_a", 200_000)]
+        assert "t_a" in done.stdout
 
 
 def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
@@ -108,8 +150,19 @@ def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
     [
         ("CREATE TABLE t (a integer); INSERT INTO t VALUES (1)", "slow", "rows already"),
         ("CREATE TABLE t (a integer); CREATE VIEW v AS SELECT * FROM t", "slow", "depend on it"),
-        ("CREATE TABLE t (a integer UNIQUE)", "slow", "t_a_key"),
-        ("CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE t (a integer REFERENCES p)", "slow", "foreign key"),
+        ("CREATE TABLE t (a integer UNIQUE)", "slow", "1 index (8.19 kB): t_a_key"),
+        (
+            "CREATE TABLE t (a integer); CREATE TRIGGER stamp BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION "
+            "suppress_redundant_updates_trigger()",
+            "slow",
+            "1 trigger: stamp",
+        ),
+        ("CREATE TABLE t (a integer); CREATE PUBLICATION out FOR TABLE t", "slow", "1 publication: out"),
+        (
+            "CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE t (a integer REFERENCES p)",
+            "slow",
+            "1 foreign key: t_a_fkey",
+        ),
         ("CREATE UNLOGGED TABLE t (a integer)", "note", "t"),
     ],
 )
@@ -141,3 +194,104 @@ def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -
     server.execute("SELECT pg_create_physical_replication_slot('left_behind', true)")
     assert "left_behind" in find(findings(target), "replication slot left_behind")["remedy"]
     target.close()
+
+
+def test_units(fresh_server: Callable[..., PostgresServer]) -> None:
+    """Settings are compared in their own units, whichever those are; at the limit they are well."""
+    server = fresh_server(
+        18,
+        {
+            "max_wal_size": "4GB",
+            "checkpoint_timeout": "14min",
+            "checkpoint_completion_target": "0.5",
+            "shared_buffers": "524280kB",
+            "maintenance_work_mem": "256MB",
+            "max_worker_processes": "3",
+        },
+    )
+    target = PostgresTarget(server)
+    try:
+        found = findings(target)
+        levels = {
+            finding["subject"]: finding["level"]
+            for finding in found
+            if finding["subject"].startswith(("max_w", "checkpoint", "shared", "maintenance"))
+        }
+        assert levels == {
+            "max_wal_size": "ok",
+            "checkpoint_timeout": "slow",
+            "checkpoint_completion_target": "slow",
+            "shared_buffers": "slow",
+            "maintenance_work_mem": "ok",
+            "max_worker_processes": "slow",
+        }
+        assert find(found, "checkpoint_timeout")["found"] == "14min"
+        # A tablespace has a disk of its own, and is looked at too.
+        place = scratch().new_directory(server.data.parent)
+        server.execute(f"CREATE TABLESPACE fast LOCATION '{place}'")
+        disks = [finding["subject"] for finding in findings(target) if finding["subject"].startswith("disk")]
+        assert f"disk of tablespace fast ({place})" in disks
+    finally:
+        target.close()
+
+
+def test_room_for_the_sources(engine_target: Target, tmp_path: Path) -> None:
+    """Sources that the disk has no room for are told before a load, by doctor and by the load itself."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    huge = tmp_path / "huge.csv"
+    with huge.open("wb") as file:
+        file.truncate(15 << 40)
+    found = findings(engine_target, huge, "--table", "t")
+    disk = next(finding for finding in found if finding["subject"].startswith("disk"))
+    # A server may hide its directory from us.
+    assert disk["level"] == "broken" or "cannot be seen" in disk["found"]
+    assert "16.5 TB" in disk["found"]
+    small = write(tmp_path / "small.csv", "1\n")
+    assert doctor(engine_target, small, "--json", check=False).exit_code in (0, 1)
+    assert doctor(engine_target, tmp_path / "none", check=2).stderr
+
+
+def test_a_load_warns(engine_target: Target, tmp_path: Path) -> None:
+    """Once on stderr before it begins, and in the summary's notes; quickly, and it never stops the load."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    engine_target.execute("INSERT INTO t VALUES (1)")
+    path = write(tmp_path / "in.csv", "2\n")
+    done = load(engine_target, path, progress="plain")
+    assert done.summary is not None
+    warning = next(note for note in done.summary["notes"] if note.startswith("table "))
+    assert "each row is" in warning
+    assert done.stderr.count(f"tipple: warning: {warning}") == 1
+    again = load(engine_target, path, progress="plain")
+    assert "warning: table" not in again.stderr, "nothing is to be done"
+    write(tmp_path / "in2.csv", "3\n")
+    silent = load(engine_target, tmp_path / "in2.csv", progress="none")
+    assert silent.stderr == ""
+
+
+def test_the_extension(postgres_target: PostgresTarget) -> None:
+    """Whether it is there, in this database, and whether this role may use it."""
+    assert "CREATE EXTENSION tipple_direct" in find(findings(postgres_target), "tipple_direct")["remedy"]
+    server = postgres_target.server
+    reason = extension_missing_reason(server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    install_extension(server.version)
+    server.execute("CREATE EXTENSION tipple_direct", postgres_target.database)
+    closed = find(findings(postgres_target), "tipple_direct")
+    assert closed["level"] == "note"
+    assert 'GRANT tipple_direct TO "loader"' in closed["remedy"]
+    server.execute("GRANT tipple_direct TO loader", postgres_target.database)
+    try:
+        assert find(findings(postgres_target), "tipple_direct")["level"] == "ok"
+    finally:
+        server.execute("REVOKE tipple_direct FROM loader", postgres_target.database)
+
+
+def test_a_publication_for_all_tables(fresh_server: Callable[..., PostgresServer]) -> None:
+    server = fresh_server(18)
+    target = PostgresTarget(server)
+    try:
+        server.execute("CREATE PUBLICATION everything FOR ALL TABLES", target.database)
+        assert find(findings(target), "publications for all tables")["found"] == "everything"
+    finally:
+        target.close()

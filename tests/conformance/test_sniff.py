@@ -214,7 +214,8 @@ def test_what_a_name_says_needs_no_note(engine_target: Target, tmp_path: Path) -
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")
     run = load_text(engine_target, tmp_path / "in.csv", "1,a\n2,b\n3,c\n")
     assert run.summary is not None
-    assert run.summary["notes"] == []
+    # The servers of the tests give up safety for speed, which is always worth a note.
+    assert [note for note in run.summary["notes"] if "fsync: off" not in note and "full_page_writes" not in note] == []
     assert run.summary["sniff"]["options"].startswith("--format csv --delimiter , --quote '\"'")
     told = load_text(engine_target, tmp_path / "other.csv", "4,d\n", format="csv")
     assert told.summary is not None

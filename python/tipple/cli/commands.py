@@ -9,6 +9,7 @@ from tipple.cli.doctor import doctor
 from tipple.cli.generate import generate
 from tipple.cli.jobs import jobs
 from tipple.cli.load import load
+from tipple.cli.run import run
 
 __all__ = ["cli"]
 
@@ -32,5 +33,6 @@ def cli() -> None:
 
 cli.add_command(generate)
 cli.add_command(load)
+cli.add_command(run)
 cli.add_command(jobs)
 cli.add_command(doctor)

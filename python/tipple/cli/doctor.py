@@ -9,35 +9,38 @@ import click
 import msgspec
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from tipple.engines.findings import Finding, StorageSize
-from tipple.plan.size import format_bytes, format_count
+from tipple.engines.findings import Finding
+from tipple.plan.storage import StorageSize
+from tipple.report.render import storage_table
 from tipple.run.doctor import examine_target, measure_target
 
 __all__ = ["doctor"]
 
 STYLES = {"broken": "bold red", "slow": "yellow", "note": "cyan", "ok": "green"}
 BROKEN_STATUS = 1
+SIZES_WIDTH = 140
 
 
 @click.command(
     epilog="""\b
 Examples:
   tipple doctor postgresql:///warehouse
-  tipple doctor postgresql:///warehouse --table sales.orders
+  tipple doctor postgresql:///warehouse 'in/*.csv' --table sales.orders
   tipple doctor duckdb:///shop.duckdb --sizes
 """
 )
 @click.argument("url", required=False)
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--table", metavar="[SCHEMA.]NAME", help="The table that is to be loaded: look at it too.")
 @click.option("--sizes", is_flag=True, help="Show the room that tables, partitions and indexes take instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-def doctor(url: str | None, *, table: str | None, sizes: bool, as_json: bool) -> None:
+def doctor(url: str | None, sources: Sequence[str], *, table: str | None, sizes: bool, as_json: bool) -> None:
     """Check a target before a load: what would slow it down or break it, and what to do about it.
 
-    URL is the target; without it $TIPPLE_TARGET counts. Nothing is changed. The exit status is 1 where a load would
+    URL is the target; without it $TIPPLE_TARGET counts. SOURCE is what is to be loaded: is there room for it? Nothing
+    is changed. The exit status is 1 where a load would
     fail, or what it stores would not be safe.
     """
     if sizes:
@@ -47,7 +50,7 @@ def doctor(url: str | None, *, table: str | None, sizes: bool, as_json: bool) ->
         else:
             _show_sizes(found)
         return
-    findings = examine_target(url, table=table)
+    findings = examine_target(url, sources, table=table)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -71,18 +74,5 @@ def _show_sizes(found: Sequence[StorageSize]) -> None:
     if not found:
         click.echo("no tables")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "kind", "bounds"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("pages", "size", "rows"):
-        table.add_column(heading, justify="right")
-    for size in found:
-        table.add_row(
-            Text(size.name),
-            size.kind,
-            Text(size.bound or ""),
-            format_count(size.pages),
-            format_bytes(size.bytes),
-            "" if size.rows is None else format_count(size.rows),
-        )
-    Console(file=sys.stdout, width=max(Console().width, 120)).print(table)
+    # Names and bounds are there to be copied: rather long lines than folded ones.
+    Console(file=sys.stdout, width=max(Console().width, SIZES_WIDTH)).print(storage_table(found))

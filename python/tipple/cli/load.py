@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import Literal
 
 import click
 from rich.console import Console
 
-from tipple.errors import TippleError, UsageError
-from tipple.plan.size import parse_size
+from tipple.cli.summary import check_summary, write_summary
+from tipple.errors import UsageError
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_report
 from tipple.report.schema import encode_summary
@@ -277,7 +275,7 @@ def load(
     nothing.
     """
     if summary is not None:
-        _check_summary(summary)
+        check_summary(summary)
     report = run_load(
         sources,
         into=into,
@@ -315,14 +313,14 @@ def load(
         resume=resume,
         restart=restart,
         dry_run=dry_run,
-        memory_limit=_size("--memory-limit", memory_limit) if memory_limit is not None else None,
-        max_record_size=_size("--max-record-size", max_record_size),
-        retry_seconds=retry_for,
+        memory_limit=memory_limit,
+        max_record_size=max_record_size,
+        retry_for=retry_for,
         stall_timeout=stall_timeout,
         progress=progress,
     )
     if summary is not None:
-        _write_summary(summary, encode_summary(report))
+        write_summary(summary, encode_summary(report))
     if as_json:
         click.echo(encode_summary(report))
     else:
@@ -340,20 +338,6 @@ def _widths(text: str) -> list[int]:
         ) from None
 
 
-def _size(option: str, text: str) -> int:
-    try:
-        return parse_size(text)
-    except UsageError as error:
-        raise UsageError(f"{option}: {error}", hint=error.hint) from None
-
-
-def _check_summary(path: str) -> None:
-    """Finds out before the load, rather than after it, that the summary cannot be written."""
-    directory = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(directory) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
-        raise UsageError(f"the summary {path} cannot be written", hint="check the path and the rights to it")
-
-
 def split_names(text: str) -> list[str]:
     """`a,"b,c",d` at its commas, but not at those inside quotes."""
     names: list[str] = []
@@ -367,13 +351,3 @@ def split_names(text: str) -> list[str]:
         else:
             name += character
     return [*names, name]
-
-
-def _write_summary(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TippleError(
-            f"the rows were published, but the summary {path} could not be written: {error.strerror}",
-            hint="check the path; running the command again changes nothing and writes the summary",
-        ) from None

@@ -12,9 +12,11 @@ import re
 import sys
 
 _VARIABLE = "TIPPLE_URL_{}"
-_MARK = re.compile(r"^(?P<option>--[a-z]+=)?\$TIPPLE_URL_(?P<number>\d+)$")
+_BEFORE = r"(?P<before>(?:--[a-z]+=)?(?:[A-Za-z_][\w-]*=)?)"
+"""An option (`--into=URL`), a variable (`--set into=URL`), or both."""
+_MARK = re.compile(rf"^{_BEFORE}\$TIPPLE_URL_(?P<number>\d+)$")
 _SECRET_URL = re.compile(
-    r"^(--[a-z]+=)?(postgres(?:ql)?|mssql)://([^/?#]*:[^/?#]*@|.*[?&](ssl)?password=)", re.IGNORECASE
+    rf"^{_BEFORE}(postgres(?:ql)?|mssql)://([^/?#]*:[^/?#]*@|.*[?&](ssl)?password=)", re.IGNORECASE
 )
 
 
@@ -23,11 +25,11 @@ def hide(arguments: list[str]) -> None:
     hidden = list(arguments)
     environment = dict(os.environ)
     for index, argument in enumerate(arguments):
-        if _SECRET_URL.match(argument) is None:
+        found = _SECRET_URL.match(argument)
+        if found is None:
             continue
-        option, separator, url = argument.partition("=") if argument.startswith("--") else ("", "", argument)
-        environment[_VARIABLE.format(index)] = url
-        hidden[index] = f"{option}{separator}${_VARIABLE.format(index)}"
+        environment[_VARIABLE.format(index)] = argument.removeprefix(found["before"])
+        hidden[index] = f"{found['before']}${_VARIABLE.format(index)}"
     if hidden != arguments:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -39,6 +41,6 @@ def reveal(arguments: list[str]) -> list[str]:
     revealed = []
     for argument in arguments:
         mark = _MARK.match(argument)
-        url = os.environ.pop(_VARIABLE.format(mark.group("number")), None) if mark else None
-        revealed.append(argument if mark is None or url is None else f"{mark.group('option') or ''}{url}")
+        url = os.environ.pop(_VARIABLE.format(mark["number"]), None) if mark else None
+        revealed.append(argument if mark is None or url is None else f"{mark['before']}{url}")
     return revealed

@@ -12,16 +12,20 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target
 
 STDIN = "-"
 """The path that means standard input."""
+
+NOTHING_TO_DO = "-"
+"""The strategy of a load that an earlier job has done already."""
 
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
@@ -29,6 +33,8 @@ Verify = Literal["none", "count", "checksum"]
 ReplaceScope = Literal["table", "partitions"]
 """What `replace` replaces: all rows, or those of the partitions that the sources have rows for."""
 
+
+PUBLISH_TOGETHER = "publish together"
 
 UTC_NAMES = frozenset(
     prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
@@ -53,6 +59,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `numeric` without a precision keeps any number of digits."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
+    together: frozenset[str]
+    """The strategies by which several loads can be published in one transaction."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +156,25 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How its bytes become text; None where they are the text, and can be read from any place."""
 
 
+class Together(Protocol):
+    """Loads that become visible in one transaction. Each calls `meet` from a thread of its own when it has staged."""
+
+    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
+        """Waits for all loads, and has one of them publish all.
+
+        Args:
+            load: the engine's own, ready to be published.
+            publish: publishes the loads of this engine in one transaction, or gives those that have to load something
+                again before that can be done; it is called once, on the thread of any of them.
+
+        Returns:
+            Whether the load is published; if not, it has to load something again.
+
+        Raises:
+            Interrupted: another load has failed, so nothing will be published.
+        """
+
+
 class LoadTask(msgspec.Struct, kw_only=True):
     """A load that is ready to be carried out: everything is known but the slices."""
 
@@ -195,6 +222,20 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """The core's `ColumnarPlan`, where the sources are columnar."""
     stream: Any = None
     """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
+    together: Together | None = None
+    """The loads that this one publishes with, in one transaction; None: it publishes alone."""
+    counts_slices: bool = True
+    """Whether a plan cuts the sources, to say how many slices they make."""
+
+    @property
+    def publish_phase(self) -> str:
+        """The name of the phase in which rows become visible; together with others it is mostly waiting for them."""
+        return "publish" if self.together is None else PUBLISH_TOGETHER
+
+    @property
+    def source_bytes(self) -> int:
+        """Size of the sources, as far as it is known."""
+        return sum(source.size for source in self.sources)
 
     @property
     def reads_stdin(self) -> bool:
@@ -327,11 +368,25 @@ class Session(Protocol):
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
 
-    def examine(self, table: TableName | None) -> list[Finding]:
-        """What would slow a load down or break it, the table's part too where one is named."""
+    def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
+        """What would slow a load down or break it, the table's part too where one is named.
+
+        Args:
+            table: the table that is to be loaded.
+            source_bytes: size of what is to be loaded; 0 where that is not known.
+        """
+
+    def examine_for(self, task: LoadTask) -> list[Finding]:
+        """What this load should know before it begins: the slow and the broken only, found quickly. Never fails."""
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take; only those of `table` where one is named."""
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The same of a table that was just loaded; nothing where it cannot be told. Never fails."""
+
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

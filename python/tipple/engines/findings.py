@@ -1,4 +1,4 @@
-"""What `tipple doctor` finds in a target; the same form for every engine."""
+"""What `tipple doctor` finds in a target, and `tipple load` warns of; the same form for every engine."""
 
 from __future__ import annotations
 
@@ -31,31 +31,44 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it, as a statement or command where there is one."""
 
 
-class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The room that a table, a partition or an index takes."""
-
-    name: str
-    kind: str
-    """table, partitioned table, partition, index, view of the engine's own words."""
-    parent: str | None
-    """The table that a partition or an index belongs to."""
-    bound: str | None
-    """A partition's bounds, as the engine writes them."""
-    pages: int
-    bytes: int
-    rows: int | None
-    """As the engine's statistics have it; None where it does not know."""
+def graded(ok: bool, level: Level, *, subject: str, found: str, effect: str, remedy: str) -> Finding:
+    """What was looked at: in order, or at this level with its effect and remedy."""
+    if ok:
+        return Finding(level="ok", subject=subject, found=found)
+    return Finding(level=level, subject=subject, found=found, effect=effect, remedy=remedy)
 
 
-def disk_finding(directory: str) -> Finding:
-    """How much room is left on the disk of a directory on this machine."""
+def disk_finding(directory: str, source_bytes: int = 0, *, subject: str | None = None) -> Finding:
+    """How much room is left on the disk of a directory on this machine.
+
+    Args:
+        directory: where the rows will lie.
+        source_bytes: size of what is to be loaded; 0 where that is not known.
+        subject: what the directory is called; itself where that is None.
+    """
     status = os.statvfs(directory)
     free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
-    tight = free < size // 10
-    return Finding(
-        level="slow" if tight else "ok",
-        subject=f"disk of {directory}",
-        found=f"{format_bytes(free)} free of {format_bytes(size)}",
-        effect="a load needs about the size of its files, a server as much again for WAL" if tight else "",
-        remedy="free some, or move the target to another disk" if tight else "",
+    subject = subject or f"disk of {directory}"
+    found = f"{format_bytes(free)} free of {format_bytes(size)}"
+    if source_bytes > free:
+        return Finding(
+            level="broken",
+            subject=subject,
+            found=f"{found}, and the sources have {format_bytes(source_bytes)}",
+            effect="the disk will be full before the load is done",
+            remedy="free some, or load into another tablespace or disk",
+        )
+    return graded(
+        free >= (2 * source_bytes or size // 10),
+        "slow",
+        subject=subject,
+        found=f"{found}, and the sources have {format_bytes(source_bytes)}" if source_bytes else found,
+        effect="a load needs about the size of its files; indexes, WAL, and old rows to be replaced come on top",
+        remedy="free some, or move the target to another disk",
     )
+
+
+def short(finding: Finding) -> str:
+    """A finding in a line, for whoever is about to load."""
+    remedy = f" ({finding.remedy})" if finding.remedy else ""
+    return f"{finding.subject}: {finding.found}: {finding.effect}{remedy}"

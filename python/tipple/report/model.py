@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tipple.plan.storage import StorageSize
+
 __all__ = [
     "SUMMARY_VERSION",
     "LoadReport",
@@ -159,6 +161,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
         SniffReport | None,
         Meta(description="What was found out from the sources' content; null where every option was given."),
     ] = None
+    storage: Annotated[
+        list[StorageSize],
+        Meta(description="The room that the table, its partitions and its indexes take; none in a dry run."),
+    ] = []
     started_at: Annotated[
         str, Meta(description="When the job began: ISO 8601, UTC.", extra_json_schema={"format": "date-time"})
     ]

@@ -32,6 +32,7 @@ __all__ = [
     "RateEstimate",
     "Snapshot",
     "StreamSnapshot",
+    "TableSnapshot",
     "open_progress",
 ]
 
@@ -60,6 +61,17 @@ class StreamSnapshot(TypedDict):
     rows: int
 
 
+class TableSnapshot(TypedDict):
+    """What one of several loads does."""
+
+    table: str
+    phase: str
+    bytes_total: int
+    bytes_done: int
+    rows: int
+    streams: list[StreamSnapshot]
+
+
 class Snapshot(TypedDict):
     """The state of a job at one moment. Only these keys are read; more may be there."""
 
@@ -71,6 +83,10 @@ class Snapshot(TypedDict):
     slices_done: NotRequired[int]
     retries: NotRequired[int]
     streams: NotRequired[list[StreamSnapshot]]
+    tables: NotRequired[list[TableSnapshot]]
+    """Where several loads run side by side: each of them."""
+    tables_total: NotRequired[int]
+    tables_done: NotRequired[int]
     elapsed_seconds: float
 
 
@@ -79,6 +95,9 @@ class Progress(Protocol):
 
     def update(self, snapshot: Mapping[str, Any]) -> None:
         """Take notice of a `Snapshot`."""
+
+    def warn(self, text: str) -> None:
+        """Say something at once that the user should know while the job runs."""
 
     def close(self) -> None:
         """Show the last state where the form does so, and give the terminal back. May be called twice."""
@@ -169,6 +188,9 @@ class _NoProgress:
     def update(self, snapshot: Mapping[str, Any]) -> None:
         pass
 
+    def warn(self, text: str) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -202,6 +224,13 @@ class _Lines:
         ):
             self._show(snapshot)
 
+    def warning(self, text: str) -> str:
+        """The line that says it."""
+        return f"tipple: warning: {text}"
+
+    def warn(self, text: str) -> None:
+        self._write(self.warning(text))
+
     def close(self) -> None:
         # The end of what has a beginning: a job too short to be shown stays silent.
         if self._last is not None and self._shown is not None and self._last != self._shown:
@@ -209,10 +238,13 @@ class _Lines:
 
     def _show(self, snapshot: Mapping[str, Any]) -> None:
         self._shown = snapshot
+        self._write(self.line(snapshot))
+
+    def _write(self, line: str) -> None:
         if self._broken:
             return
         try:
-            self._stream.write(self.line(snapshot) + "\n")
+            self._stream.write(line + "\n")
             self._stream.flush()
         except (OSError, ValueError):
             self._broken = True
@@ -233,6 +265,9 @@ class _PlainProgress(_Lines):
         streams: list[StreamSnapshot] = snapshot.get("streams") or []
         if streams:
             parts.append(_stream_states(streams))
+        tables: list[TableSnapshot] = snapshot.get("tables") or []
+        if tables:
+            parts.append("[" + ", ".join(" ".join(_table_state(table)) for table in tables) + "]")
         return "  ".join(parts)
 
 
@@ -242,6 +277,10 @@ class _JsonProgress(_Lines):
     def __init__(self, stream: TextIO, now: Callable[[], datetime.datetime]) -> None:
         super().__init__(stream, 0.0, JSON_INTERVAL_SECONDS)
         self._now = now
+
+    def warning(self, text: str) -> str:
+        time = self._now().astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+        return msgspec.json.encode({"time": time, "warning": text}).decode("utf-8")
 
     def line(self, snapshot: Mapping[str, Any]) -> str:
         left_bytes = snapshot.get("bytes_total", 0) - snapshot.get("bytes_done", 0)
@@ -289,6 +328,14 @@ class _BarProgress:
         except (OSError, ValueError):
             self._broken = True
 
+    def warn(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._console.print(Text(f"tipple: warning: {text}"), soft_wrap=True)
+        except (OSError, ValueError):
+            self._broken = True
+
     def close(self) -> None:
         live, self._live = self._live, None
         if live is None:
@@ -311,7 +358,29 @@ class _BarProgress:
         cells.append(Text(f"{format_duration(snapshot['elapsed_seconds'])} so far"))
         head.add_row(*cells)
         figures = Text("  ".join(_figures(snapshot, self._rate)))
-        return Group(head, figures, *self._stream_lines(snapshot.get("streams") or []))
+        return Group(
+            head,
+            figures,
+            *self._table_lines(snapshot.get("tables") or []),
+            *self._stream_lines(snapshot.get("streams") or []),
+        )
+
+    def _table_lines(self, tables: list[TableSnapshot]) -> list[Table]:
+        if not tables:
+            return []
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(3):
+            grid.add_column(no_wrap=True)
+        grid.add_column(justify="right", no_wrap=True)
+        for table in tables[: max(self._console.height - 4, 1)]:
+            name, phase, *percent = _table_state(table)
+            grid.add_row(
+                Text(name),
+                Text(phase, style="bold"),
+                Text(" ".join([*percent, _stream_states(table["streams"]) if table["streams"] else ""])),
+                f"{format_count(table['rows'])} rows",
+            )
+        return [grid]
 
     def _stream_lines(self, streams: list[StreamSnapshot]) -> list[Table | Text]:
         if not streams:
@@ -352,6 +421,8 @@ def _figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:
     bytes_done: int = snapshot.get("bytes_done", 0)
     rows: int = snapshot.get("rows", 0)
     figures = []
+    if snapshot.get("tables_total"):
+        figures.append(f"{snapshot['tables_done']} of {snapshot['tables_total']} tables")
     if bytes_total > 0:
         # Rounded down: 100 % is said when all is done, and not before.
         percent = min(100 * bytes_done // bytes_total, 100)
@@ -372,6 +443,14 @@ def _figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:
     if retries:
         figures.append(f"{format_count(retries)} {'retry' if retries == 1 else 'retries'}")
     return figures
+
+
+def _table_state(table: TableSnapshot) -> list[str]:
+    """`orders load 41 %`."""
+    state = [table["table"], table["phase"]]
+    if table["phase"] == "load" and table["bytes_total"] > 0:
+        state.append(f"{min(100 * table['bytes_done'] // table['bytes_total'], 100)} %")
+    return state
 
 
 def _stream_states(streams: list[StreamSnapshot]) -> str:

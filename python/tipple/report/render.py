@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tipple.plan.size import format_bytes, format_count, format_duration
+from tipple.plan.storage import StorageSize
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
 
-__all__ = ["plain_text", "render_plan", "render_report", "render_reports"]
+__all__ = ["plain_text", "render_plan", "render_report", "render_reports", "storage_table"]
 
 LARGEST_SOURCES_SHOWN = 12
 """A plan lists so many sources and counts the rest; thousands of files would push the plan off the screen."""
@@ -32,8 +33,14 @@ def render_report(report: LoadReport, console: Console) -> None:
     render_reports([report], console)
 
 
-def render_reports(reports: Sequence[LoadReport], console: Console) -> None:
-    """Draw the reports of jobs that ran one after another: a row for each table, and phases added up."""
+def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seconds: float | None = None) -> None:
+    """Draw the reports of several loads: a row for each table, and phases added up.
+
+    Args:
+        reports: of loads that ran one after another, or side by side.
+        console: where to draw.
+        wall_seconds: the time that all of them took; None where that is the sum of theirs.
+    """
     plans = [report for report in reports if report.status == "planned"]
     finished = [report for report in reports if report.status != "planned"]
     for plan in plans:
@@ -43,14 +50,21 @@ def render_reports(reports: Sequence[LoadReport], console: Console) -> None:
     console.print()
     for target in dict.fromkeys(report.target for report in finished):
         _line(console, "target", target)
-    console.print(_tables_table(finished, narrow=console.width < WIDE_COLUMNS))
+    console.print(_tables_table(finished, wall_seconds, narrow=console.width < WIDE_COLUMNS))
     _render_choices(finished, console)
     phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
     if phases:
         console.print(_phases_table(phases))
+    storage = [size for report in finished for size in report.storage]
+    if len(storage) > 1:
+        console.print(Padding(storage_table(storage, narrow=console.width < WIDE_COLUMNS), (1, 0, 1, 0)))
+    # What is said of every table is said once.
+    common = [note for note in finished[0].notes if all(note in report.notes for report in finished)]
     for report in finished:
         prefix = f"{report.table}: " if len(finished) > 1 else ""
-        _render_outcome(report, prefix, console)
+        _render_outcome(report, prefix, console, unless=common)
+    for note in common:
+        _line(console, "note", note)
     console.print()
 
 
@@ -58,8 +72,8 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, highlight=False)
 
 
-def _tables_table(reports: Sequence[LoadReport], *, narrow: bool) -> Padding:
-    """A row for each table. Narrow leaves out the last two columns, so that names keep their room."""
+def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, narrow: bool) -> Padding:
+    """A row for each table, and one for all. Narrow leaves out the last two columns, so that names keep their room."""
     table = _new_table()
     table.add_column("Table", overflow="fold", min_width=8)
     for heading in ("Rows", "MB", "Seconds", "MB/s"):
@@ -84,7 +98,7 @@ def _tables_table(reports: Sequence[LoadReport], *, narrow: bool) -> Padding:
     if len(loaded) > 1:
         rows = sum(report.rows for report in loaded)
         size_bytes = sum(report.bytes for report in loaded)
-        seconds = sum(report.seconds for report in loaded)
+        seconds = sum(report.seconds for report in loaded) if wall_seconds is None else wall_seconds
         table.add_section()
         total = [
             "loaded",
@@ -96,6 +110,32 @@ def _tables_table(reports: Sequence[LoadReport], *, narrow: bool) -> Padding:
         ]
         table.add_row(*total[:columns], style="bold")
     return Padding(table, (1, 0, 1, 0))
+
+
+def storage_table(storage: Sequence[StorageSize], *, narrow: bool = False) -> Table:
+    """A row for each table, partition and index; bounds where there are some. Narrow leaves out the kinds."""
+    bounded = any(size.bound is not None for size in storage)
+    table = _new_table()
+    table.add_column("Storage", overflow="fold", min_width=8)
+    if not narrow:
+        table.add_column("Kind", no_wrap=True)
+    if bounded:
+        table.add_column("From", overflow="fold")
+        table.add_column("To", overflow="fold")
+    for heading in ("Pages", "MB", "Rows"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for size in storage:
+        bounds = [size.lower_bound or size.bound or "", size.upper_bound or ""] if bounded else []
+        table.add_row(
+            # Indented below what it belongs to.
+            Text(("  " if size.parent is not None else "") + size.name),
+            *([] if narrow else [size.kind]),
+            *map(Text, bounds),
+            format_count(size.pages),
+            _megabytes(size.bytes),
+            "" if size.rows is None else format_count(size.rows),
+        )
+    return table
 
 
 def _render_choices(reports: Sequence[LoadReport], console: Console) -> None:
@@ -139,7 +179,8 @@ def _phases_table(seconds_by_phase: dict[str, float]) -> Padding:
     return Padding(table, (1, 0, 1, 0))
 
 
-def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
+def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless: Sequence[str]) -> None:
+    """What a load did, with its notes but for those that are said elsewhere."""
     if report.status == "already loaded":
         text = f"{prefix}already loaded by job {report.job_id}; nothing was changed"
         _line(console, "job", text, style="yellow")
@@ -168,7 +209,8 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console) -> None:
             style="green" if report.verify.ok else "bold red",
         )
     for note in report.notes:
-        _line(console, "note", prefix + note)
+        if note not in unless:
+            _line(console, "note", prefix + note)
 
 
 def _rejects_text(report: LoadReport) -> str:

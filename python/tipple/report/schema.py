@@ -1,4 +1,4 @@
-"""The summary file of a load and its JSON Schema, both made from the structs in `model.py`.
+"""The summary files of a load and of a job, and their JSON Schemas, all made from the structs in `model.py`, `job.py`.
 
 `docs/summary.schema.json` is written by `write_schema`; a check that compares it with `schema_text` keeps it
 from drifting.
@@ -12,29 +12,38 @@ from typing import Any
 
 import msgspec
 
+from tipple.report.job import JOB_SUMMARY_VERSION, JobReport
 from tipple.report.model import SUMMARY_VERSION, LoadReport
 
 __all__ = ["decode_summary", "encode_summary", "schema_text", "summary_schema", "write_schema"]
 
+VERSION_FIELDS = {"LoadReport": "tipple_summary_version", "JobReport": "tipple_job_summary_version"}
+TITLES = {
+    LoadReport: f"load, version {SUMMARY_VERSION}",
+    JobReport: f"job, version {JOB_SUMMARY_VERSION}",
+}
 
-def summary_schema() -> dict[str, Any]:
+
+def summary_schema(report: type[LoadReport | JobReport] = LoadReport) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a summary file."""
-    (root,), components = msgspec.json.schema_components([LoadReport], ref_template="#/$defs/{name}")
+    (root,), components = msgspec.json.schema_components([report], ref_template="#/$defs/{name}")
     for definition in components.values():
         # msgspec calls a field with a default optional. A summary always holds every field.
         definition["required"] = list(definition["properties"])
-    components["LoadReport"]["properties"]["tipple_summary_version"].pop("default", None)
+    for name, field in VERSION_FIELDS.items():
+        if name in components:
+            components[name]["properties"][field].pop("default", None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Summary of a Tipple load, version {SUMMARY_VERSION}",
+        "title": f"Summary of a Tipple {TITLES[report]}",
         **root,
         "$defs": components,
     }
 
 
-def schema_text() -> str:
+def schema_text(report: type[LoadReport | JobReport] = LoadReport) -> str:
     """The schema as it stands in the file, with a newline at its end."""
-    return _indented(msgspec.json.encode(summary_schema()))
+    return _indented(msgspec.json.encode(summary_schema(report)))
 
 
 def write_schema(path: str | os.PathLike[str]) -> None:
@@ -42,7 +51,7 @@ def write_schema(path: str | os.PathLike[str]) -> None:
     Path(path).write_text(schema_text(), encoding="utf-8", newline="\n")
 
 
-def encode_summary(report: LoadReport) -> str:
+def encode_summary(report: LoadReport | JobReport) -> str:
     """The text of a summary file, with a newline at its end."""
     return _indented(msgspec.json.encode(report))
 

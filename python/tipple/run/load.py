@@ -7,12 +7,14 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
 from tipple.engines import find_engine
 from tipple.engines.base import (
+    PUBLISH_TOGETHER,
     STDIN,
     Identity,
     LoadTask,
@@ -21,9 +23,11 @@ from tipple.engines.base import (
     ReplaceScope,
     Verify,
 )
+from tipple.engines.findings import short
 from tipple.errors import BadRecord, TooManyRejects, UsageError
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.partitioning import parse_partition_by
+from tipple.plan.size import parse_size
 from tipple.plan.sniff import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.url import parse_table_name, parse_target
@@ -32,9 +36,9 @@ from tipple.report.model import (
 )
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.part import ALONE, Part
 from tipple.run.rejects import check_writable, reject_policy, write_rejects
 from tipple.run.request import Request
-from tipple.run.runner import JobRunner
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
@@ -48,6 +52,8 @@ stream are in memory."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
+PUBLISHING_PHASES = ("publish", PUBLISH_TOGETHER)
+"""The phases in which a load needs no streams any more."""
 RETRY_SECONDS = 60
 STALL_SECONDS = 600
 
@@ -57,16 +63,6 @@ class ArrowStreamSource(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows as a capsule."""
-
-
-class _Silent:
-    """A progress display that shows nothing."""
-
-    def update(self, snapshot: Mapping[str, Any]) -> None:
-        return
-
-    def close(self) -> None:
-        return
 
 
 def load(
@@ -107,11 +103,12 @@ def load(
     resume: str | None = None,
     restart: bool = False,
     dry_run: bool = False,
-    memory_limit: int | None = None,
-    max_record_size: int = MAX_RECORD_BYTES,
-    retry_seconds: int = RETRY_SECONDS,
+    memory_limit: int | str | None = None,
+    max_record_size: int | str = MAX_RECORD_BYTES,
+    retry_for: int = RETRY_SECONDS,
     stall_timeout: int = STALL_SECONDS,
     progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
+    _part: Part = ALONE,
 ) -> LoadReport:
     """Loads files, or a table in memory, into a table, in parallel, exactly once.
 
@@ -164,9 +161,9 @@ def load(
         resume: the job that this call must go on with.
         restart: load again although this was loaded before, or was begun and left.
         dry_run: plan only.
-        memory_limit: cap of the embedded engine's own memory, in bytes.
-        max_record_size: the longest record, in bytes.
-        retry_seconds: for how long a lost server is waited for.
+        memory_limit: cap of the embedded engine's own memory, in bytes, or as a text such as `"4GB"`.
+        max_record_size: the longest record, likewise.
+        retry_for: seconds that a lost server is waited for.
         stall_timeout: seconds without an answer after which a server is given up.
         progress: a form of display on stderr, or a function that gets the snapshots.
 
@@ -196,6 +193,8 @@ def load(
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
+    memory_limit_bytes = None if memory_limit is None else _size("--memory-limit", memory_limit)
+    max_record_bytes = _size("--max-record-size", max_record_size)
     policy = reject_policy(name, on_error, max_rejects, rejects, replay=replay)
     if (mode == "upsert") != bool(key):
         raise UsageError(
@@ -243,10 +242,11 @@ def load(
     sniffer = Sniffer(paths, format, options)
     if resume is not None and STDIN in paths:
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
-    display = open_progress(progress, _stderr()) if isinstance(progress, str) else _Called(progress)
-    runner = JobRunner(display)
+    display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
+    runner = _part.runner(display)
     spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
+    held = ExitStack()
     try:
         with runner.phase("prepare"):
             if policy is not None and not dry_run:
@@ -259,8 +259,8 @@ def load(
                 identities = [identify(path, known, refuse=policy is None) for path in paths]
                 if columnar is not None:
                     read_fields(columnar, identities, all_needed=columns is None)
-            session = find_engine(target.engine).connect(target, read_only=dry_run)
-        try:
+            session = held.enter_context(_part.session(target, read_only=dry_run))
+        with held:
             with runner.phase("prepare"):
                 request = Request(
                     session=session,
@@ -322,7 +322,7 @@ def load(
                     slice_bytes=slice_plan.slice_bytes,
                     block_bytes=BLOCK_BYTES,
                     window_bytes=WINDOW_BYTES,
-                    max_record_bytes=max_record_size,
+                    max_record_bytes=max_record_bytes,
                     write_path=write_path,
                     preserve_order=preserve_order,
                     verify=verify,
@@ -331,9 +331,9 @@ def load(
                     request=facts,
                     resume=resume,
                     restart=restart,
-                    retry_seconds=retry_seconds,
+                    retry_seconds=retry_for,
                     stall_seconds=stall_timeout,
-                    memory_limit_bytes=memory_limit,
+                    memory_limit_bytes=memory_limit_bytes,
                     key=request.key,
                     on_conflict=on_conflict,
                     partition_by=divided,
@@ -342,12 +342,17 @@ def load(
                     spool=spool.name if spool is not None else None,
                     columnar=request.columnar_plan,
                     stream=columnar.stream if columnar is not None else None,
+                    together=_part.together,
+                    counts_slices=_part.counts_slices,
                 )
+                for finding in session.examine_for(task):
+                    request.notes.append(short(finding))
+                    display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
-            if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
-        finally:
-            session.close()
+            with _part.finishing():
+                if policy is not None and result.reject_rows is not None and (result.rejects or replay):
+                    write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
+                storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
@@ -371,17 +376,24 @@ def load(
         started_at,
         verify_seconds=phase_seconds(runner, "verify"),
         sniff=request.guess.report(),
+        storage=storage,
     )
 
 
-class _Called(_Silent):
-    """Hands snapshots to a function."""
+class _Called:
+    """Hands snapshots to a function; warnings are in the report's notes."""
 
     def __init__(self, function: Callable[[Mapping[str, Any]], None]) -> None:
         self._function = function
 
     def update(self, snapshot: Mapping[str, Any]) -> None:
         self._function(snapshot)
+
+    def warn(self, text: str) -> None:
+        return
+
+    def close(self) -> None:
+        return
 
 
 def _what_is_stored(atomic: bool) -> str:
@@ -391,7 +403,15 @@ def _what_is_stored(atomic: bool) -> str:
     return "slices that were done before are stored, and are not stored twice"
 
 
-def _stderr() -> Any:
+def _size(option: str, size: int | str) -> int:
+    try:
+        return parse_size(size) if isinstance(size, str) else size
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}", hint=error.hint) from None
+
+
+def stderr() -> Any:
+    """Where progress is shown: what is stderr now, and not what it was at the start."""
     import sys
 
     return cast(Any, sys.stderr)

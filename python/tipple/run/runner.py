@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +22,10 @@ POLL_SECONDS = 0.1
 class JobRunner:
     """The `Runner` of a verb."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, stop: threading.Event | None = None) -> None:
+        """`stop` does what Ctrl-C does, for a verb on a thread of its own, where none arrives."""
         self._progress = progress
+        self._stop = stop or threading.Event()
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
         self._started = time.monotonic()
@@ -45,6 +48,11 @@ class JobRunner:
         self._show({})
         try:
             yield
+        except Exception:
+            if self._stop.is_set():
+                # The statement failed because it was cancelled.
+                raise KeyboardInterrupt from None
+            raise
         finally:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - begin
 
@@ -61,6 +69,8 @@ class JobRunner:
             while not job.wait(pause):
                 pause = min(pause * 2, POLL_SECONDS)
                 self._show(self._snapshot(job))
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
             self._show(self._snapshot(job))
             outcome = job.result()
         except KeyboardInterrupt:

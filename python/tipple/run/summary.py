@@ -11,6 +11,7 @@ from tipple.engines.base import (
     LoadResult,
     LoadTask,
 )
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import Target
 from tipple.report.model import (
     LoadReport,
@@ -40,6 +41,7 @@ def make_report(
     *,
     verify_seconds: float,
     sniff: SniffReport | None,
+    storage: list[StorageSize],
 ) -> LoadReport:
     """The report of a load that has ended, or was only planned."""
     outcomes = result.source_outcomes or [{}] * len(paths)
@@ -103,6 +105,7 @@ def make_report(
         settings=result.settings,
         notes=result.notes,
         sniff=sniff,
+        storage=storage,
         started_at=started_at,
         finished_at=utc_now(),
     )

@@ -10,4 +10,5 @@ CAPABILITIES = Capabilities(
     resumes_slices=False,
     unbounded_numeric=False,
     preserves_order=True,
+    together=frozenset({"transaction", "merge"}),
 )

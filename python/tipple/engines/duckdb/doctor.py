@@ -8,29 +8,42 @@ from collections.abc import Iterator
 import duckdb
 
 from tipple.engines.duckdb import ledger
-from tipple.engines.duckdb.connection import catalog, first_row
-from tipple.engines.findings import Finding, StorageSize, disk_finding
+from tipple.engines.duckdb.connection import first_row
+from tipple.engines.findings import Finding, disk_finding, graded
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
 LARGE_WAL_BYTES = 64 << 20
 
 
-def examine(connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName | None) -> list[Finding]:
+def examine(
+    connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName | None, source_bytes: int = 0
+) -> list[Finding]:
     """Everything that is worth telling, the target's table too where one is named.
 
     Args:
         connection: of the database.
         path: its file; None for a database in memory.
         table: the table that is to be loaded.
+        source_bytes: size of what is to be loaded; 0 where that is not known.
     """
     findings = [Finding(level="ok", subject="version", found=f"DuckDB {duckdb.__version__}")]
     findings += _settings(connection)
-    findings += _memory_database() if path is None else _file(path)
+    findings += _memory_database() if path is None else _file(path, source_bytes)
     findings += _jobs(connection)
     if table is not None:
         findings += _table(connection, table)
     return findings
+
+
+def before_load(
+    connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName, source_bytes: int
+) -> list[Finding]:
+    """What this load should know: a few quick looks, at what can hurt it only."""
+    findings = list(_table(connection, table))
+    if path is not None:
+        findings += _file(path, source_bytes)
+    return [finding for finding in findings if finding.level in ("broken", "slow")]
 
 
 def _setting(connection: duckdb.DuckDBPyConnection, name: str) -> str:
@@ -40,12 +53,13 @@ def _setting(connection: duckdb.DuckDBPyConnection, name: str) -> str:
 
 def _settings(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     threads, cores = int(_setting(connection, "threads")), len(os.sched_getaffinity(0))
-    yield Finding(
-        level="ok" if threads >= cores else "slow",
+    yield graded(
+        threads >= cores,
+        "slow",
         subject="threads",
         found=f"{threads} on {cores} cores",
-        effect="" if threads >= cores else "DuckDB stores rows with fewer threads than there are cores",
-        remedy="" if threads >= cores else "leave the setting out of the configuration",
+        effect="DuckDB stores rows with fewer threads than there are cores",
+        remedy="leave the setting out of the configuration",
     )
     yield Finding(level="ok", subject="memory_limit", found=_setting(connection, "memory_limit"))
     yield Finding(level="ok", subject="TimeZone", found=f"{_setting(connection, 'TimeZone')}")
@@ -61,9 +75,18 @@ def _memory_database() -> Iterator[Finding]:
     )
 
 
-def _file(path: str) -> Iterator[Finding]:
-    directory = os.path.dirname(os.path.abspath(path))
-    yield disk_finding(directory)
+def _file(path: str, source_bytes: int) -> Iterator[Finding]:
+    if os.path.exists(path):
+        yield graded(
+            os.access(path, os.W_OK),
+            "broken",
+            subject=path,
+            found="this user may write it" if os.access(path, os.W_OK) else "this user may only read it",
+            effect="the load is refused",
+            remedy=f"chmod u+w {path}",
+        )
+    # What a load writes lies in the file first, and what does not fit into memory beside it.
+    yield disk_finding(os.path.dirname(os.path.abspath(path)), source_bytes)
     wal = f"{path}.wal"
     if os.path.exists(wal) and os.path.getsize(wal) >= LARGE_WAL_BYTES:
         yield Finding(
@@ -114,41 +137,3 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
             effect="each row is looked up in an index kept in memory, and one bad record ends the load",
             remedy="load into a table without them, and check keys by a query",
         )
-
-
-def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> list[StorageSize]:
-    """Tables with their blocks, bytes and rows; rows in memory or in the WAL take no block yet."""
-    rows = connection.execute(
-        "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() "
-        "WHERE database_name = current_database() AND schema_name <> 'tipple' "
-        "AND (? IS NULL OR (schema_name = coalesce(?, current_schema()) AND table_name = ?)) ORDER BY 1, 2",
-        [table.name if table else None, table.schema if table else None, table.name if table else None],
-    ).fetchall()
-    block = first_row(
-        connection, "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
-    )
-    block_bytes = int(block[0]) if block is not None else 0
-    found = []
-    for schema, name, count in rows:
-        full = f"{catalog(connection)}.{TableName(schema, name).sql}"
-        used = first_row(
-            connection,
-            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({_literal(full)}) WHERE block_id >= 0",
-        )
-        pages = int(used[0]) if used is not None else 0
-        found.append(
-            StorageSize(
-                name=f"{schema}.{name}",
-                kind="table",
-                parent=None,
-                bound=None,
-                pages=pages,
-                bytes=pages * block_bytes,
-                rows=count,
-            )
-        )
-    return found
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

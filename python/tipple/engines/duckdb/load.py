@@ -18,7 +18,7 @@ import msgspec
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
@@ -42,6 +42,7 @@ class DuckLoad:
         self.table = task.table
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
+        self.has_met = False
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
                 f"--write-path {task.write_path} is not available for DuckDB",
@@ -66,7 +67,22 @@ class DuckLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        return self._result("planned", "-", slices=len(core.cut(self.task).slices))
+        slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
+        result = self._result("planned", "-", slices=slices)
+        known = self.done_before()
+        if known is not None:
+            result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
+        return result
+
+    def done_before(self) -> str | None:
+        """The job that has loaded the same already, so that nothing is to be done."""
+        task = self.task
+        if not task.ledger or task.restart or not self.exists or not ledger.exists(self.connection):
+            return None
+        found = ledger.find_by_key(self.connection, task.request_key)
+        if found is None or found["state"] != "published" or ledger.was_undone(self.connection, found):
+            return None
+        return str(found["job_id"])
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
@@ -111,7 +127,7 @@ class DuckLoad:
 
     def _run_atomic(self, runner: Runner, result: LoadResult, cut: Cut) -> None:
         task, connection = self.task, self.connection
-        connection.execute("BEGIN")
+        self._begin()
         try:
             if task.definition is not None:
                 connection.execute(task.definition.create_sql(self.into, with_constraints=True))
@@ -132,13 +148,18 @@ class DuckLoad:
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
-            with runner.phase("publish"):
+            with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
                     result.merged = merge.merge(connection, task, self.into, result.rows)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
-                self._commit()
+                if task.together is None:
+                    self._commit()
+                else:
+                    # From here on the transaction is in the hands of whoever publishes.
+                    self.has_met = True
+                    task.together.meet(self, _commit_all)
         except BaseException:
             self._rollback()
             raise
@@ -348,6 +369,13 @@ class DuckLoad:
 
     # Transactions
 
+    def _begin(self) -> None:
+        """Begins a transaction, or goes on in the one that other loads have begun which publish with this one."""
+        if self.session.in_transaction:
+            return
+        self.connection.execute("BEGIN")
+        self.session.in_transaction = self.task.together is not None
+
     def _commit(self) -> None:
         try:
             self.connection.execute("COMMIT")
@@ -355,6 +383,10 @@ class DuckLoad:
             raise duckdb_error(error, "committing") from None
 
     def _rollback(self) -> None:
+        if self.has_met:
+            # Another load may be at work in the transaction; it ends, with the session at the latest.
+            return
+        self.session.in_transaction = False
         try:
             self.connection.execute("ROLLBACK")
         except duckdb.Error:
@@ -384,6 +416,13 @@ class DuckLoad:
             settings={"preserve_insertion_order": str(self.keep_order).lower()},
             notes=self.notes,
         )
+
+
+def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
+    """Commits the transaction that holds all of these."""
+    loads[0]._commit()
+    loads[0].session.in_transaction = False
+    return []
 
 
 def _transactions(cut: Cut, slices_per_commit: int) -> Iterator[Cut]:

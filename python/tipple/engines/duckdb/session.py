@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, doctor, ledger
+from tipple.engines.duckdb import columns, connection, doctor, ledger, sizes
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
-from tipple.engines.findings import Finding, StorageSize
+from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target
 
 
@@ -24,6 +26,8 @@ class DuckSession:
     def __init__(self, target: Target, *, read_only: bool, must_exist: bool) -> None:
         self.target = target
         self.read_only = read_only
+        self.in_transaction = False
+        """Whether loads that publish together have begun their transaction."""
         self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
 
     def describe(self, table: TableName) -> Table | None:
@@ -33,8 +37,9 @@ class DuckSession:
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
         probe = TableName(None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
-        # A database that is open for reading takes no table, not even for a moment.
-        prober = duckdb.connect() if self.read_only else self.connection
+        # A database that is open for reading takes no table, not even for a moment; in another, a transaction of loads
+        # that publish together may be open already.
+        prober = duckdb.connect() if self.read_only else self.connection.cursor()
         prober.execute("BEGIN")
         try:
             prober.execute(definition.create_sql(probe.sql, with_constraints=False))
@@ -46,8 +51,7 @@ class DuckSession:
             ) from None
         finally:
             prober.execute("ROLLBACK")
-            if self.read_only:
-                prober.close()
+            prober.close()
         if found is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return found
@@ -76,15 +80,44 @@ class DuckSession:
         """Loads, verifies and publishes."""
         return DuckLoad(self, task).run(runner)
 
-    def examine(self, table: TableName | None) -> list[Finding]:
+    @property
+    def path(self) -> str | None:
+        """The database's file; None for one in memory."""
+        return None if self.target.location == connection.MEMORY else os.path.expanduser(self.target.location)
+
+    def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""
-        return doctor.examine(
-            self.connection, None if self.target.location == connection.MEMORY else self.target.location, table
-        )
+        return doctor.examine(self.connection, self.path, table, source_bytes)
+
+    def examine_for(self, task: LoadTask) -> list[Finding]:
+        """What this load should know; a few quick looks."""
+        if DuckLoad(self, task).done_before() is not None:
+            return []
+        try:
+            return doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+        except (duckdb.Error, OSError):
+            # Advice is no reason to fail.
+            return []
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""
-        return doctor.sizes(self.connection, table)
+        return sizes.sizes(self.connection, table)
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The room that a table takes which was just loaded."""
+        try:
+            return self.sizes(table)
+        except duckdb.Error:
+            # The rows are published: that their room cannot be told is no failure.
+            return []
+
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
+        try:
+            self.connection.interrupt()
+        except duckdb.Error:
+            # A connection that is closed waits for nothing.
+            return
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

@@ -11,6 +11,7 @@ CAPABILITIES = Capabilities(
     unbounded_numeric=True,
     preserves_order=False,
     partitions=True,
+    together=frozenset({"swap", "merge", "partition"}),
 )
 
 OLDEST_VERSION = 15

@@ -43,6 +43,11 @@ def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | No
         return "columnar sources have no text to build pages from"
     if task.preserve_order:
         return "pages of several streams come in no order"
+    return extension_obstacle(connection)
+
+
+def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
+    """Why this role cannot use the extension in this database; None where it can."""
     found = connection.execute(_EXTENSION).fetchone()
     version, usable = found if found is not None else (None, False)
     if version is None:

@@ -7,31 +7,76 @@ the role may, and left out where it may not.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import psycopg
 
-from tipple.engines.findings import Finding, StorageSize, disk_finding
-from tipple.engines.postgresql import ledger, stage
-from tipple.plan.size import format_bytes, parse_size
+from tipple.engines.findings import Finding, disk_finding, graded
+from tipple.engines.postgresql import direct, ledger
+from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
+from tipple.engines.postgresql.doctor_table import costs, examine_table
+from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
 Connection = psycopg.Connection[Any]
 Check = Callable[[Connection], Iterator[Finding]]
 
-SMALL_WAL_BYTES = 4 << 30
-SMALL_BUFFERS_BYTES = 512 << 20
-SMALL_MAINTENANCE_BYTES = 256 << 20
-SHORT_CHECKPOINT_SECONDS = 15 * 60
 OLD_TRANSACTION_MINUTES = 10
-ALTER = "ALTER SYSTEM SET {name} = '{value}'; SELECT pg_reload_conf();"
+EXTENSION = "tipple_direct"
+"""The server extension that takes ready-made pages."""
 
 
-def examine(connection: Connection, table: TableName | None) -> list[Finding]:
-    """Everything that is worth telling, the target's table too where one is named."""
+def examine(connection: Connection, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
+    """Everything that is worth telling, the target's table too where one is named.
+
+    Args:
+        connection: of the database.
+        table: the table that is to be loaded.
+        source_bytes: size of what is to be loaded; 0 where that is not known.
+    """
+    findings = _carry_out(connection, CHECKS)
+    findings += _disks(connection, source_bytes)
+    if table is not None:
+        findings += examine_table(connection, table)
+    return findings
+
+
+def before_load(connection: Connection, table: TableName, source_bytes: int, *, swaps: bool) -> list[Finding]:
+    """What this load should know: a few quick looks, at what can hurt it only.
+
+    Args:
+        connection: of the database.
+        table: where the rows go.
+        source_bytes: size of the sources.
+        swaps: whether the rows go into a table of their own, and not straight into `table`.
+    """
+    checks: list[Check] = [_safety, _slots]
+    if not swaps:
+        checks.append(lambda connection: _straight_in(connection, table))
+    if source_bytes:
+        checks.append(lambda connection: _checkpoints(connection, source_bytes))
+        checks.append(lambda connection: _disks(connection, source_bytes))
+    return [finding for finding in _carry_out(connection, checks) if finding.level in ("broken", "slow")]
+
+
+def _straight_in(connection: Connection, table: TableName) -> Iterator[Finding]:
+    row = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
+    if row is not None and row[0] is not None:
+        yield from costs(connection, table, row[0])
+
+
+def _checkpoints(connection: Connection, source_bytes: int) -> Iterator[Finding]:
+    """Whether the load writes so much WAL that checkpoints come one after another."""
+    if setting(connection, "wal_level")["wal_level"] != "minimal":
+        wanted = next(least for least in LEAST if least.name == "max_wal_size")
+        yield from below(connection, [msgspec.structs.replace(wanted, least=min(wanted.least, source_bytes))])
+
+
+def _carry_out(connection: Connection, checks: Sequence[Check]) -> list[Finding]:
     findings: list[Finding] = []
-    for check in CHECKS:
+    for check in checks:
         try:
             # A savepoint of its own: a right that is missing must not end the other checks.
             with connection.transaction():
@@ -44,21 +89,7 @@ def examine(connection: Connection, table: TableName | None) -> list[Finding]:
                     found=f"this role may not look: {error.diag.message_primary}",
                 )
             )
-    if table is not None:
-        findings += _table(connection, table)
     return findings
-
-
-def _settings(connection: Connection, *names: str) -> dict[str, str]:
-    rows = connection.execute(
-        "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)", (list(names),)
-    )
-    return dict(rows.fetchall())
-
-
-def _bytes(text: str) -> int:
-    """A setting such as `128MB`, in bytes; PostgreSQL's kB and MB are powers of two."""
-    return parse_size(text.replace("kB", "KiB").replace("MB", "MiB").replace("GB", "GiB").replace("TB", "TiB"))
 
 
 def _version(connection: Connection) -> Iterator[Finding]:
@@ -68,80 +99,52 @@ def _version(connection: Connection) -> Iterator[Finding]:
 
 
 def _safety(connection: Connection) -> Iterator[Finding]:
-    for name, value in _settings(connection, "fsync", "full_page_writes").items():
+    for name, value in setting(connection, "fsync", "full_page_writes").items():
         if value == "off":
             yield Finding(
                 level="broken",
                 subject=name,
                 found="off",
                 effect="after a crash of the machine the database may be damaged, whatever was committed",
-                remedy=ALTER.format(name=name, value="on"),
+                remedy=RELOAD.format(name=name, value="on"),
             )
 
 
-def _wal(connection: Connection) -> Iterator[Finding]:
-    found = _settings(connection, "wal_level", "max_wal_size", "checkpoint_timeout", "archive_mode")
-    if found["wal_level"] == "minimal":
-        yield Finding(level="ok", subject="wal_level", found="minimal")
+def _wal_level(connection: Connection) -> Iterator[Finding]:
+    level = setting(connection, "wal_level")["wal_level"]
+    yield graded(
+        level == "minimal",
+        "note",
+        subject="wal_level",
+        found=level,
+        effect="every row is written twice: to the WAL, and to the table",
+        remedy="where there is neither a standby nor an archive: wal_level = minimal, max_wal_senders = 0, restart",
+    )
+
+
+def _settings(connection: Connection) -> Iterator[Finding]:
+    yield from below(connection)
+
+
+def _extension(connection: Connection) -> Iterator[Finding]:
+    obstacle = direct.extension_obstacle(connection)
+    row = connection.execute(
+        "SELECT installed_version FROM pg_available_extensions WHERE name = %s", (EXTENSION,)
+    ).fetchone()
+    if row is None:
+        remedy = f"on the server's machine: make -C extension install; then CREATE EXTENSION {EXTENSION};"
+    elif row[0] is None:
+        remedy = f'as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO "{connection.info.user}";'
     else:
-        yield Finding(
-            level="note",
-            subject="wal_level",
-            found=found["wal_level"],
-            effect="every row is written twice: to the WAL, and to the table",
-            remedy="where there is neither a standby nor an archive: wal_level = minimal, max_wal_senders = 0, restart",
-        )
-    if _bytes(found["max_wal_size"]) < SMALL_WAL_BYTES:
-        yield Finding(
-            level="slow",
-            subject="max_wal_size",
-            found=found["max_wal_size"],
-            effect="a large load forces a checkpoint each time so much WAL is written",
-            remedy=ALTER.format(name="max_wal_size", value="16GB"),
-        )
-    (seconds,) = connection.execute(
-        "SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)"
-    ).fetchone() or (0,)
-    if seconds < SHORT_CHECKPOINT_SECONDS:
-        yield Finding(
-            level="slow",
-            subject="checkpoint_timeout",
-            found=found["checkpoint_timeout"],
-            effect="checkpoints in the middle of a load write pages that soon change again",
-            remedy=ALTER.format(name="checkpoint_timeout", value="30min"),
-        )
-
-
-def _memory(connection: Connection) -> Iterator[Finding]:
-    found = _settings(connection, "shared_buffers", "maintenance_work_mem")
-    if _bytes(found["shared_buffers"]) < SMALL_BUFFERS_BYTES:
-        yield Finding(
-            level="slow",
-            subject="shared_buffers",
-            found=found["shared_buffers"],
-            effect="indexes that do not fit are read again and again while rows go in",
-            remedy="ALTER SYSTEM SET shared_buffers = '…'; (a quarter of the server's memory), then restart it",
-        )
-    if _bytes(found["maintenance_work_mem"]) < SMALL_MAINTENANCE_BYTES:
-        yield Finding(
-            level="slow",
-            subject="maintenance_work_mem",
-            found=found["maintenance_work_mem"],
-            effect="indexes are built after the load by sorting on disk",
-            remedy=ALTER.format(name="maintenance_work_mem", value="1GB"),
-        )
-
-
-def _workers(connection: Connection) -> Iterator[Finding]:
-    for name, value in _settings(connection, "max_parallel_maintenance_workers", "max_worker_processes").items():
-        if int(value) < 2:
-            yield Finding(
-                level="slow",
-                subject=name,
-                found=value,
-                effect="an index is built by one process",
-                remedy=ALTER.format(name=name, value="4"),
-            )
+        remedy = f'as a superuser: GRANT {EXTENSION} TO "{connection.info.user}"; ALTER EXTENSION {EXTENSION} UPDATE;'
+    yield graded(
+        obstacle is None,
+        "note",
+        subject=EXTENSION,
+        found=obstacle or f"version {row[0] if row is not None else ''}, which this role may use",
+        effect="rows go in by COPY; ready-made pages (--write-path direct) would be several times as fast",
+        remedy=remedy,
+    )
 
 
 def _connections(connection: Connection) -> Iterator[Finding]:
@@ -150,17 +153,17 @@ def _connections(connection: Connection) -> Iterator[Finding]:
         "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
     ).fetchone()
     most, used = row or (0, 0)
-    level = "ok" if most - used >= 8 else "slow"
-    yield Finding(
-        level=level,  # type: ignore[arg-type]
+    yield graded(
+        most - used >= 8,
+        "slow",
         subject="connections",
         found=f"{used} of {most} in use",
-        effect="" if level == "ok" else "there is no room for many streams (-j)",
-        remedy="" if level == "ok" else "ALTER SYSTEM SET max_connections = '…'; then restart the server",
+        effect="there is no room for many streams (-j)",
+        remedy="ALTER SYSTEM SET max_connections = '…'; then restart the server",
     )
 
 
-def _replication(connection: Connection) -> Iterator[Finding]:
+def _slots(connection: Connection) -> Iterator[Finding]:
     for name, bytes_kept in connection.execute(
         "SELECT slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
         "ELSE pg_current_wal_lsn() END, restart_lsn)::bigint FROM pg_replication_slots WHERE NOT active"
@@ -172,7 +175,21 @@ def _replication(connection: Connection) -> Iterator[Finding]:
             effect="all WAL of the load is kept too, until the disk is full",
             remedy=f"start its standby, or SELECT pg_drop_replication_slot('{name}');",
         )
-    found = _settings(connection, "synchronous_standby_names", "synchronous_commit")
+
+
+def _replication(connection: Connection) -> Iterator[Finding]:
+    standbys = connection.execute(
+        "SELECT coalesce(nullif(application_name, ''), pid::text) FROM pg_stat_replication ORDER BY 1"
+    ).fetchall()
+    if standbys:
+        yield Finding(
+            level="note",
+            subject="standbys",
+            found=", ".join(name for (name,) in standbys[:5]),
+            effect="all WAL of the load goes to them too; until they have it, the server keeps it",
+            remedy="none, if they must have the rows",
+        )
+    found = setting(connection, "synchronous_standby_names")
     if found["synchronous_standby_names"]:
         yield Finding(
             level="slow",
@@ -192,7 +209,7 @@ def _replication(connection: Connection) -> Iterator[Finding]:
 
 
 def _encoding(connection: Connection) -> Iterator[Finding]:
-    found = _settings(connection, "server_encoding", "TimeZone")
+    found = setting(connection, "server_encoding", "TimeZone")
     if found["server_encoding"] != "UTF8":
         yield Finding(
             level="note",
@@ -244,34 +261,64 @@ def _ledger(connection: Connection) -> Iterator[Finding]:
             )
 
 
-def _disk(connection: Connection) -> Iterator[Finding]:
-    """Only where the server's directory can be seen from here: PostgreSQL itself does not tell."""
-    row = connection.execute(
-        "SELECT setting FROM pg_settings WHERE name = 'data_directory' "
-        "AND (inet_server_addr() IS NULL OR inet_server_addr() = inet_client_addr())"
-    ).fetchone()
-    if row is None or not row[0]:
-        return
-    if os.path.isdir(row[0]):
-        yield disk_finding(row[0])
+def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
+    """The disks of all tablespaces, where the server is on this machine: PostgreSQL itself does not tell."""
+    rows = connection.execute(
+        "SELECT 'pg_default', setting FROM pg_settings WHERE name = 'data_directory' UNION ALL "
+        "SELECT spcname, pg_tablespace_location(oid) FROM pg_tablespace WHERE pg_tablespace_location(oid) <> ''"
+    ).fetchall()
+    if not _is_here(connection):
+        rows = []
+    seen = False
+    for name, directory in rows:
+        if directory and os.path.isdir(directory):
+            seen = True
+            yield disk_finding(directory, source_bytes, subject=f"disk of tablespace {name} ({directory})")
+    if source_bytes and not seen:
+        yield Finding(
+            level="note",
+            subject="disk",
+            found=f"the server's disks cannot be seen from here; the sources have {format_bytes(source_bytes)}",
+            effect="whether there is room for them is not known",
+            remedy="df on the server's machine: about the size of the sources, and WAL and indexes on top",
+        )
+
+
+def _is_here(connection: Connection) -> bool:
+    row = connection.execute("SELECT inet_server_addr() IS NULL OR inet_server_addr() = inet_client_addr()").fetchone()
+    return row is not None and bool(row[0])
+
+
+_ORPHANS = """
+WITH d AS (
+    SELECT 'base/' || db.oid AS dir, db.dattablespace AS space FROM pg_database db
+    WHERE datname = current_database() AND dattablespace = (SELECT oid FROM pg_tablespace WHERE spcname = 'pg_default')
+    UNION ALL
+    SELECT 'pg_tblspc/' || t.oid || '/' || v || '/' || db.oid, t.oid
+    FROM pg_tablespace t, pg_ls_dir('pg_tblspc/' || t.oid, true, false) v, pg_database db
+    WHERE pg_tablespace_location(t.oid) <> '' AND datname = current_database()
+)
+SELECT dir || '/' || f, s.size
+FROM d, pg_ls_dir(dir, true, false) f, pg_stat_file(dir || '/' || f, true) s
+WHERE f ~ '^[0-9]+$' AND s.modification < now() - interval '1 hour' AND NOT EXISTS (
+    SELECT FROM pg_class c, pg_database db WHERE db.datname = current_database()
+    AND pg_relation_filenode(c.oid) = f::oid
+    AND coalesce(nullif(c.reltablespace, 0), db.dattablespace) = d.space)
+"""
 
 
 def _orphans(connection: Connection) -> Iterator[Finding]:
     """Files of tables whose creating transaction was lost in a crash; PostgreSQL never removes them."""
     allowed = connection.execute(
-        "SELECT has_function_privilege('pg_ls_dir(text)', 'EXECUTE') "
-        "AND has_function_privilege('pg_stat_file(text)', 'EXECUTE')"
+        "SELECT has_function_privilege('pg_ls_dir(text, boolean, boolean)', 'EXECUTE') "
+        "AND has_function_privilege('pg_stat_file(text, boolean)', 'EXECUTE')"
     ).fetchone()
     if allowed is None or not allowed[0]:
+        yield Finding(
+            level="ok", subject="orphan files", found="only a superuser may look for files that crashed loads left"
+        )
         return
-    rows = connection.execute(
-        """
-        SELECT f, (pg_stat_file(d || '/' || f)).size
-        FROM (SELECT 'base/' || oid AS d FROM pg_database WHERE datname = current_database()) dir, pg_ls_dir(d) f
-        WHERE f ~ '^[0-9]+$' AND (pg_stat_file(d || '/' || f)).modification < now() - interval '1 hour'
-          AND f::oid NOT IN (SELECT pg_relation_filenode(oid) FROM pg_class WHERE pg_relation_filenode(oid) IS NOT NULL)
-        """
-    ).fetchall()
+    rows = connection.execute(_ORPHANS).fetchall()
     if rows:
         size = sum(size for _, size in rows)
         names = ", ".join(name for name, _ in rows[:5])
@@ -298,97 +345,31 @@ def _unlogged(connection: Connection) -> Iterator[Finding]:
         )
 
 
+def _publications(connection: Connection) -> Iterator[Finding]:
+    rows = connection.execute("SELECT pubname FROM pg_publication WHERE puballtables ORDER BY 1").fetchall()
+    if rows:
+        yield Finding(
+            level="slow",
+            subject="publications for all tables",
+            found=", ".join(name for (name,) in rows[:5]),
+            effect="every row of every load is decoded and sent to the subscribers, staged ones too",
+            remedy="publish the tables that subscribers need by name, or schema by schema",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _version,
     _safety,
-    _wal,
-    _memory,
-    _workers,
+    _wal_level,
+    _settings,
     _connections,
+    _extension,
+    _slots,
     _replication,
     _encoding,
     _old_transactions,
     _ledger,
-    _disk,
     _orphans,
     _unlogged,
+    _publications,
 )
-
-
-def _table(connection: Connection, table: TableName) -> Iterator[Finding]:
-    """What the table itself does to a load."""
-    oid = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
-    subject = f"table {table}"
-    if oid is None or oid[0] is None:
-        yield Finding(
-            level="note", subject=subject, found="it does not exist", remedy="tipple load … --schema FILE.sql"
-        )
-        return
-    allowed = connection.execute("SELECT has_table_privilege(%s, 'INSERT')", (oid[0],)).fetchone()
-    if allowed is not None and not allowed[0]:
-        yield Finding(
-            level="broken",
-            subject=subject,
-            found="this role may not insert into it",
-            effect="the load is refused",
-            remedy=f'as its owner: GRANT SELECT, INSERT ON {table.sql} TO "{connection.info.user}";',
-        )
-    why = stage.obstacle(connection, table) or stage.missing_right(connection, table)
-    if why is None and not stage.is_empty(connection, table):
-        why = "it has rows already (--mode append)"
-    if why is not None:
-        yield Finding(
-            level="slow",
-            subject=subject,
-            found=why,
-            effect="one session stores all rows, for one commit: streams only parse",
-            remedy="load into an empty table that nothing depends on, or --no-atomic for parallel sessions",
-        )
-    rows = connection.execute(
-        "SELECT i.indexrelid::regclass::text, pg_relation_size(i.indexrelid) FROM pg_index i WHERE i.indrelid = %s",
-        (oid[0],),
-    ).fetchall()
-    if rows:
-        yield Finding(
-            level="slow",
-            subject=subject,
-            found=f"{len(rows)} indexes ({format_bytes(sum(size for _, size in rows))}): "
-            + ", ".join(name for name, _ in rows[:5]),
-            effect="each row is entered in each of them while it goes in, unless the table is swapped",
-            remedy="drop those that the load can do without, and create them again afterwards",
-        )
-
-
-def sizes(connection: Connection, table: TableName | None) -> list[StorageSize]:
-    """Tables, partitions and indexes with their bounds, pages, bytes and rows."""
-    rows = connection.execute(
-        """
-        SELECT c.oid::regclass::text, c.relkind::text, c.relispartition,
-               coalesce(i.indrelid, h.inhparent)::regclass::text, pg_get_expr(c.relpartbound, c.oid),
-               pg_relation_size(c.oid) / current_setting('block_size')::bigint,
-               CASE WHEN c.relkind = 'i' THEN pg_relation_size(c.oid) ELSE pg_table_size(c.oid) END,
-               CASE WHEN c.reltuples < 0 THEN NULL ELSE c.reltuples::bigint END
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        LEFT JOIN pg_index i ON i.indexrelid = c.oid
-        LEFT JOIN pg_inherits h ON h.inhrelid = c.oid AND c.relispartition
-        WHERE c.relkind IN ('r', 'p', 'i', 'm')
-          AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'tipple')
-          AND (%(table)s::text IS NULL OR coalesce(i.indrelid, c.oid) = to_regclass(%(table)s)
-               OR coalesce(i.indrelid, c.oid) IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
-        ORDER BY coalesce(h.inhparent, i.indrelid, c.oid), c.relkind = 'i', c.oid
-        """,
-        {"table": table.sql if table is not None else None},
-    ).fetchall()
-    kinds = {"r": "table", "p": "partitioned table", "i": "index", "m": "materialized view"}
-    return [
-        StorageSize(
-            name=name,
-            kind="partition" if is_partition and kind in "rp" else kinds[kind],
-            parent=parent,
-            bound=bound,
-            pages=pages,
-            bytes=size,
-            rows=count,
-        )
-        for name, kind, is_partition, parent, bound, pages, size, count in rows
-    ]

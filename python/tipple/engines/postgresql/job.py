@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 
 from tipple.engines import core
-from tipple.engines.base import STDIN, Cut, LoadTask
+from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import ledger, merge, partitions, stage
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name
@@ -84,6 +84,23 @@ class JobOwner:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.2)
+
+    def foreseen(self) -> tuple[str, str] | None:
+        """Strategy and reason of a load that the ledger knows already; None where it will begin anew."""
+        task = self.task
+        if not task.ledger or task.restart or not ledger.exists(self.connection):
+            return None
+        try:
+            found = ledger.find_by_key(self.connection, task.request_key)
+            if found is None:
+                return None
+            if found.state == "loading":
+                return found.plan["strategy"], f"job {found.job_id}, which was interrupted, goes on"
+            undone = not self.exists or ledger.was_undone(self.connection, found)
+        except psycopg.errors.InsufficientPrivilege:
+            # The load itself will say which right is missing.
+            return None
+        return None if undone else (NOTHING_TO_DO, f"job {found.job_id} has loaded this already")
 
     def earlier_job(self) -> ledger.LedgerJob | None:
         """The job that this command began before, or None. With --restart it is given up."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -24,7 +25,7 @@ from tipple.engines import core
 from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, indexes, ledger, merge, partitions, stage
+from tipple.engines.postgresql import direct, indexes, ledger, merge, partitions, stage, together
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.errors import JobBusy, TippleError, UsageError, VerifyFailed
@@ -50,6 +51,7 @@ class PostgresLoad:
 
     def __init__(self, session: PostgresSession, task: LoadTask) -> None:
         self.session = session
+        self.borrowed: psycopg.Connection[Any] | None = None
         self.task = task
         self.exists = task.definition is None
         self.table = task.table
@@ -64,7 +66,16 @@ class PostgresLoad:
     @property
     def connection(self) -> psycopg.Connection[Any]:
         """The control connection; another one after the server was gone."""
-        return self.session.connection
+        return self.borrowed or self.session.connection
+
+    @contextmanager
+    def borrowing(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Has another load's connection, and so its transaction, be this one's."""
+        self.borrowed = connection
+        try:
+            yield
+        finally:
+            self.borrowed = None
 
     # Choices
 
@@ -179,17 +190,28 @@ class PostgresLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        choice = self._choose()
-        if self.task.write_path in ("auto", "direct"):
-            obstacle = self._why_not_direct(choice)
-            if obstacle is None and choice.exists:
-                obstacle = direct.misfit(self.connection, self.task, self.table)
-            if obstacle is None:
-                self._go_direct()
-            else:
-                self._leave_direct(obstacle)
-        cut = core.cut(self.task)
-        return self._result("planned", "-", choice.strategy, choice.reason, slices=len(cut.slices))
+        known = self.job.foreseen()
+        if known is None:
+            choice = self._choose()
+            known = choice.strategy, choice.reason
+            if self.task.write_path in ("auto", "direct"):
+                self._foresee_direct(choice)
+        slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
+        return self._result("planned", "-", *known, slices=slices)
+
+    def _foresee_direct(self, choice: _Choice) -> None:
+        obstacle = self._why_not_direct(choice)
+        if obstacle is None and choice.exists:
+            obstacle = direct.misfit(self.connection, self.task, self.table)
+        if obstacle is None:
+            self._go_direct()
+        else:
+            self._leave_direct(obstacle)
+
+    def foreseen_strategy(self) -> str:
+        """The strategy of the load, as the ledger and the table are now."""
+        known = self.job.foreseen()
+        return known[0] if known is not None else self._choose().strategy
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
@@ -439,7 +461,7 @@ class PostgresLoad:
             try:
                 with runner.phase("index"):
                     self._finish_staging(runner, owned, choice)
-                with runner.phase("publish"):
+                with runner.phase(self.task.publish_phase):
                     return self._publish(owned, choice, rows, digest)
             except Incomplete:
                 self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
@@ -472,31 +494,36 @@ class PostgresLoad:
 
     def _publish(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
-        staging = owned.staging
         try:
             if owned.strategy in ("swap", "partition") and choice.exists and self.task.mode == "replace":
                 self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            if self.task.together is not None:
+                return self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish)
             with self.connection.transaction():
-                if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
-                    return False
-                if owned.strategy == "merge" and staging is not None:
-                    if self.task.definition is not None:
-                        self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
-                    self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
-                    self.connection.execute(f"DROP TABLE {staging.sql}")
-                elif owned.strategy == "partition" and staging is not None:
-                    publish = PartitionPublish(self.connection, self.task, staging, self.notes)
-                    publish.publish(may_swap=self.may_swap)
-                elif staging is not None:
-                    self._put_in_place(staging, exists=choice.exists)
-                if self.task.ledger:
-                    text = None if digest is None else f"{digest:032x}"
-                    if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
-                        raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+                return self.make_visible(owned, choice, rows, digest)
         except psycopg.Error as error:
             if not connections.is_lost(error):
                 raise
             return self._settle_doubt(owned, choice, rows, digest)
+
+    def make_visible(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:
+        """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
+        staging = owned.staging
+        if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
+            return False
+        if owned.strategy == "merge" and staging is not None:
+            if self.task.definition is not None:
+                self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
+            self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
+            self.connection.execute(f"DROP TABLE {staging.sql}")
+        elif owned.strategy == "partition" and staging is not None:
+            PartitionPublish(self.connection, self.task, staging, self.notes).publish(may_swap=self.may_swap)
+        elif staging is not None:
+            self._put_in_place(staging, exists=choice.exists)
+        if self.task.ledger:
+            text = None if digest is None else f"{digest:032x}"
+            if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
+                raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         return True
 
     def _settle_doubt(self, owned: OwnedJob, choice: _Choice, rows: int, digest: int | None) -> bool:

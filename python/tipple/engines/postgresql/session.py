@@ -9,14 +9,17 @@ import uuid
 import psycopg
 from psycopg import errors
 
-from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.findings import Finding, StorageSize
-from tipple.engines.postgresql import columns, connection, doctor, ledger, stage
+from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
+from tipple.engines.findings import Finding
+from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
+from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target, parse_table_name
+
+CANCEL_SECONDS = 5
 
 
 class PostgresSession:
@@ -110,13 +113,41 @@ class PostgresSession:
         finally:
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
 
-    def examine(self, table: TableName | None) -> list[Finding]:
+    def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""
-        return doctor.examine(self.connection, table)
+        return doctor.examine(self.connection, table, source_bytes)
+
+    def examine_for(self, task: LoadTask) -> list[Finding]:
+        """What this load should know; a few quick looks."""
+        load = PostgresLoad(self, task)
+        try:
+            strategy = load.foreseen_strategy()
+            if strategy == NOTHING_TO_DO:
+                return []
+            return doctor.before_load(self.connection, task.table, task.source_bytes, swaps=strategy == "swap")
+        except psycopg.Error:
+            # Advice is no reason to fail; if the server is gone, the load itself will say so.
+            return []
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take."""
-        return doctor.sizes(self.connection, table)
+        return sizes.sizes(self.connection, table)
+
+    def sizes_after(self, table: TableName) -> list[StorageSize]:
+        """The room that a table takes which was just loaded."""
+        try:
+            return self.sizes(table)
+        except psycopg.Error:
+            # The rows are published: that their room cannot be told is no failure.
+            return []
+
+    def interrupt(self) -> None:
+        """Cancels the statement that another thread is waiting for, if there is one."""
+        try:
+            self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+        except psycopg.Error:
+            # Without a connection nobody waits for a statement.
+            return
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

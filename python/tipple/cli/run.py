@@ -1,0 +1,112 @@
+"""`tipple run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+
+from tipple.cli.summary import check_summary, write_summary
+from tipple.errors import BadRecord, JobFailed, UsageError
+from tipple.report.job import JobReport, render_job
+from tipple.report.progress import PROGRESS_FORMS, ProgressForm
+from tipple.report.schema import encode_summary
+from tipple.run.job import run as run_job
+
+__all__ = ["run"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tipple run tpch.toml --set data=/data/tpch --set streams=4
+  tipple run nightly.toml --dry-run
+  tipple run nightly.toml --set day=2026-11-21 --summary nightly.json
+"""
+)
+@click.argument("file", metavar="JOB.toml")
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A value for a variable of the job; counts more than the file's own. Can be given several times.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Streams of all tables together. Default: what the file says, else the cores of this process.",
+)
+@click.option("--restart", is_flag=True, help="Load again what was loaded, or begun, before.")
+@click.option("--dry-run", is_flag=True, help="Show each table's plan and do nothing.")
+@click.option(
+    "--progress",
+    type=click.Choice(PROGRESS_FORMS),
+    default="auto",
+    show_default=True,
+    help="How to show progress on stderr. auto: a bar on a terminal, else lines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
+@click.option("--summary", metavar="FILE.json", type=click.Path(dir_okay=False), help="Write the summary as JSON.")
+def run(
+    file: str,
+    *,
+    settings: Sequence[str],
+    jobs: int | None,
+    restart: bool,
+    dry_run: bool,
+    progress: ProgressForm,
+    as_json: bool,
+    summary: str | None,
+) -> None:
+    """Run a job file: load its tables, side by side where cores allow.
+
+    JOB.toml names tables, their files and options, and what comes after what. Running the same job again loads what is
+    missing, and nothing twice. The exit status is the worst of the tables'.
+    """
+    if summary is not None:
+        check_summary(summary)
+    failed: JobFailed | None = None
+    try:
+        report: JobReport = run_job(
+            file,
+            settings=dict(_setting(text) for text in settings),
+            jobs=jobs,
+            restart=restart,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    except JobFailed as error:
+        failed, report = error, error.report
+    if summary is not None:
+        write_summary(summary, encode_summary(report))
+    if as_json:
+        click.echo(encode_summary(report))
+    else:
+        render_job(report, Console(file=sys.stdout))
+    if failed is not None:
+        _show_failure(failed)
+    sys.exit(report.exit_status)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise UsageError("--set needs KEY=VALUE", hint="for example --set data=/data/tpch")
+    return key.strip(), value
+
+
+def _show_failure(failed: JobFailed) -> None:
+    for table in failed.report.tables:
+        if table.error is not None:
+            click.echo(f"tipple: {table.name}: {table.error}", err=True)
+            if table.hint and not any(
+                isinstance(error, BadRecord) and str(error) == table.error for error in failed.errors
+            ):
+                click.echo(f"  hint: {table.hint}", err=True)
+    click.echo(f"tipple: {failed}", err=True)
+    click.echo(f"  hint: {failed.hint}", err=True)

@@ -1,0 +1,106 @@
+"""What a table itself does to a load: rights, what stands in the way of a swap, what each row has to pay for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from tipple.engines.findings import Finding
+from tipple.engines.postgresql import stage
+from tipple.plan.size import format_bytes
+from tipple.plan.url import TableName
+
+Connection = psycopg.Connection[Any]
+
+# What each row has to pay for: kind, names, and bytes where that is known.
+_COSTS = """
+SELECT 'index', count(*), sum(pg_relation_size(indexrelid))::bigint,
+       (array_agg(indexrelid::regclass::text ORDER BY indexrelid))[:5]
+FROM pg_index WHERE indrelid = %(oid)s
+UNION ALL
+SELECT 'trigger', count(*), NULL, (array_agg(tgname::text ORDER BY tgname))[:5]
+FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal AND tgenabled <> 'D'
+UNION ALL
+SELECT 'foreign key', count(*), NULL, (array_agg(conname::text ORDER BY conname))[:5]
+FROM pg_constraint WHERE conrelid = %(oid)s AND contype = 'f'
+UNION ALL
+SELECT 'publication', count(*), NULL, (array_agg(pubname::text ORDER BY pubname))[:5]
+FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = (
+    SELECT oid FROM pg_namespace WHERE nspname = p.schemaname) WHERE c.oid = %(oid)s
+"""
+
+_EFFECTS = {
+    "index": (
+        "each row is entered in each of them while it goes in, unless the table is swapped",
+        "drop those that the load can do without, and create them again afterwards",
+    ),
+    "trigger": (
+        "each of them is called for each row or statement",
+        "ALTER TABLE {table} DISABLE TRIGGER USER; for the load, where their work can be done afterwards",
+    ),
+    "foreign key": (
+        "each row is looked up in the table that it refers to",
+        "drop it, and add it again afterwards: ADD … NOT VALID, then VALIDATE CONSTRAINT",
+    ),
+    "publication": (
+        "each row is decoded and sent to the subscribers too",
+        "none, if they must have the rows; else ALTER PUBLICATION … DROP TABLE {table};",
+    ),
+}
+
+
+def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]:
+    """All that the table does to a load."""
+    found = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
+    oid = found[0] if found is not None else None
+    if oid is None:
+        yield Finding(
+            level="note",
+            subject=f"table {table}",
+            found="it does not exist",
+            remedy="tipple load … --schema FILE.sql",
+        )
+        return
+    yield from _rights(connection, table, oid)
+    why = stage.obstacle(connection, table) or stage.missing_right(connection, table)
+    if why is None and not stage.is_empty(connection, table):
+        why = "it has rows already (--mode append)"
+    if why is not None:
+        yield Finding(
+            level="slow",
+            subject=f"table {table}",
+            found=why,
+            effect="one session stores all rows, for one commit: streams only parse",
+            remedy="load into an empty table that nothing depends on, or --no-atomic for parallel sessions",
+        )
+    yield from costs(connection, table, oid)
+
+
+def _rights(connection: Connection, table: TableName, oid: int) -> Iterator[Finding]:
+    allowed = connection.execute("SELECT has_table_privilege(%s, 'INSERT')", (oid,)).fetchone()
+    if allowed is not None and not allowed[0]:
+        yield Finding(
+            level="broken",
+            subject=f"table {table}",
+            found="this role may not insert into it",
+            effect="the load is refused",
+            remedy=f'as its owner: GRANT SELECT, INSERT ON {table.sql} TO "{connection.info.user}";',
+        )
+
+
+def costs(connection: Connection, table: TableName, oid: int) -> Iterator[Finding]:
+    """What each row has to pay for where rows go straight into the table: indexes, triggers, keys, publications."""
+    for kind, count, size_bytes, names in connection.execute(_COSTS, {"oid": oid}).fetchall():
+        if count:
+            effect, remedy = _EFFECTS[kind]
+            many = kind if count == 1 else {"index": "indexes"}.get(kind, f"{kind}s")
+            room = f" ({format_bytes(size_bytes)})" if size_bytes is not None else ""
+            yield Finding(
+                level="slow",
+                subject=f"table {table}",
+                found=f"{count} {many}{room}: {', '.join(names)}{', …' if count > len(names) else ''}",
+                effect=effect,
+                remedy=remedy.format(table=table.sql),
+            )

@@ -1,0 +1,108 @@
+"""Several loads into one PostgreSQL database, published in one transaction.
+
+Each has staged and verified its rows on a session of its own, which holds the lock of its table. One of the sessions
+carries out the transaction for all; the others do nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from tipple.engines import core
+from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql.job import OwnedJob
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.load import PostgresLoad
+
+__all__ = ["Staged", "publish"]
+
+LOCKS_MILLISECONDS = 600
+"""For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
+PAUSE_SECONDS = 0.2
+PATIENCE_SECONDS = 60
+"""After that locks are waited for, however long it takes: new readers then wait too, so that it comes to an end."""
+
+
+class Staged(msgspec.Struct, frozen=True, eq=False):
+    """A load whose rows are staged and verified."""
+
+    load: PostgresLoad
+    owned: OwnedJob
+    choice: Any
+    rows: int
+    digest: int | None
+
+
+def publish(staged: Sequence[Staged]) -> list[Staged]:
+    """Makes the rows of all loads visible, and says so in the ledger, in one transaction.
+
+    Returns:
+        The loads of which the server has lost slices in a crash; if there are any, nothing was published.
+
+    Raises:
+        CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
+    """
+    # In one order everywhere: two jobs must not wait for each other's tables.
+    staged = sorted(staged, key=lambda one: one.load.table.sql)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        for one in staged:
+            one.load.job.ensure_connection(one.owned)
+        try:
+            return _publish(staged, is_patient=time.monotonic() >= until)
+        except (errors.LockNotAvailable, errors.DeadlockDetected):
+            time.sleep(PAUSE_SECONDS)
+        except psycopg.Error as error:
+            if not connections.is_lost(error):
+                raise
+            if _are_published(staged):
+                return []
+
+
+def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
+    connection = staged[0].load.connection
+    lost: list[Staged] = []
+    with connection.transaction() as transaction:
+        _lock(connection, staged, is_patient=is_patient)
+        for one in staged:
+            with one.load.borrowing(connection):
+                if not one.load.make_visible(one.owned, one.choice, one.rows, one.digest):
+                    lost.append(one)
+        if lost:
+            raise psycopg.Rollback(transaction)
+    return lost
+
+
+def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_patient: bool) -> None:
+    """Takes the locks on all tables whose place others will take, or none.
+
+    A reader of two of them may hold the first and wait for the second, just the other way round: so no lock is waited
+    for as long as it takes the server to call that a deadlock and to end the reader's query.
+    """
+    tables = [one.load.table.sql for one in staged if one.owned.strategy == "swap" and one.choice.exists]
+    if tables:
+        milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // len(tables), 10)
+        connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
+        connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+        connection.execute("SET LOCAL lock_timeout = 0")
+
+
+def _are_published(staged: Sequence[Staged]) -> bool:
+    """COMMIT's answer is lost: the ledger's state is the answer, for one load as for all."""
+    one = next((one for one in staged if one.load.task.ledger), None)
+    if one is None:
+        raise core.CommitInDoubt(
+            "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
+            hint=f"look whether {', '.join(str(one.load.table) for one in staged)} have the rows",
+        )
+    one.load.job.reconnect(one.owned)
+    job = ledger.find_by_id(one.load.connection, one.owned.job_id)
+    return job is not None and job.state == "published"

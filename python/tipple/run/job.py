@@ -1,0 +1,440 @@
+"""The verb `run`: the tables of a job file, loaded side by side where cores allow, each or all in one commit.
+
+Each table's load runs on a thread of its own; the rows go through the core's threads, so Python's threads only wait.
+The main thread gives out streams, shows the progress of all, and takes Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from tipple.engines import find_engine
+from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
+from tipple.errors import Interrupted, JobFailed, TippleError, UsageError
+from tipple.plan.sources import MINIMUM_SLICE_BYTES
+from tipple.plan.url import Target, parse_target
+from tipple.report.job import JobReport, TableOutcome, TableStatus
+from tipple.report.model import LoadReport, mb_per_second
+from tipple.report.progress import Progress, ProgressForm, open_progress
+from tipple.run.jobfile import JobFile, TableEntry, read_job_file
+from tipple.run.load import DEFAULT_TARGET, PUBLISHING_PHASES, load, stderr
+from tipple.run.part import Part, Stop
+from tipple.run.rendezvous import Rendezvous
+from tipple.run.runner import POLL_SECONDS, JobRunner
+
+__all__ = ["run"]
+
+END_SECONDS = 15
+"""How long Ctrl-C waits for the loads to end; a second one does not wait."""
+FAILED_STATUS = 1
+PUBLISHED_WITH_REJECTS = 3
+USAGE_STATUS = 2
+
+
+def run(
+    file: str | os.PathLike[str],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    restart: bool = False,
+    dry_run: bool = False,
+    progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
+) -> JobReport:
+    """Runs a job file: loads its tables in the order of their dependencies, side by side where cores allow.
+
+    Running the same job again loads what is missing, and nothing twice.
+
+    Args:
+        file: the job file (TOML).
+        settings: values for its variables, as `--set` gives them.
+        jobs: streams of all tables together. Default: what the file says, else the cores that this process may use.
+        restart: load again what was loaded before, or was begun and left.
+        dry_run: plan only.
+        progress: a form of display on stderr, or a function that gets the snapshots.
+
+    Returns:
+        What was done, with the report of each table.
+
+    Raises:
+        UsageError: the file is not well, or a table cannot be loaded as it says; nothing was started.
+        ConnectionFailed: no connection to a target; nothing was started.
+        JobFailed: not all tables were loaded; its `report` says what became of each.
+        Interrupted: Ctrl-C; run it again to go on.
+    """
+    job = read_job_file(file, settings or {}, os.environ)
+    if jobs is not None and jobs < 1:
+        raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
+    streams = jobs or job.jobs or len(os.sched_getaffinity(0))
+    display = open_progress(progress, stderr()) if isinstance(progress, str) else progress
+    return _Run(job, streams, restart=restart, display=display).carry_out(dry_run=dry_run)
+
+
+class _TableRun(Part):
+    """A table while the job runs, and what its load borrows."""
+
+    def __init__(self, entry: TableEntry, target: Target, job: _Run) -> None:
+        self.entry = entry
+        self.target = target
+        self.job = job
+        self.state: Literal["waiting", "running", "staged", "ended"] = "waiting"
+        self.status: TableStatus = "not started"
+        self.streams = 0
+        """Those that it has of the job's."""
+        self.wanted_streams = 1
+        self.plan: LoadReport | None = None
+        self.report: LoadReport | None = None
+        self.error: BaseException | None = None
+        self.snapshot: dict[str, Any] = {}
+        self.held: Session | None = None
+        self.thread: threading.Thread | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its engine can do."""
+        return find_engine(self.target.engine).capabilities
+
+    # What the load borrows
+
+    @contextmanager
+    def session(self, target: Target, *, read_only: bool) -> Iterator[Session]:
+        with self.job.session(self, target, read_only=read_only) as session:
+            self.held = session
+            try:
+                yield session
+            finally:
+                self.held = None
+
+    def runner(self, display: Progress) -> JobRunner:
+        return JobRunner(display, self.job.stop)
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        with self.job.one_at_a_time:
+            yield
+
+    # Its life
+
+    def make_plan(self, *, counts_slices: bool) -> LoadReport:
+        """What the load will do.
+
+        Raises:
+            TippleError: it cannot be done.
+        """
+        self.counts_slices = counts_slices
+        try:
+            return load(**self.entry.options, restart=self.job.restart, dry_run=True, _part=self)
+        except UsageError as error:
+            raise type(error)(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
+        except TippleError as error:
+            raise UsageError(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
+
+    def start(self, streams: int) -> None:
+        """Begins to load."""
+        self.state, self.streams = "running", streams
+        self.thread = threading.Thread(target=self._load, name=f"tipple {self.entry.name}", daemon=True)
+        self.thread.start()
+
+    def _load(self) -> None:
+        options = {**self.entry.options, "jobs": min(self.streams, self.entry.options.get("jobs") or self.streams)}
+        try:
+            self.report = load(**options, restart=self.job.restart, progress=self._note, _part=self)
+            self.status = self.report.status
+        except (KeyboardInterrupt, Interrupted) as error:
+            self.error = error
+            self.status = "interrupted" if self.job.stop.is_set() else "not published"
+        except BaseException as error:
+            self.error, self.status = error, "failed"
+        finally:
+            self.job.ended(self)
+
+    # With others
+
+    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
+        """Waits for the other tables, to be published with them: `Together`."""
+        rendezvous = self.job.together
+        if rendezvous is None:
+            raise TippleError("internal error: a load that is alone waits for others")
+        self.job.staged(self)
+        return rendezvous.meet(load, publish)
+
+    def _note(self, snapshot: Mapping[str, Any]) -> None:
+        # What a phase does not tell stays as the one before it left it.
+        self.snapshot = {**self.snapshot, "streams": [], **snapshot}
+        if self.streams and snapshot["phase"] in PUBLISHING_PHASES:
+            # From here on it waits for the server, on a session of its own: others may have its cores.
+            self.job.release(self)
+
+    def outcome(self) -> TableOutcome:
+        """What became of it."""
+        failed = self.status == "failed"
+        error = self.error if failed else None
+        exit_status = 0
+        if error is not None:
+            exit_status = error.exit_status if isinstance(error, TippleError) else FAILED_STATUS
+        elif self.report is not None and self.report.rejects:
+            exit_status = PUBLISHED_WITH_REJECTS
+        elif self.report is None:
+            exit_status = FAILED_STATUS
+        return TableOutcome(
+            name=self.entry.name,
+            status=self.status,
+            error=None if error is None else str(error) or type(error).__name__,
+            hint=error.hint if isinstance(error, TippleError) else None,
+            exit_status=exit_status,
+            report=self.report,
+        )
+
+
+class _Run:
+    """One run of a job."""
+
+    def __init__(
+        self,
+        job: JobFile,
+        streams: int,
+        *,
+        restart: bool,
+        display: Progress | Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self.job = job
+        self.streams = streams
+        self.restart = restart
+        self.display = display
+        self.stop = Stop()
+        self.one_at_a_time = threading.Lock()
+        self.changed = threading.Condition()
+        self.started = time.monotonic()
+        self.shared: dict[str, Session] = {}
+        default = os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET
+        self.tables = {
+            entry.name: _TableRun(entry, parse_target(entry.options.get("into") or default), self)
+            for entry in job.tables
+        }
+        self.together: Rendezvous | None = None
+
+    def carry_out(self, *, dry_run: bool) -> JobReport:
+        """Plans all tables, so that what can be known is known before anything is started; then loads them."""
+        try:
+            for table in self.tables.values():
+                self._show("plan")
+                table.plan = table.make_plan(counts_slices=dry_run)
+                table.wanted_streams = max(1, min(self.streams, -(-table.plan.bytes // MINIMUM_SLICE_BYTES)))
+            if self.job.publish == "together":
+                self._require_together()
+            if dry_run:
+                for table in self.tables.values():
+                    table.report, table.status = table.plan, "planned"
+            else:
+                self._load_all()
+        finally:
+            self._close()
+        report = self._report()
+        if self.stop.is_set():
+            raise Interrupted(
+                "interrupted; what was published stays, and nothing else is visible",
+                hint="run the same command again to go on",
+            )
+        if any(table.report is None for table in self.tables.values()):
+            raise JobFailed(report, [table.error for table in self.tables.values() if table.status == "failed"])
+        return report
+
+    # Scheduling
+
+    def _load_all(self) -> None:
+        if self.job.publish == "together":
+            self.together = Rendezvous(len(self.tables), self.stop)
+            for table in self.tables.values():
+                table.together = table
+        for table in self.tables.values():
+            table.counts_slices = True
+        interrupted_at: float | None = None
+        while not all(table.state == "ended" for table in self.tables.values()):
+            try:
+                if interrupted_at is None:
+                    self._start_some()
+                elif time.monotonic() - interrupted_at > END_SECONDS:
+                    return
+                else:
+                    self._interrupt()
+                self._show("run")
+                with self.changed:
+                    self.changed.wait(POLL_SECONDS)
+            except KeyboardInterrupt:
+                if interrupted_at is not None:
+                    raise
+                interrupted_at = time.monotonic()
+                self.stop.set()
+
+    def _interrupt(self) -> None:
+        """Ends the statements that the loads wait for; their other waits look at `stop` by themselves."""
+        for table in self.tables.values():
+            if table.state == "waiting":
+                table.state = "ended"
+            session = table.held
+            if session is not None:
+                session.interrupt()
+
+    def _start_some(self) -> None:
+        """Starts what may start now: the largest first, so that none of them is left alone at the end."""
+        for table in self.tables.values():
+            others = [self.tables[name] for name in table.entry.after]
+            if table.state == "waiting" and any(self._is_lost(other) for other in others):
+                table.state = "ended"
+                if self.together is not None:
+                    self.together.abort()
+        if self.together is not None and self.together.aborted:
+            for table in self.tables.values():
+                if table.state == "waiting":
+                    table.state = "ended"
+        ready = [table for table in self.tables.values() if table.state == "waiting" and self._may_start(table)]
+        for table in sorted(ready, key=lambda table: -(table.plan.bytes if table.plan else 0)):
+            free = self.streams - sum(other.streams for other in self.tables.values())
+            if not table.capabilities.parallel_sessions and self._is_busy(table.target):
+                continue
+            wanted = table.wanted_streams if table.capabilities.parallel_sessions else self.streams
+            if wanted > free:
+                # Nothing smaller overtakes it: it would wait for ever.
+                return
+            table.start(wanted)
+
+    def _may_start(self, table: _TableRun) -> bool:
+        done = ("staged", "ended") if self.together is not None else ("ended",)
+        return all(self.tables[name].state in done for name in table.entry.after)
+
+    def _is_lost(self, table: _TableRun) -> bool:
+        return table.state == "ended" and table.report is None
+
+    def _is_busy(self, target: Target) -> bool:
+        """Whether a load into a target that takes one at a time is under way."""
+        return any(table.state == "running" and table.target == target for table in self.tables.values())
+
+    def release(self, table: _TableRun) -> None:
+        """Gives back the streams of a table."""
+        with self.changed:
+            table.streams = 0
+            self.changed.notify_all()
+
+    def staged(self, table: _TableRun) -> None:
+        """Takes note that a table has nothing left but to be published with the others."""
+        with self.changed:
+            table.streams, table.state = 0, "staged"
+            self.changed.notify_all()
+
+    def ended(self, table: _TableRun) -> None:
+        """Takes note of a load's end."""
+        if self.together is not None:
+            if table.status == "already loaded":
+                self.together.leave()
+            elif table.status != "loaded":
+                self.together.abort()
+        with self.changed:
+            table.streams, table.state = 0, "ended"
+            self.changed.notify_all()
+
+    # One transaction for all
+
+    def _require_together(self) -> None:
+        """Refuses what cannot be published in one transaction, before anything is started."""
+        first: _TableRun | None = None
+        for table in self.tables.values():
+            where = f"{table.entry.place}: {table.entry.name}"
+            first = first or table
+            if table.target != first.target:
+                raise UsageError(
+                    f'{where}: publish = "together" needs one target, but this table goes into {table.target.display} '
+                    f"and {first.entry.name} into {first.target.display}",
+                    hint='write publish = "each", or a job for each target',
+                )
+            plan = table.plan
+            if plan is None or plan.strategy in (*table.capabilities.together, NOTHING_TO_DO):
+                continue
+            raise UsageError(
+                f'{where}: it cannot be published together with others (strategy "{plan.strategy}": '
+                f"{plan.strategy_reason})",
+                hint='write publish = "each", or remove what stands in the way',
+            )
+
+    @contextmanager
+    def session(self, table: _TableRun, target: Target, *, read_only: bool) -> Iterator[Session]:
+        """A session of the table's own; one for all tables where one transaction must hold what they stage."""
+        if self.together is None or table.capabilities.parallel_sessions or read_only:
+            with Part.session(table, target, read_only=read_only) as session:
+                yield session
+            return
+        if target.url not in self.shared:
+            self.shared[target.url] = find_engine(target.engine).connect(target)
+        yield self.shared[target.url]
+
+    def _close(self) -> None:
+        for session in self.shared.values():
+            session.close()
+        if not callable(self.display):
+            self.display.close()
+
+    # Showing
+
+    def _show(self, phase: str) -> None:
+        tables = list(self.tables.values())
+        shown = [table for table in tables if table.state in ("running", "staged")]
+        totals = {table.entry.name: table.plan.bytes if table.plan else 0 for table in tables}
+        snapshot = {
+            "phase": phase,
+            "elapsed_seconds": time.monotonic() - self.started,
+            "bytes_total": sum(totals.values()),
+            "bytes_done": sum(
+                totals[table.entry.name] if table.state == "ended" else _bytes_done(table) for table in tables
+            ),
+            "rows": sum(table.snapshot.get("rows", 0) for table in tables),
+            "retries": sum(table.snapshot.get("retries", 0) for table in tables),
+            "tables_done": sum(table.state == "ended" for table in tables),
+            "tables_total": len(tables),
+            "tables": [
+                {
+                    "table": table.entry.name,
+                    "phase": table.snapshot.get("phase", "prepare"),
+                    "bytes_total": totals[table.entry.name],
+                    "bytes_done": _bytes_done(table),
+                    "rows": table.snapshot.get("rows", 0),
+                    "streams": table.snapshot.get("streams", []),
+                }
+                for table in shown
+            ],
+        }
+        if callable(self.display):
+            self.display(snapshot)
+        else:
+            self.display.update(snapshot)
+
+    def _report(self) -> JobReport:
+        outcomes = [table.outcome() for table in self.tables.values()]
+        loaded = [table.report for table in self.tables.values() if table.report and table.status == "loaded"]
+        seconds = time.monotonic() - self.started
+        size_bytes = sum(report.bytes for report in loaded)
+        return JobReport(
+            file=self.job.path,
+            publish=self.job.publish,
+            streams=self.streams,
+            exit_status=_worst([outcome.exit_status for outcome in outcomes]),
+            rows=sum(report.rows for report in loaded),
+            bytes=size_bytes,
+            seconds=round(seconds, 6),
+            mb_per_second=round(mb_per_second(size_bytes, seconds), 3),
+            tables=outcomes,
+        )
+
+
+def _bytes_done(table: _TableRun) -> int:
+    done: int = table.snapshot.get("bytes_done", 0)
+    return max(done, table.plan.bytes if table.plan and table.state == "staged" else 0)
+
+
+def _worst(statuses: Sequence[int]) -> int:
+    """The status of a job with tables of these: once some were published, it is no longer wrong usage."""
+    if FAILED_STATUS in statuses or (USAGE_STATUS in statuses and set(statuses) != {USAGE_STATUS}):
+        return FAILED_STATUS
+    return max(statuses, default=0)

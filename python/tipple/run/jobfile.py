@@ -1,0 +1,371 @@
+"""Job files: TOML with the tables of a job, read, put together from its includes, filled in and checked.
+
+Whatever is wrong is said with file, line and key, and before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, NoReturn
+
+import msgspec
+
+from tipple.engines.base import STDIN
+from tipple.errors import UsageError
+from tipple.plan.toml_lines import Path, key_lines
+from tipple.plan.url import parse_table_name
+from tipple.plan.variables import VARIABLE_NAME, Variables
+from tipple.run.options import choices_of, option_types
+
+__all__ = ["JobFile", "Publish", "TableEntry", "read_job_file"]
+
+Publish = Literal["each", "together"]
+TOP_LEVEL: Mapping[str, Any] = {
+    "include": str | list[str],
+    "publish": Publish,
+    "jobs": int,
+    "variables": dict[str, Any],
+    "defaults": dict[str, Any],
+    "tables": dict[str, dict[str, Any]],
+}
+AFTER: Mapping[str, Any] = {"after": str | list[str]}
+HERE = "here"
+"""The variable for the directory of the file that it stands in."""
+TABLE = "table"
+"""The variable for the table's name."""
+
+
+class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of a job."""
+
+    name: str
+    """Its key under [tables]."""
+    after: tuple[str, ...]
+    """Names of the tables that must be loaded before."""
+    options: dict[str, Any]
+    """Arguments of `load`."""
+    place: str
+    """File and line, for errors."""
+
+
+class JobFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A job file with nothing left to fill in."""
+
+    path: str
+    publish: Publish
+    jobs: int | None
+    """All streams together; None: as many as there are cores."""
+    tables: tuple[TableEntry, ...]
+    """In an order in which each stands behind those that it is `after`."""
+
+
+def read_job_file(path: str | os.PathLike[str], settings: Mapping[str, Any], environment: Mapping[str, str]) -> JobFile:
+    """The job in a file.
+
+    Args:
+        path: the file.
+        settings: values for its variables, which count more than its own.
+        environment: what `${env:NAME}` looks into.
+
+    Raises:
+        UsageError: the file, or one that it includes, is not there or not well; says where.
+    """
+    return _Reader(os.fspath(path), settings, environment).job()
+
+
+class _Document:
+    """One file."""
+
+    def __init__(self, path: str) -> None:
+        """Reads it.
+
+        Raises:
+            UsageError: it cannot be read, or is no TOML.
+            FileNotFoundError: it is not there.
+        """
+        self.path = path
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except FileNotFoundError:
+            raise
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the job file {path}: {error}", hint="check the path") from None
+        try:
+            self.content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+            where = f"{path}, line {found[2]}, column {found[3]}: {found[1]}" if found else f"{path}: {error}"
+            raise UsageError(f"{where}: not valid TOML", hint="https://toml.io has the syntax") from None
+        self.lines = key_lines(text)
+        for key, value in self.content.items():
+            self._check(TOP_LEVEL, (), key, value)
+        for key in self.content.get("variables", {}):
+            if not VARIABLE_NAME.fullmatch(key) or key in (HERE, TABLE):
+                self.refuse(
+                    ("variables", key), "not a name for a variable", "letters, digits, _ and -; not here, table"
+                )
+
+    def place(self, path: Path) -> str:
+        """File and line of a key, or of what is nearest above it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.path}, line {self.lines[path]}" if path else self.path
+
+    def refuse(self, path: Path, complaint: str, hint: str | None) -> NoReturn:
+        """Says what is wrong with a key."""
+        key = ".".join(_shown(part) for part in path if isinstance(part, str))
+        raise UsageError(f"{self.place(path)}: {key}: {complaint}", hint=hint)
+
+    def convert(self, known: Mapping[str, Any], path: Path, value: Any, *, filled: bool = False) -> Any:
+        """A key's value, in the type that it must have; a text in which a variable was filled in may stand for it."""
+        key = path[-1]
+        wanted = known[str(key)]
+        try:
+            return msgspec.convert(value, wanted, strict=not filled)
+        except msgspec.ValidationError as error:
+            choices = choices_of(wanted)
+            complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
+            self.refuse(path, complaint, None)
+
+    def known_key(self, known: Mapping[str, Any], path: Path) -> None:
+        """Refuses a key that there is not, with the one that may be meant."""
+        key = str(path[-1])
+        if key not in known:
+            near = get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+            self.refuse(path, "no such key", hint)
+
+    def _check(self, known: Mapping[str, Any], above: Path, key: str, value: Any) -> None:
+        self.known_key(known, (*above, key))
+        if key in ("variables", "defaults", "tables"):
+            self.convert(known, (*above, key), value)
+
+
+class _Reader:
+    """Puts a job together."""
+
+    def __init__(self, path: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.path = path
+        self.settings = settings
+        self.environment = environment
+        self.documents: list[_Document] = []
+        self.used: set[str] = set()
+        try:
+            self._read(path, ())
+        except FileNotFoundError:
+            raise UsageError(f"there is no job file {path}", hint="check the path") from None
+        self.values: dict[str, Any] = {}
+        for document in self.documents:
+            self.values |= document.content.get("variables", {})
+        self.values |= settings
+
+    def _read(self, path: str, within: tuple[str, ...]) -> None:
+        """The documents of a file, those that it includes before it."""
+        document = _Document(path)
+        include = document.content.get("include", [])
+        included = [include] if isinstance(include, str) else document.convert(TOP_LEVEL, ("include",), include)
+        for number, name in enumerate(included):
+            place: Path = ("include",) if isinstance(include, str) else ("include", number)
+            values = document.content.get("variables", {}) | dict(self.settings)
+            name, _ = self._fill(document, place, name, values)
+            file = os.path.normpath(os.path.join(os.path.dirname(path), str(name)))
+            chain = [*within, path]
+            if any(os.path.abspath(file) == os.path.abspath(earlier) for earlier in chain):
+                document.refuse(place, f"the file includes itself: {' → '.join([*chain, file])}", "break the circle")
+            if any(os.path.abspath(file) == os.path.abspath(known.path) for known in self.documents):
+                continue
+            try:
+                self._read(file, (*within, path))
+            except FileNotFoundError:
+                document.refuse(place, f"there is no file {file}", "paths are relative to the file that includes")
+        self.documents.append(document)
+
+    def _fill(
+        self, document: _Document, path: Path, value: Any, values: Mapping[str, Any], **own: str
+    ) -> tuple[Any, bool]:
+        """A value with its variables filled in, and whether it had some."""
+        here = os.path.dirname(document.path) or "."
+        variables = Variables({**values, HERE: here, **own}, self.environment)
+        try:
+            return variables.fill(value)
+        except UsageError as error:
+            document.refuse(path, str(error), error.hint)
+        finally:
+            self.used |= variables.used
+
+    def job(self) -> JobFile:
+        """All of it."""
+        found: dict[str, tuple[_Document, dict[str, Any]]] = {}
+        for document in self.documents:
+            for name, options in document.content.get("tables", {}).items():
+                if name in found:
+                    earlier = found[name][0].place(("tables", name))
+                    document.refuse(("tables", name), f"this table is in the job already: {earlier}", None)
+                found[name] = document, options
+        if not found:
+            raise UsageError(f"{self.path}: the job has no tables", hint="write [tables.NAME] with sources = […]")
+        tables = {name: self._table(name, document, options) for name, (document, options) in found.items()}
+        self._check_order(tables, {name: document for name, (document, _) in found.items()})
+        job = JobFile(
+            path=self.path,
+            publish=self._top_level("publish", "each"),
+            jobs=self._top_level("jobs", None),
+            tables=tuple(_in_order(tables)),
+        )
+        if job.jobs is not None and job.jobs < 1:
+            self._last("jobs").refuse(("jobs",), "the number of streams must be at least 1", None)
+        self._check_settings()
+        self._check_places(job)
+        return job
+
+    def _last(self, key: str) -> _Document:
+        """The document whose value for a key counts."""
+        return next((d for d in reversed(self.documents) if key in d.content), self.documents[-1])
+
+    def _top_level(self, key: str, default: Any) -> Any:
+        document = self._last(key)
+        if key not in document.content:
+            return default
+        value, filled = self._fill(document, (key,), document.content[key], self.values)
+        return document.convert(TOP_LEVEL, (key,), value, filled=filled)
+
+    def _table(self, name: str, document: _Document, options: Mapping[str, Any]) -> TableEntry:
+        known = option_types()
+        values: dict[str, Any] = {"table": name}
+        for source, path, given, keys in [
+            *((d, ("defaults",), d.content.get("defaults", {}), known) for d in self.documents),
+            (document, ("tables", name), options, {**known, **AFTER}),
+        ]:
+            for key, value in given.items():
+                place: Path = (*path, key)
+                source.known_key(keys, place)
+                value, filled = self._fill(source, place, value, self.values, **{TABLE: name})
+                values[key] = source.convert(keys, place, value, filled=filled)
+        after = values.pop("after", ())
+        sources = values.get("sources")
+        if not sources:
+            document.refuse(("tables", name), "the table has no sources", "name its files: sources = […]")
+        if STDIN in ([sources] if isinstance(sources, str) else sources):
+            document.refuse(
+                ("tables", name, "sources"),
+                "standard input cannot be a source of a job, which is planned before it is run",
+                "write it to a file, or use tipple load",
+            )
+        return TableEntry(
+            name=name,
+            after=(after,) if isinstance(after, str) else tuple(after),
+            options={key.replace("-", "_"): value for key, value in values.items()},
+            place=document.place(("tables", name)),
+        )
+
+    def _check_order(self, tables: Mapping[str, TableEntry], documents: Mapping[str, _Document]) -> None:
+        for table in tables.values():
+            for other in table.after:
+                if other not in tables:
+                    near = get_close_matches(other, tables, n=1)
+                    hint = f"did you mean {near[0]}?" if near else f"tables of the job: {', '.join(tables)}"
+                    documents[table.name].refuse(
+                        ("tables", table.name, "after"), f"there is no table {other} in the job", hint
+                    )
+        circle = _circle(tables)
+        if circle:
+            first = circle[0]
+            chain = " → ".join([*circle, first])
+            documents[first].refuse(
+                ("tables", first, "after"),
+                f"these tables wait for each other: {chain}",
+                "; ".join(f"{name}: {tables[name].place}" for name in circle),
+            )
+
+    def _check_settings(self) -> None:
+        """A value for what nobody asks for is most likely a misspelt one."""
+        for name in self.settings:
+            declared = {key for document in self.documents for key in document.content.get("variables", {})}
+            if name not in declared | self.used:
+                near = get_close_matches(name, sorted(declared | self.used), n=1)
+                hint = f"did you mean {near[0]}?" if near else f"variables of the job: {', '.join(sorted(declared))}"
+                raise UsageError(f"--set {name}: {self.path} has no such variable", hint=hint)
+
+    def _check_places(self, job: JobFile) -> None:
+        """Two entries for one table must stand in an order, and two tables' rejects in two files."""
+        earlier: dict[tuple[str, str], TableEntry] = {}
+        rejects: dict[str, TableEntry] = {}
+        for table in job.tables:
+            if "rejects" in table.options and rejects.setdefault(table.options["rejects"], table) is not table:
+                other = rejects[table.options["rejects"]]
+                raise UsageError(
+                    f"{table.place}: {table.name} and {other.name} ({other.place}) have one file for their rejects",
+                    hint='write rejects = "${table}.rejects"',
+                )
+            key = (table.options.get("into", ""), str(parse_table_name(table.options["table"])))
+            other = earlier.setdefault(key, table)
+            if other is table:
+                continue
+            if job.publish == "together":
+                raise UsageError(
+                    f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table",
+                    hint='give one entry all sources, or write publish = "each"',
+                )
+            if other.name not in _ancestors(table, {entry.name: entry for entry in job.tables}):
+                raise UsageError(
+                    f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table at once",
+                    hint=f'give one entry all sources, or write after = ["{other.name}"]',
+                )
+
+
+def _in_order(tables: Mapping[str, TableEntry]) -> Sequence[TableEntry]:
+    done: dict[str, TableEntry] = {}
+
+    def visit(table: TableEntry) -> None:
+        for other in table.after:
+            if other not in done:
+                visit(tables[other])
+        done.setdefault(table.name, table)
+
+    for table in tables.values():
+        visit(table)
+    return list(done.values())
+
+
+def _circle(tables: Mapping[str, TableEntry]) -> list[str]:
+    """Tables of which each waits for the next, and the last for the first; none where there is an order."""
+    ordered: set[str] = set()
+
+    def visit(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return way[way.index(name) :]
+        if name not in ordered:
+            for other in tables[name].after:
+                found = visit(other, [*way, name])
+                if found:
+                    return found
+            ordered.add(name)
+        return []
+
+    return next((found for name in tables if (found := visit(name, []))), [])
+
+
+def _ancestors(table: TableEntry, tables: Mapping[str, TableEntry]) -> set[str]:
+    found: set[str] = set()
+    left = list(table.after)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += tables[name].after
+    return found
+
+
+def _shown(part: str) -> str:
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"'
+
+
+def _lower(text: str) -> str:
+    """A message of msgspec in the middle of a sentence."""
+    text = text.replace("`", "")
+    return text[:1].lower() + text[1:]

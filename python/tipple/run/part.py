@@ -1,0 +1,53 @@
+"""What a load borrows from the verb that it is a part of: its session, its clock, the way to stop it.
+
+A load of its own (`tipple load`) borrows nothing. One of several in a job (`tipple run`) runs on a thread, where no
+Ctrl-C arrives, and may have to publish together with the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tipple.engines import find_engine
+from tipple.engines.base import Session, Together
+from tipple.plan.url import Target
+from tipple.report.progress import Progress
+from tipple.run.runner import JobRunner
+
+__all__ = ["ALONE", "Part"]
+
+
+class Part:
+    """The surroundings of a load that is alone."""
+
+    together: Together | None = None
+    """With what it publishes."""
+    counts_slices = True
+    """Whether a plan cuts the sources, which means reading all of a file with quotes."""
+
+    @contextmanager
+    def session(self, target: Target, *, read_only: bool) -> Iterator[Session]:
+        """A session for control, for as long as the load takes."""
+        session = find_engine(target.engine).connect(target, read_only=read_only)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def runner(self, display: Progress) -> JobRunner:
+        """What runs the core's jobs."""
+        return JobRunner(display)
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Around what is done with the session when all is published."""
+        yield
+
+
+class Stop(threading.Event):
+    """That somebody has asked the loads of a job to stop."""
+
+
+ALONE = Part()

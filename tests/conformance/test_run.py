@@ -1,0 +1,285 @@
+"""`tipple run`: the tables of a job file, each or all in one commit, on every engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tipple
+from big import TABLE, BigFile
+from command import Run, run_tipple, start_tipple
+from targets import DuckdbTarget, PostgresTarget, Target, write
+
+JOB = """
+[variables]
+publish = "each"
+[defaults]
+into = "${into}"
+sources = "${here}/${table}.csv"
+header = "no"
+[tables.parent]
+[tables.child]
+after = ["parent"]
+[tables.other]
+"""
+TABLES = ("parent", "child", "other")
+PUBLISH = pytest.mark.parametrize("publish", ["each", "together"])
+
+
+def prepare(target: Target, tmp_path: Path, *, publish: str = "each", job: str = JOB) -> Path:
+    """Three empty tables, a file for each, and the job."""
+    for number, name in enumerate(TABLES):
+        target.execute(f"CREATE TABLE {name} (a integer, b varchar)")
+        write(tmp_path / f"{name}.csv", "".join(f"{i},{name}\n" for i in range(10 * (number + 1))))
+    return write(tmp_path / "job.toml", f'publish = "{publish}"\n{job}')
+
+
+def run(target: Target, job: Path, *words: object, check: bool | int = True, **options: Any) -> Run:
+    return run_tipple("run", job, "--set", f"into={target.url}", "--progress", "none", *words, check=check, **options)
+
+
+def statuses(done: Run) -> dict[str, str]:
+    assert done.summary is not None, str(done)
+    return {table["name"]: table["status"] for table in done.summary["tables"]}
+
+
+def counts(target: Target) -> list[int]:
+    return [target.count(name) for name in TABLES]
+
+
+@PUBLISH
+def test_tables_and_once_more(engine_target: Target, tmp_path: Path, publish: str) -> None:
+    job = prepare(engine_target, tmp_path, publish=publish)
+    done = run(engine_target, job)
+    assert set(statuses(done).values()) == {"loaded"}
+    assert counts(engine_target) == [10, 20, 30]
+    assert done.summary is not None
+    assert (done.summary["rows"], done.summary["exit_status"], done.summary["publish"]) == (60, 0, publish)
+    assert [table["report"]["rows"] for table in done.summary["tables"]] == [10, 20, 30]
+    assert "parent" in done.stdout
+    if isinstance(engine_target, PostgresTarget):
+        transactions = engine_target.value(
+            "SELECT count(DISTINCT xmin::text) FROM tipple.job WHERE state = 'published'"
+        )
+        assert transactions == (1 if publish == "together" else 3)
+    again = run(engine_target, job)
+    assert set(statuses(again).values()) == {"already loaded"}
+    assert counts(engine_target) == [10, 20, 30]
+    assert engine_target.leftovers(*TABLES) == set()
+
+
+def test_new_tables(engine_target: Target, tmp_path: Path) -> None:
+    """All eight tables of TPC-H, which are created in the transaction that fills them."""
+    run_tipple("generate", "tpch", "--scale", "0.002", "--out", tmp_path)
+    job = write(
+        tmp_path / "job.toml",
+        "publish = 'together'\n[defaults]\ninto='${into}'\nsources='${here}/${table}.tbl'\nschema='tpch'\n"
+        "verify='checksum'\n"
+        + "".join(f"[tables.{name}]\n" for name in ("region", "nation", "supplier", "customer", "part"))
+        + "[tables.orders]\nafter='customer'\n[tables.lineitem]\nafter=['orders','part']\n[tables.partsupp]\n",
+    )
+    done = run(engine_target, job)
+    assert set(statuses(done).values()) == {"loaded"}
+    assert done.summary is not None
+    for table in done.summary["tables"]:
+        assert table["report"]["verify"]["kind"] == "checksum"
+        assert engine_target.count(table["name"]) == table["report"]["rows"] > 0
+
+
+def test_a_table_fails(engine_target: Target, tmp_path: Path) -> None:
+    """What comes after it is not started, all else is loaded; the next run loads what is missing."""
+    job = prepare(engine_target, tmp_path)
+    write(tmp_path / "parent.csv", "1,x\nz,y\n")
+    failed = run(engine_target, job, check=1)
+    assert statuses(failed) == {"parent": "failed", "child": "not started", "other": "loaded"}
+    assert "invalid input syntax" in failed.stderr
+    assert "2 of 3 tables" in failed.stderr
+    assert counts(engine_target) == [0, 0, 30]
+    write(tmp_path / "parent.csv", "1,x\n2,y\n")
+    assert statuses(run(engine_target, job)) == {"parent": "loaded", "child": "loaded", "other": "already loaded"}
+    assert counts(engine_target) == [2, 20, 30]
+
+
+def test_together_none_or_all(engine_target: Target, tmp_path: Path) -> None:
+    """A table fails: nothing of the others is visible, and the next run publishes all."""
+    job = prepare(engine_target, tmp_path, publish="together")
+    write(tmp_path / "child.csv", "1,x\nz,y\n")
+    failed = run(engine_target, job, check=1)
+    assert statuses(failed)["child"] == "failed"
+    assert set(statuses(failed).values()) <= {"failed", "not published", "not started"}
+    assert counts(engine_target) == [0, 0, 0]
+    write(tmp_path / "child.csv", "1,x\n2,y\n")
+    assert set(statuses(run(engine_target, job)).values()) == {"loaded"}
+    assert counts(engine_target) == [10, 2, 30]
+    assert engine_target.leftovers(*TABLES) == set()
+
+
+def test_rejects_and_exit_status(engine_target: Target, tmp_path: Path) -> None:
+    job = prepare(engine_target, tmp_path, job=JOB + 'on-error = "skip"\nmax-rejects = 1\nrejects = "${here}/bad"\n')
+    write(tmp_path / "other.csv", "1,x\nz,y\n")
+    done = run(engine_target, job, check=3)
+    assert done.summary is not None
+    assert [table["exit_status"] for table in done.summary["tables"]] == [0, 0, 3]
+    assert counts(engine_target) == [10, 20, 1]
+    assert (tmp_path / "bad").read_text() == "z,y\n"
+
+
+def test_dry_run(engine_target: Target, tmp_path: Path) -> None:
+    job = prepare(engine_target, tmp_path)
+    before = engine_target.tables()
+    done = run(engine_target, job, "--dry-run")
+    assert set(statuses(done).values()) == {"planned"}
+    assert all(name in done.stdout for name in TABLES)
+    assert engine_target.tables() == before
+    assert json.loads(run(engine_target, job, "--dry-run", "--json").stdout)["tables"][2]["report"]["slices"] == 1
+
+
+@pytest.mark.parametrize(
+    ("addition", "said"),
+    [
+        ('sources = "${here}/none.csv"\n', "no such file"),
+        ('mode = "upsert"\n', "needs --key"),
+        ('table = "nowhere"\n', "no table nowhere"),
+        ('columns = ["a", "z"]\n', "z"),
+        ('into = "postgresql://localhost:1/x"\n', "cannot connect"),
+    ],
+)
+def test_nothing_is_started_where_a_table_cannot_be_loaded(tmp_path: Path, addition: str, said: str) -> None:
+    """Mistakes of the last table are found before the first one is loaded, with the line where it stands."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    job = prepare(target, tmp_path, job=JOB + addition)
+    failed = run(target, job, check=2)
+    assert said in failed.stderr
+    assert "job.toml, line 12: other" in failed.stderr
+    assert counts(target) == [0, 0, 0]
+
+
+def test_together_is_refused(engine_target: Target, tmp_path: Path) -> None:
+    job = prepare(engine_target, tmp_path, publish="together", job=JOB + "atomic = false\n")
+    failed = run(engine_target, job, check=2)
+    assert 'strategy "incremental"' in failed.stderr
+    assert 'publish = "each"' in failed.stderr
+    assert counts(engine_target) == [0, 0, 0]
+
+
+def test_together_is_refused_where_one_session_must_store(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    job = prepare(postgres_target, tmp_path, publish="together")
+    postgres_target.execute("CREATE VIEW v AS SELECT * FROM other")
+    failed = run(postgres_target, job, check=2)
+    assert "other: it cannot be published together" in failed.stderr
+    assert "depend" in failed.stderr
+    assert counts(postgres_target) == [0, 0, 0]
+
+
+@PUBLISH
+def test_upsert_and_replace(engine_target: Target, tmp_path: Path, publish: str) -> None:
+    job = prepare(
+        engine_target,
+        tmp_path,
+        publish=publish,
+        job=JOB.replace("[tables.child]\n", "mode='upsert'\nkey=['a']\n[tables.child]\nmode='upsert'\nkey=['a']\n")
+        + "mode='replace'\n",
+    )
+    for name in TABLES:
+        engine_target.execute(f"INSERT INTO {name} VALUES (1, 'old'), (1000, 'old')")
+    done = run(engine_target, job)
+    assert set(statuses(done).values()) == {"loaded"}
+    assert counts(engine_target) == [11, 21, 30]
+    assert engine_target.value("SELECT b FROM parent WHERE a = 1") == "parent"
+    assert engine_target.leftovers(*TABLES) == set()
+
+
+def big_job(target: Target, tmp_path: Path, big_file: BigFile, publish: str) -> Path:
+    for name in ("t", "u"):
+        target.execute(TABLE.replace("TABLE t", f"TABLE {name}"))
+    write(tmp_path / "small.csv", "1\n2\n")
+    target.execute("CREATE TABLE small (a integer)")
+    return write(
+        tmp_path / "job.toml",
+        f"publish='{publish}'\n[defaults]\ninto='${{into}}'\n[tables.t]\nsources='{big_file.path}'\n"
+        f"[tables.u]\nsources='{big_file.path}'\n[tables.small]\nsources='${{here}}/small.csv'\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("publish", "how"), [("each", signal.SIGINT), ("together", signal.SIGINT), ("together", signal.SIGKILL)]
+)
+def test_interrupted(
+    engine_target: Target, tmp_path: Path, big_file: BigFile, publish: str, how: signal.Signals
+) -> None:
+    """Ctrl-C or a kill in the middle: whole tables or none are there; the next run loads what is missing."""
+    job = big_job(engine_target, tmp_path, big_file, publish)
+    command = start_tipple("run", job, "--set", f"into={engine_target.url}", "--progress", "json")
+    while command.running and '"phase":"run"' not in command.stderr_so_far():
+        time.sleep(0.01)
+    time.sleep(0.15)
+    command.signal(how)
+    began = time.monotonic()
+    ended = command.wait()
+    assert time.monotonic() - began < 10
+    if how == signal.SIGINT:
+        assert ended.exit_code == 130, str(ended)
+        assert "run the same command again" in ended.stderr
+    sizes = {name: engine_target.count(name) for name in ("t", "u", "small")}
+    assert sizes["t"] in (0, big_file.rows)
+    assert sizes["u"] in (0, big_file.rows)
+    if publish == "together":
+        assert set(sizes.values()) == {0}
+    done = run(engine_target, job)
+    assert set(statuses(done).values()) <= {"loaded", "already loaded"}
+    assert [engine_target.count(name) for name in ("t", "u", "small")] == [big_file.rows, big_file.rows, 2]
+    assert engine_target.leftovers("t", "u", "small") == set()
+
+
+def test_side_by_side(postgres_target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> None:
+    """The budget of streams is kept, and tables that need less than all of it are loaded at the same time."""
+    job = big_job(postgres_target, tmp_path, big_file, "each")
+    names = "".join(f"[tables.small{i}]\nsources='${{here}}/small.csv'\ntable='small{i}'\n" for i in range(6))
+    job.write_text(job.read_text() + names)
+    for i in range(6):
+        postgres_target.execute(f"CREATE TABLE small{i} (a integer)")
+    snapshots: list[dict[str, Any]] = []
+    report = tipple.run(
+        job, settings={"into": postgres_target.url}, jobs=3, progress=lambda s: snapshots.append(dict(s))
+    )
+    assert {table.status for table in report.tables} == {"loaded"}
+    assert report.streams == 3
+    assert all(table.report is not None and table.report.streams <= 3 for table in report.tables)
+    loading = [[t["table"] for t in s["tables"] if t["phase"] not in ("publish",)] for s in snapshots]
+    assert max(map(len, loading)) <= 3
+    assert snapshots[-1]["tables_total"] == 9
+
+
+def test_library(engine_target: Target, tmp_path: Path) -> None:
+    job = prepare(engine_target, tmp_path)
+    write(tmp_path / "parent.csv", "z,y\n")
+    with pytest.raises(tipple.JobFailed) as caught:
+        tipple.run(job, settings={"into": engine_target.url})
+    assert [table.status for table in caught.value.report.tables] == ["failed", "not started", "loaded"]
+    assert isinstance(caught.value.errors[0], tipple.BadRecord)
+    with pytest.raises(tipple.UsageError, match="into has no value"):
+        tipple.run(job)
+
+
+def test_a_password_in_a_setting_is_not_in_the_process_list(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    job = prepare(postgres_target, tmp_path)
+    fifo = tmp_path / "include.toml"
+    os.mkfifo(fifo)
+    job.write_text("include = 'include.toml'\n" + job.read_text())
+    command = start_tipple("run", job, "--set", "into=postgresql://me:geheim@localhost:1/x")
+    until = time.monotonic() + 20
+    while b"TIPPLE_URL" not in Path(f"/proc/{command.pid}/cmdline").read_bytes() and time.monotonic() < until:
+        time.sleep(0.01)
+    words = Path(f"/proc/{command.pid}/cmdline").read_bytes()
+    fifo.write_text("")
+    ended = command.wait()
+    assert b"geheim" not in words
+    assert b"into=$TIPPLE_URL" in words
+    assert ended.exit_code == 2
+    assert "geheim" not in ended.output
