@@ -277,6 +277,8 @@ def test_the_extension(postgres_target: PostgresTarget) -> None:
         pytest.skip(reason)
     install_extension(server.version)
     server.execute("CREATE EXTENSION tipple_direct", postgres_target.database)
+    # Roles are the server's, not the database's: other tests have granted it.
+    server.execute("REVOKE tipple_direct FROM loader", postgres_target.database)
     closed = find(findings(postgres_target), "tipple_direct")
     assert closed["level"] == "note"
     assert 'GRANT tipple_direct TO "loader"' in closed["remedy"]

@@ -57,10 +57,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
-    together: frozenset[str]
-    """The strategies by which several loads can be published in one transaction."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
+    together: frozenset[str]
+    """The strategies by which several loads can be published in one transaction."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):

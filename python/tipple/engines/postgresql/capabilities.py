@@ -10,8 +10,8 @@ CAPABILITIES = Capabilities(
     resumes_slices=True,
     unbounded_numeric=True,
     preserves_order=False,
-    together=frozenset({"swap", "merge", "partition"}),
     partitions=True,
+    together=frozenset({"swap", "merge", "partition"}),
 )
 
 OLDEST_VERSION = 15
