@@ -111,6 +111,8 @@ def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
     assert sizes["p_x"]["bound"] == "FOR VALUES IN ('x')"
     assert sizes["p_late_pkey"]["parent"] == "p_late"
     assert "other" not in sizes
+    told = findings(postgres_target, "--table", "p")
+    assert not any("one session" in finding["effect"] for finding in told), "partitions are loaded apart"
     text = doctor(postgres_target, "--sizes").stdout
     assert "'1993-01-01', 'it''s ('" in text
     assert "'1994-01-01', ') TO ('" in text

@@ -78,6 +78,37 @@ def test_the_server_fails_while_tables_wait(
     check(target, big_file)
 
 
+def test_an_index_comes_while_tables_wait(target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> None:
+    """Staged partitions get it too, and all tables are still published at once."""
+    target.execute(TABLE)
+    target.execute(
+        "CREATE TABLE p (a integer) PARTITION BY RANGE (a); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9);"
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (9) TO (99)"
+    )
+    write(tmp_path / "p.csv", "1\n20\n")
+    # The small one first, so that it waits for the large one.
+    job = write(
+        tmp_path / "job.toml",
+        f"publish='together'\n[defaults]\ninto='{target.url}'\n[tables.p]\nsources='${{here}}/p.csv'\n"
+        f"[tables.t]\nsources='{big_file.path}'\nafter='p'\n",
+    )
+    made = threading.Event()
+
+    def make_index(snapshot: Mapping[str, Any]) -> None:
+        phases = {table["table"]: table["phase"] for table in snapshot["tables"]}
+        if phases.get("p") == "publish together" and phases.get("t") == "load" and not made.is_set():
+            made.set()
+            target.execute("CREATE INDEX p_a ON p (a)")
+
+    report = tipple.run(job, jobs=1, progress=make_index)
+    assert made.is_set(), "the partitions did not wait"
+    assert {table.status for table in report.tables} == {"loaded"}
+    assert (target.count("p1"), target.count("p2"), target.count("t")) == (1, 1, big_file.rows)
+    indexed = target.value("SELECT count(*) FROM pg_index WHERE indrelid IN ('p1'::regclass, 'p2'::regclass)")
+    assert indexed == 2
+    assert target.leftovers("t", "p", "p1", "p2") == set()
+
+
 def test_readers_see_all_or_nothing(target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> None:
     """Killed in the middle, then run to its end; a reader that looks all the time never sees a part.
 
