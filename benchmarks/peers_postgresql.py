@@ -15,10 +15,14 @@ from pathlib import Path
 
 from data import Data
 from measure import BenchmarkError, Command, Sample, cores, run_together, tipple_command
-from postgresql_server import LOADER, BenchServer, Digest
+from postgresql_server import LOADER, BenchServer, Digest, make_ready
 
 PARALLEL_TIPPLE = "tipple"
-"""Key of the contestant that the goals are for: all defaults."""
+"""Key of the contestant that the goals are for: all defaults, without the extension."""
+DIRECT_TIPPLE = "tipple-direct"
+"""Key of the same with the extension tipple_direct."""
+ONE_FREEZE = "copy-freeze-1"
+"""Key of one session of COPY with FREEZE."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,24 @@ class PostgresContest:
         for path in (data.file, *data.pieces):
             server.require_readable(path)
         self._scratch = tempfile.TemporaryDirectory(prefix="tipple-bench-")
+        self._binaries: dict[Path, Path] = {}
         self.whole, self.first_piece = self._reference()
 
     def contestants(self) -> list[Contestant]:
         found = [
             self._client(1), self._client(cores()), self._client(2 * cores()),
             self._server_side(1), self._server_side(cores()), self._server_side(2 * cores()),
-            self._freeze("copy-freeze-1", 1, server_side=False),
+            self._binary(cores()),
+            self._freeze(ONE_FREEZE, 1, server_side=False),
             self._freeze("copy-file-freeze-1", 1, server_side=True),
             self._freeze(f"copy-freeze-{cores()}-tables", cores(), server_side=False),
             self._freeze(f"copy-file-freeze-{cores()}-tables", cores(), server_side=True),
             self._tipple(PARALLEL_TIPPLE, f"Tipple, new table, defaults (-j {cores()})"),
             self._tipple("tipple-j1", "Tipple, new table, -j 1", "--jobs", "1"),
             self._tipple("tipple-unverified", "Tipple, new table, --verify none", "--verify", "none"),
+            self._tipple(
+                DIRECT_TIPPLE, "Tipple, new table, direct", "--write-path", "direct", ready=self._with_extension
+            ),
             self._tipple("tipple-append", "Tipple, append to a table with rows", prepare=self._fill_first_piece),
         ]  # fmt: skip
         return list({contestant.key: contestant for contestant in found}.values())  # one core: 1 and N are one
@@ -110,6 +119,33 @@ class PostgresContest:
         label = f"COPY text FROM file, {_sessions(sessions)}"
         return Contestant(f"copy-file-{sessions}", label, commands, self.server.create_table)
 
+    def _binary(self, sessions: int) -> Contestant:
+        """Files that somebody has turned into COPY binary before, outside of the time: less cannot be asked of COPY."""
+
+        def commands(database: str) -> list[Command]:
+            return [
+                self.server.psql(database, *(_server_copy("lineitem", self._binaries[p], binary=True) for p in share))
+                for share in self.data.shares(sessions)
+            ]
+
+        label = f"COPY binary FROM file prepared before, {_sessions(sessions)}"
+        return Contestant(f"copy-binary-{sessions}", label, commands, self._prepare_binary)
+
+    def _prepare_binary(self, database: str) -> None:
+        self.server.create_table(database)
+        for piece in self.data.pieces:
+            if piece not in self._binaries:
+                path = self.server.scratch / f"{piece.stem}.copy"
+                self.server.server.execute(
+                    f"{self.server.create_statement('piece')}; {_server_copy('piece', piece)}; "
+                    f"COPY piece TO '{path}' (FORMAT binary); DROP TABLE piece",
+                    database,
+                )
+                self._binaries[piece] = path
+
+    def _with_extension(self, database: str) -> None:
+        make_ready(self.server.server, database)
+
     def _freeze(self, key: str, sessions: int, *, server_side: bool) -> Contestant:
         tables = tuple(f"lineitem_{i}" for i in range(sessions)) if sessions > 1 else ("lineitem",)
         copy = _server_copy if server_side else _client_copy
@@ -129,7 +165,14 @@ class PostgresContest:
         into = f" into {sessions} tables" if sessions > 1 else ""
         return Contestant(key, f"{name}, {_sessions(sessions)}{into}", commands, tables=tables)
 
-    def _tipple(self, key: str, label: str, *options: str, prepare: Callable[[str], None] | None = None) -> Contestant:
+    def _tipple(
+        self,
+        key: str,
+        label: str,
+        *options: str,
+        prepare: Callable[[str], None] | None = None,
+        ready: Callable[[str], None] = lambda _: None,
+    ) -> Contestant:
         def commands(database: str) -> list[Command]:
             self._summary.unlink(missing_ok=True)
             url = self.server.server.url(LOADER, database)
@@ -139,9 +182,7 @@ class PostgresContest:
             return [tipple_command(*words, "--summary", str(self._summary), *options)]
 
         appends = prepare is not None
-        return Contestant(
-            key, label, commands, prepare or (lambda _: None), adds_to_first_piece=appends, is_tipple=True
-        )
+        return Contestant(key, label, commands, prepare or ready, adds_to_first_piece=appends, is_tipple=True)
 
     # ---- what results are compared with --------------------------------------------------------------------
 
@@ -166,8 +207,9 @@ class PostgresContest:
         self.server.server.execute(_server_copy("lineitem", self.data.pieces[0]), database)
 
 
-def _server_copy(table: str, path: Path, options: str = "") -> str:
-    return f"COPY {table} FROM '{path}' (DELIMITER '|'{options})"
+def _server_copy(table: str, path: Path, options: str = "", *, binary: bool = False) -> str:
+    form = "FORMAT binary" if binary else "DELIMITER '|'"
+    return f"COPY {table} FROM '{path}' ({form}{options})"
 
 
 def _client_copy(table: str, path: Path, options: str = "") -> str:

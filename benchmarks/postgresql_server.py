@@ -14,11 +14,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from measure import BenchmarkError, Command
 
+from extension.pages import make_ready
 from servers.installations import server_user
 from servers.postgres import LOADER, PostgresServer
 from tipple.plan.tpch import CREATE_TABLE
 
-__all__ = ["LOADER", "VERSION", "BenchServer", "Digest", "bench_server"]
+__all__ = ["LOADER", "VERSION", "BenchServer", "Digest", "bench_server", "make_ready"]
 
 VERSION = 18
 
@@ -45,6 +46,11 @@ class BenchServer:
         self.server = server
         self.settings = settings
         self.postmaster = int((server.data / "postmaster.pid").read_text().splitlines()[0])
+
+    @property
+    def scratch(self) -> Path:
+        """A directory that the server can write to, on the disk of its data."""
+        return self.server.data
 
     def fresh_database(self) -> str:
         """A database of the ordinary role that Tipple connects as."""

@@ -106,6 +106,27 @@ def speed_goals(results: Sequence[Result], engine: str, subject: str, factor: fl
     return goals
 
 
+def direct_goals(results: Sequence[Result], subject: str, freeze: str, megabytes: float) -> list[Goal]:
+    """Ready-made pages: against one session of COPY FREEZE, against any COPY of several, and as a speed."""
+    found = {result.key: result for result in results}
+    ours = found.get(subject)
+    if ours is None:
+        return []
+    goals = []
+    if freeze in found:
+        ratio = found[freeze].seconds / ours.seconds
+        goals.append(Goal("direct: at least 8 x one session of COPY FREEZE", f"{ratio:.2f} x", ratio >= 8))
+    peer = min((r for r in results if not r.is_tipple), key=lambda result: result.seconds, default=None)
+    if peer is not None:
+        ratio = peer.seconds / ours.seconds
+        goals.append(
+            Goal("direct: at least 3.5 x the best COPY of any kind", f"{ratio:.2f} x {peer.label}", ratio >= 3.5)
+        )
+    speed = megabytes / ours.seconds
+    goals.append(Goal("direct: 1,000 MB/s of text, and no less than 556", f"{speed:.0f} MB/s", speed >= 1000))
+    return goals
+
+
 def cpu_goal(results: Sequence[Result], engine: str, subject: str, share: float) -> list[Goal]:
     """The client's CPU as a share of the server's."""
     for result in results:

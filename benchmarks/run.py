@@ -25,9 +25,9 @@ from data import CACHE, Data, lineitem, read_through
 from machine import headline, machine
 from measure import BenchmarkError, Sample, cores
 from peers_duckdb import DuckdbContest
-from peers_postgresql import PARALLEL_TIPPLE, PostgresContest
+from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, PARALLEL_TIPPLE, PostgresContest
 from postgresql_server import bench_server
-from report import Goal, Result, cpu_goal, result_table, speed_goals, write_result
+from report import Goal, Result, cpu_goal, direct_goals, result_table, speed_goals, write_result
 
 PARTS = ("codec", "duckdb", "postgresql")
 FACTOR = 1.5
@@ -108,6 +108,7 @@ def _postgresql(given: argparse.Namespace, data: Data, content: dict[str, Any]) 
     return [
         *speed_goals(results, "PostgreSQL", PARALLEL_TIPPLE, FACTOR, peers),
         *cpu_goal(results, "PostgreSQL", PARALLEL_TIPPLE, CPU_SHARE),
+        *direct_goals(results, DIRECT_TIPPLE, ONE_FREEZE, data.megabytes),
     ]
 
 
