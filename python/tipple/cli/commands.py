@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
 from tipple import __version__
-from tipple.cli.doctor import doctor
-from tipple.cli.generate import generate
-from tipple.cli.jobs import jobs
-from tipple.cli.load import load
-from tipple.cli.run import run
 
 __all__ = ["cli"]
 
+VERBS = ("generate", "load", "run", "jobs", "doctor")
+"""Each is a command in the module of its name."""
+
+
+class Verbs(click.Group):
+    """Imports a verb when it is asked for: a short command should not wait for what it does not use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"tipple.cli.{cmd_name}"), cmd_name)
+        return command
+
 
 @click.group(
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 First steps:
@@ -29,10 +43,3 @@ Exit status: 0 done; 1 failed, nothing published; 2 wrong usage or no connection
 @click.version_option(__version__, prog_name="tipple")
 def cli() -> None:
     """Load whole tables: files into databases, in parallel, exactly once."""
-
-
-cli.add_command(generate)
-cli.add_command(load)
-cli.add_command(run)
-cli.add_command(jobs)
-cli.add_command(doctor)
