@@ -162,7 +162,7 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	check_arguments(relid, slots, slot_pages);
 	relation = table_open(relid, RowExclusiveLock);
 
-	/* Below the caller's context until nothing can fail: an error frees it. */
+	/* Below the caller's context at first: an error frees it. */
 	context = AllocSetContextCreate(CurrentMemoryContext, "tipple_direct load", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	opening = palloc0(sizeof(DirectLoad));
@@ -178,18 +178,18 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	opening->checksums = DataChecksumsEnabled();
 	opening->all_ours = true;
 	opening->pieces = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(PIECES * PIECE_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
-	if (slots > 0)
-		opening->shared = make_shared_slots(slots, (size_t) slot_pages * BLCKSZ);
-	if (opening->shared != NULL)
-	{
-		opening->slots = slots;
-		opening->slot_pages = slot_pages;
-	}
-	/* Last, since it starts a thread: nothing may fail between this and the load's being open. */
+	/* It starts a thread, as its last act: from here on an error has to close the load. */
 	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
-	MemoryContextSwitchTo(caller);
 	MemoryContextSetParent(context, TopMemoryContext);
 	load = opening;
+	if (slots > 0)
+		load->shared = make_shared_slots(slots, (size_t) slot_pages * BLCKSZ);
+	if (load->shared != NULL)
+	{
+		load->slots = slots;
+		load->slot_pages = slot_pages;
+	}
+	MemoryContextSwitchTo(caller);
 	table_close(relation, NoLock);
 	return load;
 }

@@ -18,6 +18,8 @@
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
+#include "replication/slot.h"
+#include "storage/lwlock.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -28,6 +30,9 @@
 
 /* The role whose members may use the functions; the extension's script makes it. */
 #define DIRECT_ROLE "tipple_direct"
+
+/* The output plugin that decodes what publications name, and no more. */
+#define PUBLICATION_PLUGIN "pgoutput"
 
 char *
 rights_refusal(Oid relation)
@@ -138,6 +143,33 @@ publication_refusal(Relation relation)
 	return name == NULL ? NULL : psprintf("it is in the publication %s, which replicates inserted rows", name);
 }
 
+/*
+ * Consumers of other output plugins than the publications' want all tables. They would miss the rows, too.
+ */
+static char *
+slot_refusal(void)
+{
+	char	   *reason = NULL;
+
+	if (!XLogLogicalInfoActive())
+		return NULL;
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (slot->in_use && SlotIsLogical(slot) && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PUBLICATION_PLUGIN) != 0)
+		{
+			reason = psprintf("the replication slot %s decodes its database's inserted rows",
+							  quote_identifier(NameStr(slot->data.name)));
+			break;
+		}
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return reason;
+}
+
 static char *
 columns_refusal(Relation relation)
 {
@@ -163,7 +195,8 @@ relation_refusal(Relation relation)
 	if (relation->rd_rel->relrowsecurity)
 		return pstrdup("it has row security");
 	if ((reason = trigger_refusal(relation)) != NULL ||
-		(reason = publication_refusal(relation)) != NULL)
+		(reason = publication_refusal(relation)) != NULL ||
+		(reason = slot_refusal()) != NULL)
 		return reason;
 	return columns_refusal(relation);
 }

@@ -221,10 +221,16 @@ shared_slots_path(const SharedSlots *shared)
 	return shared->path;
 }
 
+const char *
+slot_memory(const SharedSlots *shared, int slot)
+{
+	return shared->memory + slot * shared->slot_bytes;
+}
+
 void
 read_slot(SharedSlots *shared, int slot, size_t offset, char *target, size_t bytes)
 {
-	const char *source = shared->memory + slot * shared->slot_bytes + offset;
+	const char *source = slot_memory(shared, slot) + offset;
 	sigjmp_buf	bus_error;
 
 	if (sigsetjmp(bus_error, 0) != 0)

@@ -21,6 +21,9 @@ extern SharedSlots *make_shared_slots(int slots, size_t slot_bytes);
 
 extern const char *shared_slots_path(const SharedSlots *shared);
 
+/* Where a slot lies. For prefetching only: reading may be a bus error, see read_slot. */
+extern const char *slot_memory(const SharedSlots *shared, int slot);
+
 /* Copies from a slot. The caller has checked that slot, offset and bytes are inside. */
 extern void read_slot(SharedSlots *shared, int slot, size_t offset, char *target, size_t bytes);
 

@@ -178,7 +178,7 @@ def test_shared_memory_that_the_client_cuts_short(postgres_server: PostgresServe
         connection.execute("BEGIN")
         connection.execute("CREATE TABLE loaded (LIKE source)")
         path = open_load(connection, "loaded", 2, 4)[4]
-        os.truncate(path, 6 * PAGE_BYTES)
+        os.truncate(path, 4 * PAGE_BYTES)
         with pytest.raises(Exception, match="cut short"):
             connection.execute("SELECT tipple_direct.append_slot(1, 4)")
         connection.execute("ROLLBACK")

@@ -295,13 +295,14 @@ def test_fuzz_under_address_sanitizer(postgres_server: PostgresServer, direct_da
     assert digest(postgres_server, direct_database, "loaded")[0] == rows
 
 
+@pytest.mark.timeout(1200)
 def test_fuzz_the_server(postgres_server: PostgresServer, direct_database: str) -> None:
     """Damaged pages, one load each: refused as what they are, or accepted and readable."""
     source = make_every_type(postgres_server, direct_database, rows=400)
     generator = random.Random(SEED)
     accepted = 0
     refusals: set[bool] = set()
-    rounds = 100_000 if LONG else 1000
+    rounds = 20_000 if LONG else 500
     columns = ", ".join(f"max({name}::text)" for name in COLUMNS)
     with connect(postgres_server, direct_database) as connection:
         for number in range(rounds):

@@ -131,6 +131,22 @@ def test_publications(postgres_server: PostgresServer, direct_database: str, dir
     assert "publication pub" in str(refused)
 
 
+def test_logical_decoding(direct_server: Callable[..., tuple[PostgresServer, str]]) -> None:
+    """A slot of another output plugin than the publications' decodes the rows of all tables."""
+    server, dbname = direct_server(15, {"wal_level": "logical"})
+    with connect(server, dbname) as connection:
+        connection.execute("CREATE TABLE t (a integer)")
+        server.execute("SELECT pg_create_logical_replication_slot('publications', 'pgoutput')", dbname)
+        assert why_not(connection) is None
+        try:
+            server.execute("SELECT pg_create_logical_replication_slot('others', 'test_decoding')", dbname)
+        except psycopg.errors.UndefinedFile as error:
+            pytest.skip(f"no other output plugin: {error}")
+        assert why_not(connection) == "the replication slot others decodes its database's inserted rows"
+        server.execute("SELECT pg_drop_replication_slot('others')", dbname)
+        assert why_not(connection) is None
+
+
 STAGING = {
     "CREATE TABLE s (a integer PRIMARY KEY)": "it has an index",
     "CREATE TABLE s (a integer CHECK (a > 0))": "it has a CHECK constraint",
