@@ -48,6 +48,12 @@ ORDER BY conname
 """
 
 
+_PROGRESS_QUERY = """
+SELECT coalesce(sum(blocks_done), 0) * current_setting('block_size')::bigint FROM pg_stat_progress_create_index
+WHERE pid = ANY (%s)
+"""
+
+
 class KeyWork(msgspec.Struct, kw_only=True):
     """What a table lacks in comparison with another one."""
 
@@ -139,15 +145,24 @@ class _Build:
     """A job of sessions of its own, in the form in which a runner runs those of the core."""
 
     def __init__(
-        self, connect: Callable[[], psycopg.Connection[Any]], works: Sequence[KeyWork], workers: int, memory_bytes: int
+        self,
+        control: psycopg.Connection[Any],
+        connect: Callable[[], psycopg.Connection[Any]],
+        works: Sequence[KeyWork],
+        workers: int,
+        memory_bytes: int,
     ) -> None:
+        self._control = control
         self._connect = connect
         self._memory_bytes = memory_bytes
         self._failure: BaseException | None = None
         self._cancelled = False
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []
+        self._pids: list[int] = []
         self._done = 0
+        self._done_bytes = 0
+        self._total_bytes = sum(len(work.indexes) * work.size_bytes for work in works)
         ordered = sorted(works, key=lambda work: -work.size_bytes)
         self._left = {id(work): len(work.indexes) for work in ordered}
         self._total = sum(len(work.indexes) + len(work.after) for work in ordered)
@@ -170,6 +185,7 @@ class _Build:
             return
         with self._lock:
             self._connections.append(connection)
+            self._pids.append(connection.info.backend_pid)
         try:
             connection.execute(f"SET maintenance_work_mem = {max(1024, self._memory_bytes // 1024)}".encode())
             while not self._stopped:
@@ -205,6 +221,7 @@ class _Build:
         connection.execute(statement.encode())
         self._count()
         with self._lock:
+            self._done_bytes += work.size_bytes
             self._left[id(work)] -= 1
             last = self._left[id(work)] == 0
         if last:
@@ -251,8 +268,21 @@ class _Build:
         return json.dumps({"statements": self._done})
 
     def progress(self) -> str:
-        """How many statements are done, in the form of a load's slices."""
-        return json.dumps({"slices_done": self._done, "slices_total": self._total})
+        """Bytes of tables that indexes were built over, and statements in the form of a load's slices."""
+        try:
+            found = self._control.execute(_PROGRESS_QUERY, (self._pids,)).fetchone()
+        except psycopg.Error:
+            # The build itself will tell what is wrong with the server.
+            found = None
+        done_bytes = self._done_bytes + (int(found[0]) if found is not None else 0)
+        return json.dumps(
+            {
+                "bytes_done": min(done_bytes, self._total_bytes),
+                "bytes_total": self._total_bytes,
+                "slices_done": self._done,
+                "slices_total": self._total,
+            }
+        )
 
 
 def build(
@@ -266,7 +296,7 @@ def build(
 
     Args:
         runner: shows the progress.
-        control: the control connection, which reads the server's settings.
+        control: the control connection, which reads the server's settings and how far the builds are.
         connect: makes a session.
         works: what to do.
         workers: the most sessions.
@@ -277,7 +307,7 @@ def build(
     wanted = [work for work in works if not work.is_done]
     count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
     if count:
-        runner.run(_Build(connect, wanted, count, _memory_bytes(control) // count))
+        runner.run(_Build(control, connect, wanted, count, _memory_bytes(control) // count))
 
 
 def _memory_bytes(connection: psycopg.Connection[Any]) -> int:
