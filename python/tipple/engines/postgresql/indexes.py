@@ -26,9 +26,13 @@ LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 POLL_SECONDS = 0.2
 
 _INDEX_QUERY = """
-SELECT c.relname, pg_get_indexdef(i.indexrelid), k.contype, pg_get_constraintdef(k.oid),
+SELECT c.relname, pg_get_indexdef(i.indexrelid),
+       length(format(' INDEX %%I ON %%s%%I.%%I USING ', c.relname, CASE t.relkind WHEN 'p' THEN 'ONLY ' END,
+                     n.nspname, t.relname)) + length(CASE WHEN i.indisunique THEN 'CREATE UNIQUE' ELSE 'CREATE' END),
+       i.indisunique, k.contype, pg_get_constraintdef(k.oid),
        coalesce(k.condeferrable, false), coalesce(k.condeferred, false)
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
 WHERE i.indrelid = to_regclass(%s) ORDER BY k.contype NULLS LAST, c.relname
 """
@@ -100,22 +104,24 @@ def missing(
     }
     size = connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
     work = KeyWork(table=table, size_bytes=int(size[0] or 0) if size else 0, indexes=[], after=[], renames=[])
-    for name, definition, kind, constraint_definition, deferrable, deferred in connection.execute(
-        _INDEX_QUERY, (like.sql,)
-    ).fetchall():
+    found = connection.execute(_INDEX_QUERY, (like.sql,)).fetchall()
+    for name, definition, head, unique, kind, constraint_definition, deferrable, deferred in found:
+        # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the names may hold any of these words.
+        method = definition[head:]
         digest = hashlib.sha256(definition.encode()).hexdigest()[:10]
         # A constraint and its index always have the same name.
         own = name if same_names else f"{table.name[:50]}_{digest}"
         quoted = quote_identifier(own)
         if own != name:
             work.renames.append((own, name))
-        if kind is not None and (kind == "x" or " USING btree " not in definition):
+        if kind is not None and (kind == "x" or not method.startswith("btree ")):
             # Nothing but the constraint itself can make these.
             if own not in constraints:
                 work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {constraint_definition}")
             continue
         if own not in present:
-            work.indexes.append(_index_statement(definition, own, table))
+            form = "UNIQUE INDEX" if unique else "INDEX"
+            work.indexes.append(f"CREATE {form} IF NOT EXISTS {quoted} ON {table.sql} USING {method}")
         if kind is not None and own not in constraints:
             form = "PRIMARY KEY" if kind == "p" else "UNIQUE"
             suffix = (" DEFERRABLE" if deferrable else "") + (" INITIALLY DEFERRED" if deferred else "")
@@ -132,13 +138,6 @@ def missing(
     if analyze and work.size_bytes:
         work.after.append(f"ANALYZE {table.sql}")
     return work
-
-
-def _index_statement(definition: str, name: str, table: TableName) -> str:
-    """CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ..., for another table and by another name."""
-    head, _, tail = definition.partition(" USING ")
-    unique = "UNIQUE " if head.startswith("CREATE UNIQUE ") else ""
-    return f"CREATE {unique}INDEX IF NOT EXISTS {quote_identifier(name)} ON {table.sql} USING {tail}"
 
 
 class _Build:
