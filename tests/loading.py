@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from command import Run, run_tipple
 from targets import Target, write
+from tipple.cli.commands import cli
+from tipple.errors import TippleError
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
@@ -46,3 +55,40 @@ def load(
 def load_text(target: Target, path: Path, data: str | bytes, **options: Any) -> Run:
     """Write `data` to `path` and load it."""
     return load(target, write(path, data), **options)
+
+
+def load_here(
+    target: Target | str,
+    *sources: object,
+    table: str = "t",
+    check: bool | int = True,
+    cwd: Path | None = None,
+    **options: object,
+) -> Run:
+    """As `load`, in this process: for tests of many small loads, whose time would be that of starting programs."""
+    url = target if isinstance(target, str) else target.url
+    output = io.StringIO()
+    message, exit_code, began = "", 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(cwd or "."):
+        summary = Path(directory) / "summary.json"
+        words = [*load_words(url, sources, table, options), "--summary", str(summary)]
+        try:
+            with contextlib.redirect_stdout(output):
+                cli.main(args=words, prog_name="tipple", standalone_mode=False)
+        except TippleError as error:
+            message, exit_code = f"tipple: {error}\n  hint: {error.hint}", error.exit_status
+        except click.ClickException as error:
+            message, exit_code = error.format_message(), 2
+        except SystemExit as ending:
+            exit_code = int(ending.code or 0)
+        found = json.loads(summary.read_text()) if summary.exists() else None
+    run = Run(words, exit_code, output.getvalue(), message, time.monotonic() - began, found)
+    if check is not False:
+        expected = 0 if check is True else check
+        assert run.exit_code == expected, f"expected exit status {expected}\n{run}"
+    return run
+
+
+def load_text_here(target: Target, path: Path, data: str | bytes, **options: Any) -> Run:
+    """Write `data` to `path` and load it in this process."""
+    return load_here(target, write(path, data), **options)

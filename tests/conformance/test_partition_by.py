@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from conformance.test_partitions import check_tidy, partition_names, per_partition
-from loading import load, load_text
+from loading import load_here as load
+from loading import load_text_here as load_text
 from targets import PostgresTarget, write
 
 SCHEMA = """

@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 
 import tipple
-from loading import load, load_text
+from loading import load_here as load
+from loading import load_text_here as load_text
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
 

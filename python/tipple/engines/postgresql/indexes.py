@@ -26,9 +26,13 @@ LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 POLL_SECONDS = 0.2
 
 _INDEX_QUERY = """
-SELECT c.relname, pg_get_indexdef(i.indexrelid), k.contype, pg_get_constraintdef(k.oid),
+SELECT c.relname, pg_get_indexdef(i.indexrelid),
+       length(format(' INDEX %%I ON %%s%%I.%%I USING ', c.relname, CASE t.relkind WHEN 'p' THEN 'ONLY ' END,
+                     n.nspname, t.relname)) + length(CASE WHEN i.indisunique THEN 'CREATE UNIQUE' ELSE 'CREATE' END),
+       i.indisunique, k.contype, pg_get_constraintdef(k.oid),
        coalesce(k.condeferrable, false), coalesce(k.condeferred, false)
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
 WHERE i.indrelid = to_regclass(%s) ORDER BY k.contype NULLS LAST, c.relname
 """
@@ -45,6 +49,12 @@ SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
 WHERE conrelid = to_regclass(%s) AND contype = 'c' AND coninhcount = 0 AND NOT EXISTS (
     SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(%s) AND other.conname = pg_constraint.conname)
 ORDER BY conname
+"""
+
+
+_PROGRESS_QUERY = """
+SELECT coalesce(sum(blocks_done), 0) * current_setting('block_size')::bigint FROM pg_stat_progress_create_index
+WHERE pid = ANY (%s)
 """
 
 
@@ -94,22 +104,24 @@ def missing(
     }
     size = connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
     work = KeyWork(table=table, size_bytes=int(size[0] or 0) if size else 0, indexes=[], after=[], renames=[])
-    for name, definition, kind, constraint_definition, deferrable, deferred in connection.execute(
-        _INDEX_QUERY, (like.sql,)
-    ).fetchall():
+    found = connection.execute(_INDEX_QUERY, (like.sql,)).fetchall()
+    for name, definition, head, unique, kind, constraint_definition, deferrable, deferred in found:
+        # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the names may hold any of these words.
+        method = definition[head:]
         digest = hashlib.sha256(definition.encode()).hexdigest()[:10]
         # A constraint and its index always have the same name.
         own = name if same_names else f"{table.name[:50]}_{digest}"
         quoted = quote_identifier(own)
         if own != name:
             work.renames.append((own, name))
-        if kind is not None and (kind == "x" or " USING btree " not in definition):
+        if kind is not None and (kind == "x" or not method.startswith("btree ")):
             # Nothing but the constraint itself can make these.
             if own not in constraints:
                 work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {constraint_definition}")
             continue
         if own not in present:
-            work.indexes.append(_index_statement(definition, own, table))
+            form = "UNIQUE INDEX" if unique else "INDEX"
+            work.indexes.append(f"CREATE {form} IF NOT EXISTS {quoted} ON {table.sql} USING {method}")
         if kind is not None and own not in constraints:
             form = "PRIMARY KEY" if kind == "p" else "UNIQUE"
             suffix = (" DEFERRABLE" if deferrable else "") + (" INITIALLY DEFERRED" if deferred else "")
@@ -128,26 +140,28 @@ def missing(
     return work
 
 
-def _index_statement(definition: str, name: str, table: TableName) -> str:
-    """CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ..., for another table and by another name."""
-    head, _, tail = definition.partition(" USING ")
-    unique = "UNIQUE " if head.startswith("CREATE UNIQUE ") else ""
-    return f"CREATE {unique}INDEX IF NOT EXISTS {quote_identifier(name)} ON {table.sql} USING {tail}"
-
-
 class _Build:
     """A job of sessions of its own, in the form in which a runner runs those of the core."""
 
     def __init__(
-        self, connect: Callable[[], psycopg.Connection[Any]], works: Sequence[KeyWork], workers: int, memory_bytes: int
+        self,
+        control: psycopg.Connection[Any],
+        connect: Callable[[], psycopg.Connection[Any]],
+        works: Sequence[KeyWork],
+        workers: int,
+        memory_bytes: int,
     ) -> None:
+        self._control = control
         self._connect = connect
         self._memory_bytes = memory_bytes
         self._failure: BaseException | None = None
         self._cancelled = False
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []
+        self._pids: list[int] = []
         self._done = 0
+        self._done_bytes = 0
+        self._total_bytes = sum(len(work.indexes) * work.size_bytes for work in works)
         ordered = sorted(works, key=lambda work: -work.size_bytes)
         self._left = {id(work): len(work.indexes) for work in ordered}
         self._total = sum(len(work.indexes) + len(work.after) for work in ordered)
@@ -170,6 +184,7 @@ class _Build:
             return
         with self._lock:
             self._connections.append(connection)
+            self._pids.append(connection.info.backend_pid)
         try:
             connection.execute(f"SET maintenance_work_mem = {max(1024, self._memory_bytes // 1024)}".encode())
             while not self._stopped:
@@ -205,6 +220,7 @@ class _Build:
         connection.execute(statement.encode())
         self._count()
         with self._lock:
+            self._done_bytes += work.size_bytes
             self._left[id(work)] -= 1
             last = self._left[id(work)] == 0
         if last:
@@ -251,8 +267,21 @@ class _Build:
         return json.dumps({"statements": self._done})
 
     def progress(self) -> str:
-        """How many statements are done, in the form of a load's slices."""
-        return json.dumps({"slices_done": self._done, "slices_total": self._total})
+        """Bytes of tables that indexes were built over, and statements in the form of a load's slices."""
+        try:
+            found = self._control.execute(_PROGRESS_QUERY, (self._pids,)).fetchone()
+        except psycopg.Error:
+            # The build itself will tell what is wrong with the server.
+            found = None
+        done_bytes = self._done_bytes + (int(found[0]) if found is not None else 0)
+        return json.dumps(
+            {
+                "bytes_done": min(done_bytes, self._total_bytes),
+                "bytes_total": self._total_bytes,
+                "slices_done": self._done,
+                "slices_total": self._total,
+            }
+        )
 
 
 def build(
@@ -266,7 +295,7 @@ def build(
 
     Args:
         runner: shows the progress.
-        control: the control connection, which reads the server's settings.
+        control: the control connection, which reads the server's settings and how far the builds are.
         connect: makes a session.
         works: what to do.
         workers: the most sessions.
@@ -277,7 +306,7 @@ def build(
     wanted = [work for work in works if not work.is_done]
     count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
     if count:
-        runner.run(_Build(connect, wanted, count, _memory_bytes(control) // count))
+        runner.run(_Build(control, connect, wanted, count, _memory_bytes(control) // count))
 
 
 def _memory_bytes(connection: psycopg.Connection[Any]) -> int:

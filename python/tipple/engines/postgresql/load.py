@@ -114,6 +114,8 @@ class PostgresLoad:
         if task.mode == "upsert":
             return _Choice("merge", "rows are staged, and merged by key in one transaction", exists)
         if not exists and task.partition_by is not None:
+            if task.rejects is not None and task.definition is not None and task.definition.constraints:
+                self.notes.append("constraints of the new table are checked when all rows are in, and end the load")
             return _Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
             if task.rejects is not None and task.definition is not None and task.definition.constraints:
@@ -499,6 +501,9 @@ class PostgresLoad:
         try:
             if owned.strategy in ("swap", "partition") and choice.exists and self.task.mode == "replace":
                 self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            elif owned.strategy == "partition":
+                # What is appended can go beside the rows that are there: not worth waiting for.
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, 0)
             if self.task.together is not None:
                 if self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish):
                     return True

@@ -172,12 +172,22 @@ class PartitionPublish:
                 obstacle = "a transaction began before the load ended and is still open"
             if obstacle is not None:
                 action, why = "insert", f"{real.name}: {obstacle}"
-            elif replaces or stage.is_empty(self.connection, real.name):
+            elif replaces:
                 action = "swap"
             else:
-                held = self._size(real.name)
-                action = "absorb" if held < leaf.size_bytes else "insert"
+                action = self._append_action(leaf, real, may_swap=may_swap)
         return Step(leaf=leaf, real=real, action=action, why=why)
+
+    def _append_action(self, leaf: Staged, real: Partition, *, may_swap: bool) -> Action:
+        held = self._size(real.name)
+        if held == 0:
+            return "swap"
+        # An older snapshot still sees rows that were deleted, and would not see those that are absorbed.
+        if not may_swap:
+            return "insert"
+        if stage.is_empty(self.connection, real.name):
+            return "swap"
+        return "absorb" if held < leaf.size_bytes else "insert"
 
     def _exists(self, quoted: str) -> bool:
         found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
@@ -239,10 +249,8 @@ class PartitionPublish:
         for step in steps:
             leaf = step.leaf.name.sql
             if step.action == "insert" and step.leaf.size_bytes:
-                # The target's bounds may not be those that they were: it routes these rows itself.
-                into = step.real.name.sql if step.real is not None and step.real.kind == "r" else self.task.table.sql
-                if step.leaf.place.bound == partition_bounds.DEFAULT:
-                    into = self.task.table.sql
+                # Through the table itself: its bounds may have changed, and its rights are those that count.
+                into = self.task.table.sql
                 self.connection.execute(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {leaf}".encode())
             elif step.action == "absorb" and step.real is not None:
                 self.connection.execute(

@@ -1,0 +1,53 @@
+"""Indexes and constraints of a table that was filled without them: the same as before, built side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loading import load_text_here as load_text
+from targets import PostgresTarget
+
+TABLE = """
+CREATE TABLE t (
+    a integer CONSTRAINT "the Key" PRIMARY KEY,
+    b integer NOT NULL,
+    c text CHECK (c <> 'never'),
+    d int4range,
+    CONSTRAINT late UNIQUE (b) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT apart EXCLUDE USING gist (d WITH &&)
+);
+CREATE UNIQUE INDEX "on USING x" ON t (lower(c) text_pattern_ops, a DESC NULLS LAST) INCLUDE (b) WHERE a > 0;
+CREATE INDEX t_c ON t USING hash (c);
+CREATE INDEX t_brin ON t USING brin (a) WITH (pages_per_range = 7);
+CREATE UNIQUE INDEX t_nulls ON t (c, b) NULLS NOT DISTINCT;
+"""
+CATALOG = (
+    "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 't' ORDER BY 1",
+    "SELECT conname, contype, pg_get_constraintdef(oid), condeferrable, condeferred, convalidated FROM pg_constraint "
+    "WHERE conrelid = 't'::regclass ORDER BY 1",
+    "SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid AND indisready",
+)
+
+
+def rows(count: int) -> str:
+    return "".join(f'{n},{n * 2},x{n},"[{n},{n + 1})"\n' for n in range(1, count))
+
+
+def test_all_of_them_come_back(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(TABLE)
+    before = [postgres_target.rows(query) for query in CATALOG]
+    run = load_text(postgres_target, tmp_path / "in.csv", rows(3000), jobs=3)
+    assert run.summary["strategy"] == "swap"
+    assert "index" in [phase["name"] for phase in run.summary["phases"]]
+    assert [postgres_target.rows(query) for query in CATALOG] == before
+    assert postgres_target.count("t") == 2999
+
+
+def test_what_they_refuse_is_not_published(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(TABLE)
+    for bad, name in (('1,7,y,"[9999,9999]"\n', "the Key"), ('7777,2,y,"[9999,9999]"\n', "late"),
+                      ('7777,7,y,"[5,5]"\n', "apart")):  # fmt: skip
+        run = load_text(postgres_target, tmp_path / "in.csv", rows(3000) + bad, check=1)
+        assert name in run.stderr
+        assert postgres_target.count("t") == 0
+        assert postgres_target.leftovers("t") == set()
