@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import sys
-import uuid
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from tipple import _core
-from tipple.engines.base import Cut, Identity, LoadTask, Reject
+from tipple.engines.base import Cut, Identity, LoadTask
 from tipple.errors import (
     BadRecord,
     ConnectionFailed,
@@ -42,20 +37,6 @@ TEXT_PLAN: dict[str, Any] = {
     "max_record_bytes": 1,
 }
 """What the core's `CutPlan` holds of text, for plans about sources that are none."""
-
-
-class SpooledReject(NamedTuple):
-    """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
-
-    job_id: str
-    n: str
-    source: str
-    byte_offset: str
-    record_index: str
-    column_name: str
-    reason: str
-    sqlstate: str
-    record: str
 
 
 def cut(task: LoadTask) -> Cut:
@@ -178,67 +159,6 @@ def require_share(task: LoadTask, rejects: int, rows: int) -> None:
 
 def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejects:
     return TooManyRejects(f"{percent:g}%", found=f": {rejects:,} of {records:,}")
-
-
-def spooled_rejects(
-    task: LoadTask, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
-) -> Iterator[Reject]:
-    """The rejects of a load without a ledger, in the order of the sources.
-
-    Args:
-        task: the load.
-        slices: those of its slices whose records are numbered by the slice; in others numbers are the source's.
-        counts: number, rows and rejects of each.
-    """
-    first = first_records(slices, counts)
-    lines = sorted(spooled(task), key=lambda line: (int(line.source), int(line.byte_offset)))
-    for line in lines:
-        yield Reject(
-            source=int(line.source),
-            record_number=first.get(int(line.n), 0) + int(line.record_index) + 1,
-            byte_offset=int(line.byte_offset),
-            column=line.column_name or None,
-            reason=line.reason,
-            sqlstate=line.sqlstate,
-            record=bytes.fromhex(line.record),
-        )
-
-
-def spooled(task: LoadTask) -> Iterator[SpooledReject]:
-    """The rejects of this run, as the core has written them (`rejects.rs`), in no order."""
-    csv.field_size_limit(sys.maxsize)
-    for path in sorted(Path(task.spool or "").glob("*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            for line in csv.reader(file):
-                yield SpooledReject._make([*line[:-1], line[-1].removeprefix("\\x")])
-
-
-def settle_spool(task: LoadTask) -> None:
-    """Makes room for another run of the core in the same load: what is in the ledger goes, the rest is kept apart."""
-    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
-        if task.ledger:
-            path.unlink()
-        else:
-            path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.csv"))
-
-
-def discard_spool(task: LoadTask) -> None:
-    """Removes what a run of the core has left there that is to be done again from the beginning."""
-    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
-        path.unlink()
-
-
-def first_records(slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """By slice: how many records of its source come before it; a slice of several pieces holds whole sources."""
-    records = {n: rows + rejects for n, rows, rejects in counts}
-    before: dict[int, int] = {}
-    so_far: dict[int, int] = {}
-    for part in sorted(slices, key=lambda part: int(part["pieces"][0]["offset"])):
-        if len(part["pieces"]) == 1:
-            source = part["pieces"][0]["source"]
-            before[part["n"]] = so_far.get(source, 0)
-            so_far[source] = before[part["n"]] + records.get(part["n"], 0)
-    return before
 
 
 def core_error(error: Exception) -> TippleError:

@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 
 from tipple.engines.base import JobRecord, Reject
-from tipple.engines.core import SpooledReject
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.spool import SpooledReject
 from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (

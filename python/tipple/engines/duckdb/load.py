@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 
 from tipple import _core
-from tipple.engines import core
+from tipple.engines import core, spool
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
@@ -208,7 +208,7 @@ class DuckLoad:
             result.slices += len(outcome["slices"])
             first_n += len(outcome["cut"])
             counts += outcome["slices"]
-            core.settle_spool(task)
+            spool.settle(task)
         self._note_rejects(result, cut.slices, counts)
         if task.ledger:
             result.rows = ledger.rows_done(connection, result.job_id)
@@ -224,7 +224,7 @@ class DuckLoad:
         ledger.mark_done(self.connection, job_id, outcome["slices"])
         ledger.add_rows(self.connection, job_id, outcome["rows"])
         if outcome["rejects"]:
-            ledger.add_rejects(self.connection, core.spooled(self.task))
+            ledger.add_rejects(self.connection, spool.lines(self.task))
 
     def _note_rejects(
         self, result: LoadResult, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
@@ -232,7 +232,7 @@ class DuckLoad:
         if self.task.ledger:
             result.reject_rows = lambda: ledger.rejects(self.connection, result.job_id)
         else:
-            result.reject_rows = lambda: core.spooled_rejects(self.task, slices, counts)
+            result.reject_rows = lambda: spool.rejects(self.task, slices, counts)
 
     # Jobs
 

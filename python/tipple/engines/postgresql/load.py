@@ -21,7 +21,7 @@ import msgspec
 import psycopg
 
 from tipple import _core
-from tipple.engines import core
+from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
@@ -276,7 +276,7 @@ class PostgresLoad:
                 hint="nothing was published; run the command again with --write-path binary and the same input",
             )
         self.job.give_up(owned)
-        core.discard_spool(self.task)
+        spool.discard(self.task)
         self._leave_direct(reason)
         self.notes.append(f"begun anew without ready-made pages: {reason}")
         return self.job.begin(choice.strategy, cut)
@@ -389,7 +389,7 @@ class PostgresLoad:
         if self.task.ledger:
             result.reject_rows = lambda: ledger.rejects(self.connection, result.job_id)
         else:
-            result.reject_rows = lambda: core.spooled_rejects(self.task, slices, outcome["slices"])
+            result.reject_rows = lambda: spool.rejects(self.task, slices, outcome["slices"])
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool
@@ -637,7 +637,7 @@ class PostgresLoad:
                         f"{error}; standard input cannot be read again",
                         hint="nothing was published; run the command again with the same input",
                     ) from None
-                core.discard_spool(self.task)
+                spool.discard(self.task)
                 retries += len(cut.slices)
                 self.notes.append(f"the transaction was lost and done again: {error}")
 
