@@ -741,28 +741,13 @@ class PostgresLoad:
         self.server_routes = routed.reason
         return routed.plan
 
-    def _note_routes(self, routes: dict[str, int]) -> None:
-        """Says how rows came into their partitions: the data decide it, window by window."""
-        if self.server_routes:
-            self.notes.append(f"the server found the partition of each record: {self.server_routes}")
-            return
-        total = sum(routes.values())
-        if routes["straight_rows"] == total:
-            self.notes.append("each file holds one partition at a time: its rows went straight into it")
-        else:
-            by_server = f", {routes['server_rows']:,} by the server" if routes["server_rows"] else ""
-            self.notes.append(
-                f"records of mixed files were routed one by one: {routes['routed_rows']:,} of {total:,}; "
-                f"{routes['straight_rows']:,} went straight into their partitions{by_server}"
-            )
-
     def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
         result.retries += outcome["retries"]
         result.fallback_windows += outcome["fallback_windows"]
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
         if result.strategy == "partition":
-            self._note_routes(outcome["routes"])
+            self.notes.extend(partitions.route_notes(self.server_routes, outcome["routes"]))
         result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]

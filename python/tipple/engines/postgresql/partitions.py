@@ -311,6 +311,27 @@ def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableN
     return Routed(plan=plan, reason="")
 
 
+def route_notes(server_reason: str, routes: dict[str, int]) -> list[str]:
+    """How rows came into their partitions: the data decide it, window by window.
+
+    Args:
+        server_reason: why the server routed all of them; empty where the core did.
+        routes: the core's `Routes`.
+    """
+    if server_reason:
+        return [f"the server found the partition of each record: {server_reason}"]
+    total = sum(routes.values())
+    if total == 0:
+        return []
+    if routes["straight_rows"] == total:
+        return ["each file holds one partition at a time: its rows went straight into it"]
+    by_server = f", {routes['server_rows']:,} by the server" if routes["server_rows"] else ""
+    return [
+        f"records of mixed files were routed one by one: {routes['routed_rows']:,} of {total:,}; "
+        f"{routes['straight_rows']:,} went straight into their partitions{by_server}"
+    ]
+
+
 class Staged(msgspec.Struct, frozen=True, kw_only=True):
     """A hidden table that holds rows, whether or not it was detached already."""
 
