@@ -19,7 +19,7 @@ from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target
+from tipple.plan.url import TableName, Target, quote_identifier
 
 STDIN = "-"
 """The path that means standard input."""
@@ -236,6 +236,11 @@ class LoadTask(msgspec.Struct, kw_only=True):
     def source_bytes(self) -> int:
         """Size of the sources, as far as it is known."""
         return sum(source.size for source in self.sources)
+
+    @property
+    def column_list(self) -> str:
+        """The columns to load, quoted, with commas between them."""
+        return ", ".join(quote_identifier(column.name) for column in self.columns)
 
     @property
     def reads_stdin(self) -> bool:

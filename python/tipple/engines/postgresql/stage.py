@@ -106,6 +106,12 @@ def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
     return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None
 
 
+def has_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether the table's file holds anything, be it rows that nobody sees any more."""
+    found = connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (table.sql,)).fetchone()
+    return found is not None and bool(found[0])
+
+
 def create_like(
     connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, bare: bool = False
 ) -> None:

@@ -21,7 +21,7 @@ from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.partition_publish import Incomplete
 
 if TYPE_CHECKING:
-    from tipple.engines.postgresql.load import PostgresLoad
+    from tipple.engines.postgresql.publish import Publish
 
 __all__ = ["Staged", "publish"]
 
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 60
 class Staged(msgspec.Struct, frozen=True, eq=False):
     """A load whose rows are staged and verified."""
 
-    load: PostgresLoad
+    publish: Publish
     owned: OwnedJob
     choice: Any
     rows: int
@@ -53,11 +53,11 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
         CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
     """
     # In one order everywhere: two jobs must not wait for each other's tables.
-    staged = sorted(staged, key=lambda one: one.load.table.sql)
+    staged = sorted(staged, key=lambda one: one.publish.table.sql)
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         for one in staged:
-            one.load.job.ensure_connection(one.owned)
+            one.publish.job.ensure_connection(one.owned)
         try:
             return _publish(staged, is_patient=time.monotonic() >= until)
         except (errors.LockNotAvailable, errors.DeadlockDetected):
@@ -70,16 +70,16 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
 
 
 def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
-    connection = staged[0].load.connection
+    connection = staged[0].publish.connection
     lost: list[Staged] = []
     with connection.transaction() as transaction:
         _lock(connection, staged, is_patient=is_patient)
         for one in staged:
-            with one.load.borrowing(connection):
+            with one.publish.borrowing(connection):
                 try:
-                    done = one.load.make_visible(one.owned, one.choice, one.rows, one.digest)
+                    done = one.publish.make_visible(one.owned, one.choice, one.rows, one.digest)
                 except Incomplete:
-                    done, one.load.is_incomplete = False, True
+                    done, one.publish.is_incomplete = False, True
                 if not done:
                     lost.append(one)
         if lost:
@@ -93,7 +93,9 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
     A reader of two of them may hold the first and wait for the second, just the other way round: so no lock is waited
     for as long as it takes the server to call that a deadlock and to end the reader's query.
     """
-    tables = [one.load.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
+    tables = [
+        one.publish.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists
+    ]
     if tables:
         milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // len(tables), 10)
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
@@ -103,12 +105,12 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
 
 def _are_published(staged: Sequence[Staged]) -> bool:
     """COMMIT's answer is lost: the ledger's state is the answer, for one load as for all."""
-    one = next((one for one in staged if one.load.task.ledger), None)
+    one = next((one for one in staged if one.publish.task.ledger), None)
     if one is None:
         raise core.CommitInDoubt(
             "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
-            hint=f"look whether {', '.join(str(one.load.table) for one in staged)} have the rows",
+            hint=f"look whether {', '.join(str(one.publish.table) for one in staged)} have the rows",
         )
-    one.load.job.reconnect(one.owned)
-    job = ledger.find_by_id(one.load.connection, one.owned.job_id)
+    one.publish.job.reconnect(one.owned)
+    job = ledger.find_by_id(one.publish.connection, one.owned.job_id)
     return job is not None and job.state == "published"

@@ -1,0 +1,171 @@
+"""Which way a load takes: how its rows become visible, and by which write path they enter the server.
+
+`load.py` says what the strategies are; ARCHITECTURE.md has the figures behind the choice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import Cut, LoadTask
+from tipple.engines.postgresql import direct, partitions, stage
+from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
+from tipple.errors import UsageError
+from tipple.plan.url import TableName
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.session import PostgresSession
+
+
+class Choice(msgspec.Struct):
+    """How rows become visible, and why."""
+
+    strategy: Strategy
+    reason: str
+    exists: bool
+
+
+class Chooser:
+    """Chooses for one load."""
+
+    def __init__(self, session: PostgresSession, task: LoadTask, notes: list[str], job: JobOwner) -> None:
+        """`notes` gets remarks for the user."""
+        self.session = session
+        self.task = task
+        self.notes = notes
+        self.job = job
+        self.exists = task.definition is None
+        self.table = task.table
+        self.write_path, self.write_path_reason = self._choose_write_path()
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The control connection; another one after the server was gone."""
+        return self.session.connection
+
+    def _choose_write_path(self) -> tuple[str, str]:
+        if self.task.write_path not in ("auto", "direct", "binary", "text"):
+            raise UsageError(
+                f"--write-path {self.task.write_path} is not available for PostgreSQL",
+                hint="write paths here: auto, direct, binary, text",
+            )
+        opaque = [column for column in self.task.columns if column.codec_type == "opaque"]
+        if opaque:
+            named = ", ".join(f"{column.name} {column.type_text}" for column in opaque[:3])
+            if self.task.write_path in ("binary", "direct"):
+                raise UsageError(
+                    f"--write-path {self.task.write_path} is not possible: only the server can read {named}",
+                    hint="leave it out",
+                )
+            return "text", f"only the server can read {named}"
+        if self.task.write_path == "text":
+            return "text", "as asked"
+        return "binary", "every column's type can be encoded by Tipple"
+
+    def choose(self) -> Choice:
+        """How rows become visible.
+
+        Raises:
+            UsageError: the options ask for what the table does not allow.
+        """
+        task, exists = self.task, self.exists
+        if task.partition_by is not None:
+            partitions.check_request(self.connection, task)
+        if not task.atomic:
+            if task.mode in ("replace", "upsert"):
+                raise UsageError(
+                    f"--no-atomic cannot {task.mode} rows",
+                    hint="leave out --no-atomic, or empty the table and append",
+                )
+            return Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
+        if task.mode == "upsert":
+            return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
+        if not exists and task.partition_by is not None:
+            if task.rejects is not None and task.definition is not None and task.definition.constraints:
+                self.notes.append("constraints of the new table are checked when all rows are in, and end the load")
+            return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
+        if not exists:
+            if task.rejects is not None and task.definition is not None and task.definition.constraints:
+                return Choice("single", "the table is new, and its constraints say which records are rejects", exists)
+            return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
+        if partitions.is_partitioned(self.connection, self.table):
+            return self._choose_partitioned()
+        obstacle = stage.obstacle(self.connection, self.table) or stage.missing_right(self.connection, self.table)
+        if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
+            obstacle = "it already has rows"
+        if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
+            obstacle = "its keys say which records are rejects"
+        if obstacle is None:
+            reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
+            return Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
+        return Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    def _choose_partitioned(self) -> Choice:
+        obstacle = partitions.obstacle(self.connection, self.task)
+        if obstacle is None:
+            self.notes.extend(partitions.warnings(self.connection, self.task))
+            return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
+        if self.task.partition_by is not None or self.task.replace_scope == "partitions":
+            raise UsageError(
+                f"{self.table} cannot be loaded partition by partition: {obstacle}",
+                hint="leave out --partition-by and --replace-scope: the server then routes the rows",
+            )
+        return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
+
+    def _why_not_direct(self, choice: Choice) -> str | None:
+        """Why pages are not the way, as far as it is known before there is a staging table."""
+        if self.write_path == "text":
+            return self.write_path_reason
+        if choice.strategy != "swap":
+            return f"pages need a table of their own: {choice.reason}"
+        if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):
+            return "its CHECK constraints say which records are rejects"
+        return direct.unavailable(self.connection, self.task)
+
+    def _go_direct(self) -> None:
+        self.write_path = "direct"
+        self.write_path_reason = "pages are built here, and appended by the server's extension tipple_direct"
+
+    def leave_direct(self, reason: str) -> None:
+        """Goes on by the write path that was chosen at first, and says why."""
+        if self.task.write_path == "direct":
+            raise UsageError(f"--write-path direct is not possible: {reason}", hint="leave it out")
+        if self.write_path == "direct":
+            self.write_path, self.write_path_reason = self._choose_write_path()
+        if self.task.write_path == "auto" and self.write_path != "text":
+            self.write_path_reason += f"; not direct: {reason}"
+
+    def begin(self, choice: Choice, cut: Cut) -> OwnedJob:
+        """Begins the job, by pages where that is possible."""
+        obstacle = self._why_not_direct(choice) if self.task.write_path in ("auto", "direct") else "not asked for"
+        if obstacle is not None:
+            self.leave_direct(obstacle)
+            return self.job.begin(choice.strategy, cut)
+
+        def takes_pages(staging: TableName) -> bool:
+            misfit = direct.misfit(self.connection, self.task, staging)
+            if misfit is None:
+                self._go_direct()
+            else:
+                self.leave_direct(misfit)
+            return misfit is None
+
+        return self.job.begin(choice.strategy, cut, takes_pages=takes_pages)
+
+    def resume_direct(self, owned: OwnedJob) -> None:
+        """Pages are appended to an empty table only; what has begun otherwise goes on otherwise."""
+        if owned.direct and not self.job.done_slices(owned) and direct.unavailable(self.connection, self.task) is None:
+            self._go_direct()
+
+    def foresee_direct(self, choice: Choice) -> None:
+        """Chooses the write path as `begin` would, without making anything."""
+        obstacle = self._why_not_direct(choice)
+        if obstacle is None and choice.exists:
+            obstacle = direct.misfit(self.connection, self.task, self.table)
+        if obstacle is None:
+            self._go_direct()
+        else:
+            self.leave_direct(obstacle)

@@ -1,0 +1,176 @@
+"""The plans that the core gets for a load into PostgreSQL, in their JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from tipple.engines import core
+from tipple.engines.base import Cut, LoadTask
+from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import direct, ledger, merge, partitions
+from tipple.engines.postgresql.choice import Chooser
+from tipple.engines.postgresql.job import OwnedJob
+from tipple.plan.url import TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.session import PostgresSession
+
+
+class CorePlans:
+    """Makes the plans of one load."""
+
+    def __init__(self, session: PostgresSession, task: LoadTask, notes: list[str], chooser: Chooser) -> None:
+        """`notes` gets remarks for the user."""
+        self.session = session
+        self.task = task
+        self.notes = notes
+        self.chooser = chooser
+        self.exists = task.definition is None
+        self.table = task.table
+        self.settings: dict[str, str] = {}
+        """Of the server, as far as the load sets them."""
+        self.server_routes = ""
+        """Why the server finds the partition of each record, where it does."""
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The control connection; another one after the server was gone."""
+        return self.session.connection
+
+    @property
+    def write_path(self) -> str:
+        """As it was chosen."""
+        return self.chooser.write_path
+
+    def slices(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
+        """A load into `into`, slice by slice, or by pages in one transaction."""
+        target = self._target(owned, into, {"name": "slices"})
+        if self.write_path == "direct":
+            # What does not go by pages is read by the server itself.
+            target["write_path"] = "text"
+            target["strategy"] = {
+                "name": "direct",
+                "pages": direct.plan(self.connection, self.task, into, target["connection"]["host"]),
+                "before": [f"TRUNCATE {into.sql}"],
+                "after": self._owner_proof(owned) + self._slices_done(owned),
+            }
+        return core.load_plan(
+            self.task,
+            owned.job_id,
+            cut,
+            target,
+            digest=self.task.verify == "checksum",
+            rejects_before=rejects_before,
+        )
+
+    def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
+        """A load into the table itself, in one transaction."""
+        target = self._target(owned, self.table, self._single_strategy(owned))
+        return core.load_plan(self.task, owned.job_id, cut, target, digest=digest)
+
+    def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
+        before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
+        if not self.exists and self.task.definition is not None:
+            before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
+        if self.task.mode == "replace":
+            before.append(f"DELETE FROM {self.table.sql}")
+        after = []
+        if self.task.ledger:
+            after = [
+                {
+                    "sql": "UPDATE tipple.job SET state = 'published', rows = :rows, row_digest = :digest, "
+                    f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {_owned_by(owned)} RETURNING 1",
+                    "proves_ownership": True,
+                },
+                *self._slices_done(owned),
+            ]
+        verify = None
+        if self.task.verify == "checksum" and self.write_path == "binary":
+            # In this transaction every new row has its xmin; no subtransaction stores rows.
+            verify = f"SELECT {self.digested_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
+        return {
+            "name": "single",
+            "before": before,
+            # Which of two records with the same key is stored must not depend on which came first by chance.
+            "keep_order": self.task.preserve_order or self.task.rejects is not None,
+            "verify_query": verify,
+            "after": after,
+        }
+
+    def verification(self, owned: OwnedJob, queries: Sequence[str]) -> str:
+        """The digest of the rows of all queries."""
+        return json.dumps(
+            {
+                "connection": self._stream_connection(owned),
+                "session": connections.stream_session(self.connection, slices=False),
+                "queries": list(queries),
+                "streams": self.task.streams,
+                "stall_seconds": self.task.stall_seconds,
+            }
+        )
+
+    def _owner_proof(self, owned: OwnedJob) -> list[dict[str, Any]]:
+        """A statement that finds out, in the transaction that stores all rows, whether the job is still this run's."""
+        if not self.task.ledger:
+            return []
+        return [{"sql": f"SELECT FROM tipple.job WHERE {_owned_by(owned)} FOR SHARE", "proves_ownership": True}]
+
+    def _slices_done(self, owned: OwnedJob) -> list[dict[str, Any]]:
+        """A statement that marks all slices as done, in the transaction that stores all rows."""
+        if not self.task.ledger:
+            return []
+        sql = (
+            "UPDATE tipple.slice SET state = 'done', attempt = attempt + 1, rows = v.rows, rejects = v.rejects, "
+            "row_digest = v.digest, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() "
+            f"FROM (VALUES :slices) v (n, rows, rejects, digest) WHERE job_id = '{owned.job_id}' AND slice.n = v.n "
+            "RETURNING 1"
+        )
+        return [{"sql": sql, "proves_ownership": False}]
+
+    def digested_list(self) -> str:
+        """The columns that a checksum covers, quoted; says which it does not."""
+        left_out = [column.name for column in self.task.columns if not column.digested]
+        note = f"PostgreSQL keeps {', '.join(left_out)} in a form of its own: not part of the checksum"
+        if left_out and note not in self.notes:
+            self.notes.append(note)
+        return ", ".join(quote_identifier(column.name) for column in self.task.columns if column.digested)
+
+    def _stream_connection(self, owned: OwnedJob) -> dict[str, Any]:
+        return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
+
+    def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
+        # What came from standard input is gone once it is stored: a crash of the server must not take it back.
+        sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
+        self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
+        return {
+            "kind": "postgres",
+            "connection": self._stream_connection(owned),
+            "session": connections.stream_session(self.connection, slices=sliced),
+            "strategy": strategy,
+            "table": into.sql,
+            "routing": self._routing(owned, into),
+            "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
+            "column_list": self.task.column_list,
+            "write_path": self.write_path,
+            "server_version": self.session.version,
+            "ledger": {"job_id": owned.job_id, "epoch": owned.epoch} if self.task.ledger else None,
+            "retry_seconds": self.task.retry_seconds,
+            "stall_seconds": self.task.stall_seconds,
+        }
+
+    def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
+        """The core's `Routing`."""
+        if owned.strategy != "partition":
+            return None
+        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path == "binary")
+        self.server_routes = routed.reason
+        return routed.plan
+
+
+def _owned_by(owned: OwnedJob) -> str:
+    """The condition on `tipple.job` that a job is loading, and nobody has taken it over."""
+    return f"job_id = '{owned.job_id}' AND epoch = {owned.epoch} AND state = 'loading'"

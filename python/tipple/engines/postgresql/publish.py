@@ -1,0 +1,176 @@
+"""What is staged gets its indexes and constraints, and becomes visible in one transaction with its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from tipple.engines import core
+from tipple.engines.base import LoadTask, Runner
+from tipple.engines.merge import MergeCounts
+from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import indexes, ledger, merge, stage, together
+from tipple.engines.postgresql.choice import Choice
+from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
+from tipple.errors import JobBusy, TippleError
+from tipple.plan.url import TableName
+
+if TYPE_CHECKING:
+    from tipple.engines.postgresql.session import PostgresSession
+
+SNAPSHOT_WAIT_SECONDS = 10
+"""How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
+
+
+class Publish:
+    """Publishes one load."""
+
+    def __init__(self, session: PostgresSession, task: LoadTask, notes: list[str], job: JobOwner) -> None:
+        """`notes` gets remarks for the user."""
+        self.session = session
+        self.borrowed: psycopg.Connection[Any] | None = None
+        self.task = task
+        self.notes = notes
+        self.job = job
+        self.table = task.table
+        self.may_swap = True
+        self.is_incomplete = False
+        """Whether publishing together has found that the target has got an index or partition that staging lacks."""
+        self.merged: MergeCounts | None = None
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The control connection, or the one of another load that publishes for this one too."""
+        return self.borrowed or self.session.connection
+
+    @contextmanager
+    def borrowing(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Has another load's connection, and so its transaction, be this one's."""
+        self.borrowed = connection
+        try:
+            yield
+        finally:
+            self.borrowed = None
+
+    def run(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+        """Gives what is staged its indexes and publishes it, again where the target has got new ones meanwhile."""
+        for _ in range(MOST_ROUNDS):
+            try:
+                with runner.phase("index"):
+                    self._finish_staging(runner, owned, choice)
+                with runner.phase(self.task.publish_phase):
+                    return self._publish(owned, choice, rows, digest)
+            except Incomplete:
+                self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
+        raise TippleError(
+            f"indexes or partitions of {self.table} change while it is published, again and again",
+            hint="nothing was published; when that has ended, run the same command again",
+        )
+
+    def _finish_staging(self, runner: Runner, owned: OwnedJob, choice: Choice) -> None:
+        """Builds the indexes and constraints of what is staged."""
+        staging = owned.staging
+        if staging is None:
+            return
+        name = ledger.session_name(owned.job_id)
+
+        def connect() -> psycopg.Connection[Any]:
+            return connections.connect(self.session.target, name)
+
+        if owned.strategy == "partition":
+            PartitionPublish(self.connection, self.task, staging, self.notes).prepare(runner, connect)
+        elif owned.strategy == "swap" and choice.exists:
+            work = indexes.missing(self.connection, staging, self.table, same_names=True)
+            try:
+                indexes.build(runner, self.connection, connect, [work], self.task.streams)
+            except psycopg.errors.CheckViolation as error:
+                if not owned.direct:
+                    raise
+                # The server has not named a record; COPY will.
+                raise core.Unsuited(error.diag.message_primary or str(error)) from None
+
+    def _publish(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+        """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
+        try:
+            if owned.strategy in ("swap", "partition") and choice.exists and self.task.mode == "replace":
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            elif owned.strategy == "swap" and choice.exists and stage.has_pages(self.connection, self.table):
+                # Empty it is, but an older transaction may still see the rows that were deleted.
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
+            elif owned.strategy == "partition":
+                # What is appended can go beside the rows that are there: not worth waiting for.
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, 0)
+            if self.task.together is not None:
+                if self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish):
+                    return True
+                if self.is_incomplete:
+                    self.is_incomplete = False
+                    raise Incomplete
+                return False
+            with self.connection.transaction():
+                return self.make_visible(owned, choice, rows, digest)
+        except psycopg.Error as error:
+            if not connections.is_lost(error):
+                raise
+            return self._settle_doubt(owned, choice, rows, digest)
+
+    def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+        """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
+        staging = owned.staging
+        if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
+            return False
+        if owned.strategy == "merge" and staging is not None:
+            if self.task.definition is not None:
+                self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
+            self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
+            self.connection.execute(f"DROP TABLE {staging.sql}")
+        elif owned.strategy == "partition" and staging is not None:
+            PartitionPublish(self.connection, self.task, staging, self.notes).publish(may_swap=self.may_swap)
+        elif staging is not None:
+            self._put_in_place(staging, exists=choice.exists)
+        if self.task.ledger:
+            text = None if digest is None else f"{digest:032x}"
+            if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
+                raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+        return True
+
+    def _settle_doubt(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+        """COMMIT's answer may be lost: the ledger's state is the answer."""
+        if not self.task.ledger:
+            raise core.CommitInDoubt(
+                "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
+                hint=f"look whether {self.table} has the rows",
+            )
+        self.job.reconnect(owned)
+        job = ledger.find_by_id(self.connection, owned.job_id)
+        if job is not None and job.state == "published":
+            return True
+        return self._publish(owned, choice, rows, digest)
+
+    def _put_in_place(self, staging: TableName, *, exists: bool) -> None:
+        if not exists:
+            stage.swap(self.connection, staging, self.table, exists=False)
+            for constraint in self.task.definition.constraints if self.task.definition else ():
+                self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
+            return
+        # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
+        self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
+        obstacle = stage.obstacle(self.connection, self.table)
+        if not self.may_swap:
+            obstacle = "a transaction began before the load ended and is still open"
+        if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
+            stage.swap(self.connection, staging, self.table, exists=True)
+            return
+        # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
+        self.notes.append(
+            f"the staged rows were copied, not swapped in: {obstacle or f'{self.table} got rows meanwhile'}"
+        )
+        names = self.task.column_list
+        if self.task.mode == "replace":
+            self.connection.execute(f"DELETE FROM {self.table.sql}")
+        self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
+        self.connection.execute(f"DROP TABLE {staging.sql}")
