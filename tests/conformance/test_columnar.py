@@ -76,7 +76,9 @@ def random_table(seed: int, rows: int) -> pa.Table:
     def column(make: Any, share: float = 0.1) -> list[Any]:
         return [None if rng.random() < share else make() for _ in range(rows)]
 
-    edge = lambda bits: rng.choice([-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, -1, rng.randrange(1000)])  # noqa: E731
+    def edge(bits: int) -> int:
+        return rng.choice([-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, -1, rng.randrange(1000)])
+
     return pa.table(
         {
             "b": pa.array(column(lambda: rng.random() < 0.5), pa.bool_()),

@@ -174,7 +174,7 @@ def test_sessions_ended_by_an_administrator(
     for number, moment in enumerate(moments(11, 40 if LONG else 5, postgres_seconds * 0.8)):
         job = Disturbed(target, big_file, table=f"t{number}", old_rows=OLD_ROWS * (number % 2))
         command = job.start()
-        wait_for(lambda: sessions_of(target) or not command.running)  # noqa: B023
+        wait_for(lambda command=command: sessions_of(target) or not command.running)
         time.sleep(moment * r.random())
         sessions = sessions_of(target)
         if sessions:
@@ -344,7 +344,7 @@ def test_backend_killed(
     for number, moment in enumerate(moments(13, 150 if LONG else 6, postgres_seconds * 0.8)):
         job = Disturbed(target, big_file, table=f"t{number}", retry_for=30, old_rows=OLD_ROWS * (number % 2))
         command = job.start()
-        wait_for(lambda: sessions_of(target) or not command.running)  # noqa: B023
+        wait_for(lambda command=command: sessions_of(target) or not command.running)
         time.sleep(moment * r.random())
         sessions = sessions_of(target)
         if sessions:

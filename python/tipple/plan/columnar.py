@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from tipple.errors import UsageError
-from tipple.plan.schema import ColumnDefinition, TableDefinition
+from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.url import TableName, fold_identifier
 
 ColumnarFormat = Literal["parquet", "arrow", "memory"]
@@ -159,25 +159,7 @@ def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
     Raises:
         UsageError: a field whose values no type holds.
     """
-    return TableDefinition(
-        name=name,
-        columns=tuple(
-            ColumnDefinition(
-                name=field.name,
-                type_text=_type_of(field),
-                not_null=not field.nullable,
-                default_text=None,
-                generated_text=None,
-                attributes_text="",
-                line=1,
-            )
-            for field in fields
-        ),
-        constraints=(),
-        options_text="",
-        unlogged=False,
-        line=1,
-    )
+    return plain_table(name, [(field.name, _type_of(field), not field.nullable) for field in fields])
 
 
 def _type_of(field: Field) -> str:

@@ -89,6 +89,29 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{head} {qualified_name} (\n    " + ",\n    ".join(elements) + f"\n){tail}"
 
 
+def plain_table(name: TableName, columns: Sequence[tuple[str, str, bool]]) -> TableDefinition:
+    """A table of columns without defaults and constraints: name, type, whether it refuses NULL."""
+    return TableDefinition(
+        name=name,
+        columns=tuple(
+            ColumnDefinition(
+                name=column,
+                type_text=type_text,
+                not_null=not_null,
+                default_text=None,
+                generated_text=None,
+                attributes_text="",
+                line=1,
+            )
+            for column, type_text, not_null in columns
+        ),
+        constraints=(),
+        options_text="",
+        unlogged=False,
+        line=1,
+    )
+
+
 def parse_schema(sql: str) -> list[TableDefinition]:
     """All tables that the SQL text creates, in order.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tipple.plan.schema import ColumnDefinition, TableDefinition
+from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.sniff import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import TableName
 
@@ -341,22 +341,4 @@ def _shorten(name: str, limit_bytes: int) -> str:
 
 def define_table(name: TableName, columns: Sequence[SniffedColumn]) -> TableDefinition:
     """The table of `--schema auto`."""
-    return TableDefinition(
-        name=name,
-        columns=tuple(
-            ColumnDefinition(
-                name=column.name,
-                type_text=column.type_text,
-                not_null=False,
-                default_text=None,
-                generated_text=None,
-                attributes_text="",
-                line=1,
-            )
-            for column in columns
-        ),
-        constraints=(),
-        options_text="",
-        unlogged=False,
-        line=1,
-    )
+    return plain_table(name, [(column.name, column.type_text, False) for column in columns])

@@ -202,33 +202,27 @@ fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
     out.write_fmt(arguments).expect("a vector takes everything");
 }
 
-/// The shortest text that is read back as the same number.
-fn write_float4(value: f32, out: &mut Vec<u8>) {
-    let magnitude = value.abs();
-    if value.is_nan() {
-        out.extend_from_slice(b"NaN");
-    } else if value.is_infinite() {
-        out.extend_from_slice(if value < 0.0 { b"-Infinity" } else { b"Infinity" });
-    } else if magnitude == 0.0 || (1e-5..1e19).contains(&magnitude) {
-        put(out, format_args!("{value}"));
-    } else {
-        put(out, format_args!("{value:e}"));
-    }
+macro_rules! write_float {
+    ($name:ident, $float:ty) => {
+        /// As PostgreSQL reads it back. Without an exponent as far as integers reach, so that whole numbers are read as
+        /// such too.
+        fn $name(value: $float, out: &mut Vec<u8>) {
+            let magnitude = value.abs();
+            if value.is_nan() {
+                out.extend_from_slice(b"NaN");
+            } else if value.is_infinite() {
+                out.extend_from_slice(if value < 0.0 { b"-Infinity" } else { b"Infinity" });
+            } else if magnitude == 0.0 || (1e-5..1e19).contains(&magnitude) {
+                put(out, format_args!("{value}"));
+            } else {
+                put(out, format_args!("{value:e}"));
+            }
+        }
+    };
 }
 
-/// As [`write_float4`]. Without an exponent as far as integers reach, so that whole numbers are read as such too.
-fn write_float8(value: f64, out: &mut Vec<u8>) {
-    let magnitude = value.abs();
-    if value.is_nan() {
-        out.extend_from_slice(b"NaN");
-    } else if value.is_infinite() {
-        out.extend_from_slice(if value < 0.0 { b"-Infinity" } else { b"Infinity" });
-    } else if magnitude == 0.0 || (1e-5..1e19).contains(&magnitude) {
-        put(out, format_args!("{value}"));
-    } else {
-        put(out, format_args!("{value:e}"));
-    }
-}
+write_float!(write_float4, f32);
+write_float!(write_float8, f64);
 
 /// `value / 10^scale`, with every place that the scale counts.
 fn write_decimal(value: impl std::fmt::Display, scale: i8, out: &mut Vec<u8>) {
