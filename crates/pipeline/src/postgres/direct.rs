@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Statement};
@@ -112,13 +113,33 @@ pub fn open<'s>(session: &'s Session, table: &str, slots: usize, slot_pages: usi
     Ok(Opened { writer: DirectWriter { session, append, block_size }, slots, block_size })
 }
 
+/// Where the extension makes shared memory: `/dev/shm/tipple_direct.…/SECRET`.
+const SHARED_MEMORY: &str = "/dev/shm/tipple_direct.";
+
 /// The shared memory at `path`; `None` where it is not on this machine, or not this user's to write.
+///
+/// What is mapped here is written to, and the path comes from a server: nothing but the extension's own kind of file
+/// is opened, and no link is followed to another.
 fn map(path: &str, bytes: usize) -> Option<Arc<MmapRaw>> {
-    let file = File::options().read(true).write(true).open(path).ok()?;
-    if file.metadata().ok()?.len() != bytes as u64 {
+    if !is_shared_memory(path) {
+        return None;
+    }
+    let file = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
+    let found = file.metadata().ok()?;
+    if !found.is_file() || found.len() != bytes as u64 {
         return None;
     }
     MmapRaw::map_raw(&file).ok().map(Arc::new)
+}
+
+/// Whether a path is one that the extension may have made.
+fn is_shared_memory(path: &str) -> bool {
+    let Some((directory, secret)) = path.strip_prefix(SHARED_MEMORY).and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    directory.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
+        && !secret.is_empty()
+        && secret.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 impl DirectWriter<'_> {
@@ -160,4 +181,25 @@ fn one_row(rows: Vec<Row>) -> Result<Row> {
 
 fn unexpected(what: &str) -> Error {
     Error::Internal { message: format!("tipple_direct gave {what}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_shared_memory, map};
+
+    #[test]
+    fn nothing_but_the_extensions_files_is_mapped() {
+        assert!(is_shared_memory("/dev/shm/tipple_direct.4026531836.123.456.0123456789abcdef/00ff"));
+        for path in [
+            "/dev/shm/tipple_direct.1.2.3.ab/../../../etc/passwd",
+            "/dev/shm/tipple_direct./../x/ab",
+            "/dev/shm/tipple_direct.1/",
+            "/dev/shm/other/00ff",
+            "/home/me/tipple_direct.1/00ff",
+            "tipple_direct.1/00ff",
+        ] {
+            assert!(!is_shared_memory(path), "{path}");
+            assert!(map(path, 0).is_none(), "{path}");
+        }
+    }
 }
