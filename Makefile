@@ -30,6 +30,8 @@ endif
 rust_sources := Cargo.toml Cargo.lock pyproject.toml \
     $(shell find crates -name '*.rs' -not -path '*/tests/*' -not -path '*/benches/*' -o -name Cargo.toml)
 python_code := python tests scripts benchmarks
+# Tests wait for processes most of the time. Each worker has servers of its own; 0 runs all in one process.
+PYTEST_WORKERS ?= 2
 
 .PHONY: help build demo check check-rust check-python check-docs test test-rust test-python servers bench lock fmt clean
 
@@ -79,7 +81,7 @@ test-rust: $(VENV)/.requirements.txt
 	cargo test --workspace --locked --quiet
 
 test-python: build servers
-	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 servers:
 	@scripts/test-servers

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import counts
 from big import BigFile, write_big_file
 from servers.installations import VERSIONS, missing_reason
 from servers.postgres import LOADER, PostgresServer
@@ -43,6 +44,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped.update(item for turn, (_, item) in enumerate(of_version) if turn != kept)
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    counts.attach(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many faults were injected and survived, before pytest's own last line."""
+    lines = counts.attached(report for reports in terminalreporter.stats.values() for report in reports)
+    if lines:
+        terminalreporter.section(counts.PROPERTY)
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def version_parameter(version: int) -> Any:

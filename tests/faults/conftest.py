@@ -9,17 +9,9 @@ from pathlib import Path
 import pytest
 
 from big import BigFile
-from faults.oracle import COUNTS, OLD_ROWS, duckdb_target, small_disk, undisturbed_seconds
+from faults.oracle import OLD_ROWS, duckdb_target, small_disk, undisturbed_seconds
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, Target
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many faults were injected and survived, before pytest's own last line."""
-    if COUNTS:
-        terminalreporter.section("faults injected")
-        for line in COUNTS:
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture(params=[0, OLD_ROWS], ids=["empty_table", "filled_table"])

@@ -15,6 +15,7 @@ import psycopg
 
 from big import TABLE, BigFile
 from command import Command, Run, run_tipple, start_tipple
+from counts import COUNTS
 from loading import load, load_words
 from targets import DuckdbTarget, PostgresTarget, Target
 
@@ -29,10 +30,6 @@ An empty table may be filled in another way than one with rows in it, so rounds 
 
 RERUNS = 3
 """Within so many further runs of the same command a job must be done."""
-
-
-COUNTS: list[str] = []
-"""What the tests with many rounds counted; shown at the end of the run."""
 
 
 def record_count(text: str) -> None:
