@@ -177,7 +177,7 @@ def test_an_old_snapshot_sees_the_old_rows(
     postgres_target.execute(SMALL)
     postgres_target.execute("INSERT INTO t VALUES (1, 'old'), (11, 'old'); CREATE TABLE any_table (a integer)")
     path = write(tmp_path / "in.csv", "2,new\n")
-    monkeypatch.setattr("tipple.engines.postgresql.load.SNAPSHOT_WAIT_SECONDS", 1)
+    monkeypatch.setattr("tipple.engines.postgresql.publish.SNAPSHOT_WAIT_SECONDS", 1)
     with psycopg.connect(postgres_target.url) as reader:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT * FROM any_table")

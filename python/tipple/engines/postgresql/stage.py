@@ -31,7 +31,9 @@ UNION ALL SELECT 'its column ' || attname || ' has grants' FROM pg_attribute
 UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
     WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
 UNION ALL SELECT 'its column ' || attname || ' has options' FROM pg_attribute
-    WHERE attrelid = %(oid)s AND (attoptions IS NOT NULL) AND NOT attisdropped
+    WHERE attrelid = %(oid)s AND NOT attisdropped AND EXISTS (
+        -- 15.20 notes a version of its own with every column.
+        SELECT FROM unnest(attoptions) AS option WHERE NOT starts_with(option, 'pg_attver='))
 UNION ALL SELECT 'another role owns it' FROM pg_class
     WHERE oid = %(oid)s AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT 'it has storage parameters' FROM pg_class WHERE oid = %(oid)s AND reloptions IS NOT NULL
