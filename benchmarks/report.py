@@ -57,7 +57,8 @@ class Goal:
 
 def best_peer(results: Sequence[Result], *, one_table: bool = True) -> Result | None:
     """The fastest peer; only those that leave what Tipple leaves, one table, unless told otherwise."""
-    peers = [r for r in results if not r.is_tipple and r.one_table == one_table]
+    # Files that were turned into COPY binary before are no peer of what reads text; `direct_goals` looks at them too.
+    peers = [r for r in results if not r.is_tipple and r.one_table == one_table and not r.key.startswith("copy-binary")]
     return min(peers, key=lambda result: result.seconds, default=None)
 
 
