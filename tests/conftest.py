@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import counts
 from big import BigFile, write_big_file
+from faults.oracle import small_disk
 from servers.installations import VERSIONS, missing_reason
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
@@ -140,6 +142,20 @@ def proxy_to() -> Iterator[Callable[[PostgresServer], Proxy]]:
     finally:
         for proxy in proxies:
             proxy.close()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Makes small file systems; needs root."""
+    with ExitStack() as stack:
+
+        def make(megabytes: int) -> Path:
+            try:
+                return stack.enter_context(small_disk(tmp_path / f"disk{megabytes}", megabytes))
+            except (PermissionError, FileNotFoundError) as error:
+                pytest.skip(f"a small file system needs root and mount: {error}")
+
+        yield make
 
 
 @pytest.fixture(scope="session")

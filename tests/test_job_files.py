@@ -109,6 +109,7 @@ T = "[tables.t]\nsources = 'x'\n"
         ("a = \n", "job.toml, line 1, column 5: Invalid value", "toml.io"),
         ("\npublsh = 'each'\n" + T, "line 2: publsh: no such key", "did you mean publish?"),
         ("publish = 'all'\n" + T, "line 1: publish: 'all' is none of each, together", None),
+        ("[[tables]]\nsources = 'x'\n", "line 1: tables: tables have names, and are no list", "write [tables.NAME]"),
         ("jobs = 'many'\n" + T, "line 1: jobs: expected int, got str", None),
         ("jobs = '4'\n" + T, "line 1: jobs: expected int, got str", None),
         ("jobs = 0\n" + T, "line 1: jobs: the number of streams must be at least 1", None),

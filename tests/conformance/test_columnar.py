@@ -15,7 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import tipple
-from columnar_files import WRITERS, write_arrow_file, write_arrow_stream, write_csv, write_parquet
+from columnar_files import (
+    COLUMNS,
+    WRITERS,
+    random_table,
+    write_arrow_file,
+    write_arrow_stream,
+    write_csv,
+    write_parquet,
+)
 from conftest import version_parameter
 from loading import load
 from servers.installations import VERSIONS
@@ -25,11 +33,6 @@ from targets import DuckdbTarget, PostgresTarget, Target, write
 D = Decimal
 DAY = datetime.date
 MOMENT = datetime.datetime
-
-COLUMNS = (
-    "b boolean, i2 smallint, i4 integer, i8 bigint, f4 real, f8 double precision, "
-    "n15 numeric(15,2), n38 numeric(38,10), s text, v varchar(20), d date, t timestamp"
-)
 
 
 @pytest.fixture(params=["duckdb", version_parameter(max(VERSIONS))])
@@ -53,54 +56,6 @@ def postgres_target(server_of: Callable[[int], PostgresServer]) -> Iterator[Post
         yield target
     finally:
         target.close()
-
-
-def random_table(seed: int, rows: int) -> pa.Table:
-    """Random values of every column of `COLUMNS`, with NULLs, in the Arrow types nearest to them."""
-    rng = random.Random(seed)
-    words = [
-        "",
-        "x",
-        "a,b",
-        'say "hi"',
-        "two\nlines",
-        "tab\there",
-        "ümläut",
-        "漢字🚂",
-        "\\N",
-        "NULL",
-        " lead",
-        "trail ",
-    ]
-
-    def column(make: Any, share: float = 0.1) -> list[Any]:
-        return [None if rng.random() < share else make() for _ in range(rows)]
-
-    def edge(bits: int) -> int:
-        return rng.choice([-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, -1, rng.randrange(1000)])
-
-    return pa.table(
-        {
-            "b": pa.array(column(lambda: rng.random() < 0.5), pa.bool_()),
-            "i2": pa.array(column(lambda: edge(16)), pa.int16()),
-            "i4": pa.array(column(lambda: edge(32)), pa.int32()),
-            "i8": pa.array(column(lambda: edge(64)), pa.int64()),
-            "f4": pa.array(column(lambda: rng.choice([0.0, -1.5, 0.1, 3e38, 1e-30])), pa.float32()),
-            "f8": pa.array(column(lambda: rng.choice([0.0, 0.1, -1e300, 5e-324, rng.random()])), pa.float64()),
-            "n15": pa.array(column(lambda: D(rng.randrange(-(10**15) + 1, 10**15)).scaleb(-2)), pa.decimal128(15, 2)),
-            "n38": pa.array(
-                column(lambda: rng.choice([-1, 1]) * D(rng.randrange(10 ** rng.randrange(1, 38))).scaleb(-10)),
-                pa.decimal128(38, 10),
-            ),
-            "s": pa.array(column(lambda: rng.choice(words) * rng.randrange(4)), pa.string()),
-            "v": pa.array(column(lambda: rng.choice(words)), pa.string()),
-            "d": pa.array(column(lambda: DAY.fromordinal(rng.randrange(1, DAY.max.toordinal()))), pa.date32()),
-            "t": pa.array(
-                column(lambda: MOMENT(1, 1, 1) + datetime.timedelta(microseconds=rng.randrange(3 * 10**17))),
-                pa.timestamp("us"),
-            ),
-        }
-    )
 
 
 @pytest.fixture(scope="module")

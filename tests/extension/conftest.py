@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from extension.pages import make_ready
-from faults.oracle import small_disk
 from servers.extension import extension_missing_reason
 from servers.postgres import PostgresServer
 
@@ -42,17 +39,3 @@ def direct_server(fresh_server: Callable[..., PostgresServer]) -> Callable[..., 
         return server, name
 
     return make
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Makes small file systems; needs root."""
-    with ExitStack() as stack:
-
-        def make(megabytes: int) -> Path:
-            try:
-                return stack.enter_context(small_disk(tmp_path / f"disk{megabytes}", megabytes))
-            except (PermissionError, FileNotFoundError) as error:
-                pytest.skip(f"a small file system needs root and mount: {error}")
-
-        yield make

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from big import BigFile
-from faults.oracle import OLD_ROWS, duckdb_target, small_disk, undisturbed_seconds
+from faults.oracle import OLD_ROWS, duckdb_target, undisturbed_seconds
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, Target
 
@@ -19,20 +17,6 @@ def old_rows(request: pytest.FixtureRequest) -> int:
     """How many rows are in the table before the job: an empty one may be filled in another way."""
     rows: int = request.param
     return rows
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Makes small file systems; needs root."""
-    with ExitStack() as stack:
-
-        def make(megabytes: int) -> Path:
-            try:
-                return stack.enter_context(small_disk(tmp_path / f"disk{megabytes}", megabytes))
-            except (PermissionError, FileNotFoundError) as error:
-                pytest.skip(f"a small file system needs root and mount: {error}")
-
-        yield make
 
 
 @pytest.fixture(scope="session")

@@ -130,6 +130,9 @@ class _Document:
         except msgspec.ValidationError as error:
             choices = choices_of(wanted)
             complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
+            # The way most TOML files write several of a kind.
+            if path == ("tables",) and isinstance(value, list):
+                self.refuse(path, "tables have names, and are no list", "write [tables.NAME] in place of [[tables]]")
             self.refuse(path, complaint, None)
 
     def known_key(self, known: Mapping[str, Any], path: Path) -> None:
