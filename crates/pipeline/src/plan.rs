@@ -351,7 +351,8 @@ pub struct DirectPlan {
     pub share_memory: bool,
 }
 
-/// A statement at the end of a transaction that is the whole job. `:slices`, `:rows`, `:digest` and `:bytes` in it are replaced by figures.
+/// A statement at the end of a transaction that is the whole job. `:slices`, `:rows`, `:digest` and `:bytes` in it are
+/// replaced by figures.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AfterStatement {
     /// The statement.
