@@ -140,7 +140,7 @@ def test_sorted(postgres_target: PostgresTarget, tmp_path: Path, schema: Path, l
     )
     assert "Bitmap Index Scan on t_a_brin" in plan
     assert run.summary["structure"]["key"] == ["a"]
-    assert "maintenance_work_mem" in run.summary["settings"]
+    assert {"maintenance_work_mem", "synchronous_commit"} <= set(run.summary["settings"])
     check_tidy(postgres_target)
 
 
@@ -400,6 +400,7 @@ def test_a_whole_table_and_its_indexes(
     assert set(found.values()) == {spaces[0]}
     assert {"t", "t_pkey", "t_a_day_key"} <= set(found)
     assert report.strategy == "swap"
+    assert report.settings["tablespace"] == "space_one, space_two"
     # An existing one moves when it is replaced.
     lasting = structure if structure == "memory" else None
     tipple.load(path, into=postgres_target.url, table="t", mode="replace", tablespace=spaces[1], structure=lasting)

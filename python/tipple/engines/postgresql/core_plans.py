@@ -148,7 +148,10 @@ class CorePlans:
     def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
         sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
-        self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
+        # In place: the report has been given them already.
+        self.settings["synchronous_commit"] = "off for slices, on for publish" if sliced else "on"
+        if self.task.tablespaces:
+            self.settings["tablespace"] = ", ".join(self.task.tablespaces)
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
