@@ -244,7 +244,7 @@ class JobOwner:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
                 partitions.create_staging(self.connection, task, staging, cut)
-                self.furnish(staging)
+                self._furnish_new(staging)
             elif staging is not None:
                 if takes_pages is not None:
                     self._create_staging(staging, bare=True)
@@ -290,7 +290,12 @@ class JobOwner:
         else:
             self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
             self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+        self._furnish_new(staging)
+
+    def _furnish_new(self, staging: TableName) -> None:
         self.furnish(staging)
+        if self.structure is not None:
+            structure.prepare_key(self.connection, self.task, self.structure, staging)
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
         """Whether a crash of the server takes rows, before they are published or later."""
@@ -304,7 +309,7 @@ class JobOwner:
         """Makes what is staged, as far as it is new, what it is to be while rows come in, and lays it in its place."""
         tablespaces.lay(self.connection, self.task, staging)
         if self.structure is not None:
-            structure.furnish(self.connection, self.task, self.structure, staging)
+            structure.furnish(self.connection, self.structure, staging)
 
     def forget_if_emptied(self, owned: OwnedJob) -> bool:
         """Where a crash has emptied what is staged, has all of it be loaded again; says whether it was so.
