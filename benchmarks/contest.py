@@ -38,6 +38,8 @@ class Contestant:
     is_tipple: bool = False
     accepted: tuple[int, ...] = (0,)
     """Exit statuses that mean success."""
+    optional: bool = False
+    """Whether it is left out, with its reason, where it fails: what not every version of Tipple can do."""
 
     @property
     def one_table(self) -> bool:
@@ -103,11 +105,12 @@ class Track(ABC):
         table: str = "lineitem",
         prepare: Callable[[str], None] = lambda _: None,
         accepted: tuple[int, ...] = (0,),
+        optional: bool = False,
     ) -> Contestant:
         """A `tipple load` with some options as a contestant."""
         return Contestant(
             key, label, lambda database: [self._tipple(database, sources, table, options)], expected, prepare,
-            (table,), is_tipple=True, accepted=accepted,
+            (table,), is_tipple=True, accepted=accepted, optional=optional,
         )  # fmt: skip
 
     def _tipple(self, database: str, sources: Sequence[Path], table: str, options: Sequence[str]) -> Command:
@@ -168,7 +171,14 @@ def play(title: str, contestants: Sequence[Contestant], track: Track, rounds: Ro
     shuffler = random.Random(ORDER_SEED)
     for number in range(1, rounds.number + 1):
         for entrant in shuffler.sample(entrants, len(entrants)):
-            sample = track.run(entrant)
+            try:
+                sample = track.run(entrant)
+            except BenchmarkError as error:
+                if not entrant.optional:
+                    raise
+                print(f"\n{title}: left out: {entrant.label}:\n{str(error).partition(chr(10))[2]}", flush=True)
+                entrants.remove(entrant)
+                continue
             samples[entrant.key].append(sample)
             progress = f"{title} {number}/{rounds.number}  {entrant.label:<55} {sample.seconds:8.2f} s"
             print(progress, file=sys.stderr, flush=True)

@@ -108,6 +108,7 @@ def _postgresql(track: PostgresTrack, given: Input, scale: float, directory: Pat
         track.contestant(
             DIRECT_TIPPLE, "Tipple, direct", [given.file], expected, *given.options, "--write-path", "direct",
             table=table, prepare=track.with_extension,
+            optional=True,
         ),
     ]  # fmt: skip
     return without_twins(found)

@@ -35,7 +35,7 @@ class Form:
     postgresql: str
     """Options of PostgreSQL's COPY, for a piece, or for what `unpack` makes of one."""
     unpack: str | None = None
-    """Command that writes a piece to standard output in a form that PostgreSQL reads, where it cannot read the piece."""
+    """Command that writes a piece to standard output as text, where PostgreSQL cannot read it."""
 
     @property
     def duckdb_reading(self) -> str:

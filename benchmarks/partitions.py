@@ -134,7 +134,9 @@ def _contestants(track: PostgresTrack, given: Divided) -> list[Contestant]:
     def tipple(kind: str, label: str, path: str, sources: Sequence[Path], *options: str) -> Contestant:
         prepare = with_extension if path == "direct" else peers.make_table
         words = ("--write-path", path, *options)
-        return track.contestant(kind, f"Tipple {path}, {label}", sources, expected, *words, prepare=prepare)
+        return track.contestant(
+            kind, f"Tipple {path}, {label}", sources, expected, *words, prepare=prepare, optional=path == "direct"
+        )
 
     found = [
         *(peers.client(number, expected) for number in (1, sessions)),

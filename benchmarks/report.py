@@ -83,7 +83,7 @@ def result_table(title: str, results: Sequence[Result], megabytes: float) -> str
         )
     rounds = max(len(result.samples) for result in results)
     plural = "s" if rounds > 1 else ""
-    text = f"{title}: medians of {rounds} round{plural}, {megabytes:.0f} MB of text\n"
+    text = f"{title}: medians of {rounds} round{plural}, {megabytes:.0f} MB of input\n"
     text += table(header, lines)
     if best:
         text += f"\nbest peer: {best.label}"
