@@ -71,6 +71,10 @@ class Track(ABC):
     def close(self) -> None:
         self._scratch.cleanup()
 
+    def tidy(self) -> None:
+        """Remove what contestants have prepared for all rounds."""
+        return
+
     @abstractmethod
     def fresh(self) -> str:
         """A new database."""
@@ -182,4 +186,5 @@ def play(title: str, contestants: Sequence[Contestant], track: Track, rounds: Ro
             samples[entrant.key].append(sample)
             progress = f"{title} {number}/{rounds.number}  {entrant.label:<55} {sample.seconds:8.2f} s"
             print(progress, file=sys.stderr, flush=True)
+    track.tidy()
     return [Result(e.key, e.label, e.is_tipple, e.one_table, samples[e.key]) for e in entrants]

@@ -39,6 +39,14 @@ class PostgresTrack(Track):
         self.postmaster = server.postmaster
         self.name = f"PostgreSQL {VERSION}, wal_level={server.settings['wal_level']}"
 
+        self.binaries: dict[Path, Path] = {}
+        """Pieces of text, and the same as COPY binary: larger than the text, so they do not stay."""
+
+    def tidy(self) -> None:
+        for path in self.binaries.values():
+            path.unlink()
+        self.binaries.clear()
+
     def fresh(self) -> str:
         return self.server.fresh_database()
 
@@ -95,7 +103,6 @@ class CopyPeers:
         self.create = create
         self.options = options
         self.unpack = unpack
-        self._binaries: dict[Path, Path] = {}
         for path in pieces:
             self.server.require_readable(path)
 
@@ -136,7 +143,7 @@ class CopyPeers:
         def commands(database: str) -> list[Command]:
             return [
                 self.server.psql(
-                    database, *(server_copy(self.table, self._binaries[p], "FORMAT binary") for p in share)
+                    database, *(server_copy(self.table, self.track.binaries[p], "FORMAT binary") for p in share)
                 )
                 for share in deal(self.pieces, sessions)
             ]
@@ -168,20 +175,14 @@ class CopyPeers:
         self.make_table(database)
         create = self.create.replace(f"CREATE TABLE {self.table}", "CREATE TABLE piece", 1)
         for piece in self.pieces:
-            if piece not in self._binaries:
+            if piece not in self.track.binaries:
                 path = self.server.scratch / f"{self.table}-{piece.stem}.copy"
                 self.server.server.execute(
                     f"{create}; {self._server_copy('piece', piece)}; "
                     f"COPY piece TO '{path}' (FORMAT binary); DROP TABLE piece",
                     database,
                 )
-                self._binaries[piece] = path
-
-    def forget_binaries(self) -> None:
-        """Remove the files of `binary`, which are larger than the text."""
-        for path in self._binaries.values():
-            path.unlink()
-        self._binaries.clear()
+                self.track.binaries[piece] = path
 
     def _from_client(self, database: str, shares: Sequence[Sequence[Path]]) -> list[Command]:
         if self.unpack is None:

@@ -1,8 +1,8 @@
 """`make bench`: Tipple and its peers on this machine, in turn, and whether Tipple reaches its goals.
 
-    make bench                                     everything at scale 1, five rounds: more than an hour
+    make bench                                     everything at scale 1, five rounds: hours
     make bench ARGS="--part duckdb"                lineitem into DuckDB only; parts may be repeated
-    make bench ARGS="--part postgresql --scale 10 --rounds 3"     ten times as much; needs about 50 GB of disk
+    make bench ARGS="--part postgresql --scale 10 --rounds 3"     ten times as much; needs about 55 GB of disk
     make bench ARGS="--part postgresql --wal-level minimal"       a PostgreSQL server without replication
     make bench ARGS="--part postgresql --only tipple,copy-file-2"
     make bench ARGS="--part formats --engine duckdb --form parquet --form wide"
