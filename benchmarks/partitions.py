@@ -111,7 +111,7 @@ def run_partitions(
             results, f"{title}, {path}, two streams: at least", f"files-{path}", one, at_least=STREAMS_FACTOR
         )
     goals += [goal for result in results if result.is_tipple for goal in _publish_goal(title, result)]
-    return {"partitions": parts, "results": [result.record(megabytes) for result in results]}, goals
+    return {"results": [result.record(megabytes) for result in results]}, goals
 
 
 def _publish_goal(title: str, result: Result) -> list[Goal]:

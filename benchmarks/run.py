@@ -92,13 +92,9 @@ def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal
     data = lineitem(given.scale, 2 * cores(), given.data)
     content["text_bytes"] = data.bytes
     read_through([data.file, *data.pieces])
-    with _postgresql_track(given) as track:
-        settings = track.server.measured_with()
+    with _postgresql_track(given, content) as track:
         results = play(track.name, peers_postgresql.lineitem_contestants(track, data), track, given.how_often)
-    content["postgresql"] = {
-        "settings": settings,
-        "results": [result.record(data.megabytes) for result in results],
-    }
+    content["postgresql"] = {"results": [result.record(data.megabytes) for result in results]}
     print("\n" + result_table(track.name, results, data.megabytes), flush=True)
     peers = "the best COPY text, parallel or not"
     return [
@@ -109,22 +105,26 @@ def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal
 
 
 def _formats(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
-    with _tracks(given) as tracks:
+    with _tracks(given, content) as tracks:
         content["formats"], goals = run_formats(tracks, given.form, given.scale, given.data, given.how_often)
     return goals
 
 
 def _rejects(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
-    with _tracks(given) as tracks:
+    with _tracks(given, content) as tracks:
         data = lineitem(given.scale, 2 * cores(), given.data)
         content["rejects"], goals = run_rejects(tracks, data, given.how_often)
     return goals
 
 
 def _partitions(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
-    with _postgresql_track(given) as track:
-        found = run_partitions(track, given.scale, given.partitions, given.data, given.how_often)
-    content["partitions"], goals = found
+    goals: list[Goal] = []
+    content["partitions"] = {}
+    with _postgresql_track(given, content) as track:
+        for number in given.partitions:
+            found = run_partitions(track, given.scale, number, given.data, given.how_often)
+            content["partitions"][number], more = found
+            goals += more
     return goals
 
 
@@ -145,20 +145,21 @@ def _duckdb_track(given: argparse.Namespace) -> Iterator[DuckdbTrack]:
 
 
 @contextlib.contextmanager
-def _postgresql_track(given: argparse.Namespace) -> Iterator[PostgresTrack]:
+def _postgresql_track(given: argparse.Namespace, content: dict[str, Any]) -> Iterator[PostgresTrack]:
     with bench_server(given.wal_level, given.data) as server, contextlib.closing(PostgresTrack(server)) as track:
+        content["postgresql_settings"] = server.measured_with()
         yield track
 
 
 @contextlib.contextmanager
-def _tracks(given: argparse.Namespace) -> Iterator[list[DuckdbTrack | PostgresTrack]]:
+def _tracks(given: argparse.Namespace, content: dict[str, Any]) -> Iterator[list[DuckdbTrack | PostgresTrack]]:
     """Those of the engines that were asked for."""
     with contextlib.ExitStack() as stack:
         tracks: list[DuckdbTrack | PostgresTrack] = []
         if "duckdb" in given.engine:
             tracks.append(stack.enter_context(_duckdb_track(given)))
         if "postgresql" in given.engine:
-            tracks.append(stack.enter_context(_postgresql_track(given)))
+            tracks.append(stack.enter_context(_postgresql_track(given, content)))
         yield tracks
 
 
@@ -178,7 +179,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one, in formats and rejects")
     parser.add_argument("--form", choices=tuple(FORMS), action="append", help="only this one, in formats")
-    parser.add_argument("--partitions", type=int, default=8, help="of the part of that name [8]")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[8, 48], help="how many, in that part [8 48]")
     parser.add_argument(
         "--only", type=lambda text: frozenset(text.split(",")), help="keys of contestants, as in the JSON"
     )
