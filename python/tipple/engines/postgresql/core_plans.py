@@ -11,7 +11,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions
+from tipple.engines.postgresql import direct, ledger, merge, partitions, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -80,6 +80,9 @@ class CorePlans:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
         if self.task.mode == "replace":
             before.append(f"DELETE FROM {self.table.sql}")
+        if owned.unlogged:
+            # With the rows, since a crash of the server has taken what was said before.
+            before.append(unlogged.INSERT.format(job_id=owned.job_id))
         after = []
         if self.task.ledger:
             after = [
@@ -147,7 +150,10 @@ class CorePlans:
     def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
         sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
-        self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
+        # In place: the report has been given them already.
+        self.settings["synchronous_commit"] = "off for slices, on for publish" if sliced else "on"
+        if self.task.tablespaces:
+            self.settings["tablespace"] = ", ".join(self.task.tablespaces)
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
