@@ -52,9 +52,11 @@ class CorePlans:
         if self.write_path == "direct":
             # What does not go by pages is read by the server itself.
             target["write_path"] = "text"
+            host, routing = target["connection"]["host"], target["routing"]
+            tables = len(routing["tables"]) if routing is not None else 1
             target["strategy"] = {
                 "name": "direct",
-                "pages": direct.plan(self.connection, self.task, into, target["connection"]["host"]),
+                "pages": direct.plan(self.connection, self.task, into, host, tables=tables),
                 "before": [f"TRUNCATE {into.sql}"],
                 "after": self._owner_proof(owned) + self._slices_done(owned),
             }
@@ -172,7 +174,7 @@ class CorePlans:
         """The core's `Routing`."""
         if owned.strategy != "partition":
             return None
-        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path == "binary")
+        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path != "text")
         self.server_routes = routed.reason
         return routed.plan
 
