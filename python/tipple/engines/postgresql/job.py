@@ -335,6 +335,8 @@ class JobOwner:
             structure.unsort(self.connection, owned.staging)
             unlogged.forget_slices(self.connection, owned.job_id, owned.plan.get("first_n"))
             unlogged.remember(self.connection, owned.job_id)
+            if owned.strategy == "partition":
+                partitions.reattach(self.connection, owned.staging)
         self.notes.append("the server has crashed and emptied what was loaded unlogged: all of it was loaded again")
         return True
 
