@@ -28,8 +28,7 @@ DAY = "l_shipdate"
 SORTED_BY_HAND = (
     "SET maintenance_work_mem = '1GB'; SET work_mem = '1GB'",
     "BEGIN",
-    "CREATE TABLE in_order (LIKE lineitem)",
-    f"INSERT INTO in_order SELECT * FROM lineitem ORDER BY {DAY}",
+    f"CREATE TABLE in_order AS SELECT * FROM lineitem ORDER BY {DAY}",
     "DROP TABLE lineitem",
     "ALTER TABLE in_order RENAME TO lineitem",
     f"CREATE INDEX ON lineitem USING brin ({DAY})",
@@ -56,12 +55,12 @@ WAYS = (
         for form, when in (("heap", "after"), ("btree", "before"))
     ),
     Way("sorted (CLUSTER)", ("--structure", "sorted", "--key", DAY)),
-    Way("sorted by hand: INSERT … SELECT … ORDER BY", ("--structure", "heap"), SORTED_BY_HAND),
+    Way("sorted by hand: CREATE TABLE AS … ORDER BY", ("--structure", "heap"), SORTED_BY_HAND),
 )
 
 
 def run(server: BenchServer, way: Way, file: Path) -> tuple[float, float]:
-    """Seconds of the load, and of what follows it by hand.
+    """Seconds by the clock, and of CPU time of client and server.
 
     Raises:
         BenchmarkError: a command failed.
@@ -71,9 +70,12 @@ def run(server: BenchServer, way: Way, file: Path) -> tuple[float, float]:
         server.settle()
         url = server.server.url(LOADER, database)
         words = ("load", str(file), "--table", "lineitem", "--schema", "tpch", "--into", url, "--progress", "none")
-        load = run_together([tipple_command(*words, *way.options)]).seconds
-        more = run_together([server.psql(database, *way.by_hand)]).seconds if way.by_hand else 0.0
-        return load, more
+        commands = [tipple_command(*words, *way.options)]
+        if way.by_hand:
+            commands.append(server.psql(database, *way.by_hand))
+        samples = [run_together([command], postmaster=server.postmaster) for command in commands]
+        cpu = sum(sample.client_cpu + (sample.server_cpu or 0.0) for sample in samples)
+        return sum(sample.seconds for sample in samples), cpu
     finally:
         server.server.drop_database(database)
 
@@ -83,24 +85,27 @@ def main() -> int:
     found = machine(given.data)
     print(headline(found), flush=True)
     data = lineitem(given.scale, 0, given.data)
-    seconds: dict[str, list[float]] = {way.label: [] for way in WAYS}
+    seconds: dict[str, list[tuple[float, float]]] = {way.label: [] for way in WAYS}
     with bench_server(given.wal_level, given.data) as server:
         settings = server.measured_with()
         for number in range(given.rounds):
             for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
-                load, more = run(server, way, data.file)
-                seconds[way.label].append(load + more)
-                print(
-                    f"{number + 1}/{given.rounds}  {way.label}: {load:.2f} + {more:.2f} s", file=sys.stderr, flush=True
-                )
+                whole, cpu = run(server, way, data.file)
+                seconds[way.label].append((whole, cpu))
+                progress = f"{number + 1}/{given.rounds}  {way.label}: {whole:.2f} s, CPU {cpu:.2f} s"
+                print(progress, file=sys.stderr, flush=True)
     print(f"\nlineitem, {data.megabytes:.0f} MB of text, wal_level={given.wal_level}, {cores()} streams")
-    print(table(["median (min-max) of seconds", "whole"], [[label, spread(times)] for label, times in seconds.items()]))
+    lines = [
+        [label, spread([whole for whole, _ in times]), spread([cpu for _, cpu in times])]
+        for label, times in seconds.items()
+    ]
+    print(table(["median (min-max) of seconds", "whole", "CPU"], lines))
     content = {
         "command": shlex.join(["benchmarks/structures.py", *sys.argv[1:]]),
         "machine": found,
         "settings": settings,
         "text_bytes": data.bytes,
-        "seconds": seconds,
+        "seconds_and_cpu_seconds": seconds,
     }
     name = given.name or f"structures-scale-{given.scale:g}-{given.wal_level}"
     print(f"\nwritten to {write_result(name, content)}")

@@ -78,6 +78,33 @@ def test_example(example: Path, target: Target, data: Path) -> None:
     assert {table.status for table in tipple.run(example, settings=settings).tables} == {"already loaded"}
 
 
+@pytest.mark.parametrize("target", ["postgresql"], indirect=True)
+def test_the_third_design_lays_partitions_into_tablespaces(target: PostgresTarget, data: Path) -> None:
+    """In turn, indexes too; small tables have their keys from the beginning, big ones are sorted afterwards."""
+    spaces = ["space_one", "space_two"]
+    for name in spaces:
+        target.server.create_tablespace(name)
+    settings = {"data": str(data / "whole"), "into": target.url, "tablespaces": spaces}
+    job = tipple.run(ROOT / "examples" / "tpch-postgresql-3.toml", settings=settings)
+    applied = {report.table: report.structure for report in job.reports}
+    assert {name: (found.structure, found.load_as) for name, found in applied.items() if found is not None} == {
+        f"public.{name}": ("sorted", "heap") if name in ("orders", "lineitem") else ("btree", "btree")
+        for name in ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
+    }
+    assert all(report.load_seconds > 0 for report in job.reports)
+    found = target.rows(
+        "SELECT c.relname::text, s.spcname::text FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace "
+        "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 1"
+    )
+    # The partition without a lower bound is made first, and is the last one by name.
+    in_turn = [f"{table}_{year}" for table in ("lineitem", "orders") for year in [*_years(), "min"]]
+    assert found == [(name, spaces[(n + 1) % 8 % 2]) for n, name in enumerate(in_turn)]
+
+
+def _years() -> list[str]:
+    return [f"{year}_01_01" for year in range(1993, 2000)]
+
+
 def test_there_are_examples_and_their_commands_name_them() -> None:
     """Each says at its head how it is run, by its own name."""
     assert len(EXAMPLES) >= 5

@@ -408,6 +408,25 @@ def test_a_whole_table_and_its_indexes(
     check_tidy(postgres_target)
 
 
+def test_partitions_that_are_made_while_rows_come_in(
+    postgres_target: PostgresTarget, tmp_path: Path, spaces: list[str]
+) -> None:
+    """What no sample has shown gets its place and its structure too."""
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a bigint, note text);")
+    lines = [f"{n * 7 % 1000},{'x' * 60}\n" for n in range(40_000)]
+    lines[20_001] = "5555,far\n"
+    report = tipple.load(
+        write(tmp_path / "in.csv", "".join(lines)), into=postgres_target.url, table="t", schema=schema,
+        partition_by="range(a, every=1000)", tablespace=spaces, structure="sorted", key=["a"], load_as="memory",
+    )  # fmt: skip
+    assert any("no sample had shown" in note for note in report.notes)
+    assert postgres_target.count("t") == 40_000
+    assert {places(postgres_target)[name] for name in ("t_0", "t_0_a_brin")} == {spaces[0]}
+    assert {places(postgres_target)[name] for name in ("t_5000", "t_5000_a_brin")} == {spaces[1]}
+    assert forms(postgres_target) == {("p", "heap")}
+    assert is_in_order(postgres_target, "a", "t_0")
+
+
 def test_tablespaces_that_cannot_be(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
     name = f"theirs_{uuid.uuid4().hex[:8]}"
     postgres_target.server.create_tablespace(name, owner="postgres")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from big import TABLE, BigFile
@@ -60,6 +61,30 @@ def test_a_crash_empties_a_memory_table_and_the_ledger_knows(
     assert target.count("t") == 2
     assert states(target)[0] == "published"
     assert load(target, path, **options).summary["status"] == "already loaded"
+    target.close()
+
+
+def test_a_crash_when_all_is_ready(fresh_server: Callable[..., PostgresServer], tmp_path: Path) -> None:
+    """Hidden partitions are detached already when the crash empties them: they are filled again."""
+    target = PostgresTarget(fresh_server())
+    target.execute(
+        SMALL + " PARTITION BY RANGE (a); CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10); "
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20); CREATE TABLE t_rest PARTITION OF t DEFAULT"
+    )
+    path = write(tmp_path / "in.csv", "1,x\n11,y\n")
+    blocked = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
+    other = psycopg.connect(target.url)
+    other.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+    command = start_tipple(*load_words(target.url, (path,), "t", {"structure": "memory"}))
+    assert wait_for(lambda: target.rows(blocked))
+    kill_after(command, 0)
+    target.server.crash()
+    other.close()
+    target.server.start()
+    run = load(target, path, structure="memory")
+    assert "emptied" in " ".join(run.summary["notes"])
+    assert sorted(target.rows("SELECT tableoid::regclass::text, a FROM t")) == [("t0", 1), ("t1", 11)]
+    check_tidy(target)
     target.close()
 
 

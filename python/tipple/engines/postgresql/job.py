@@ -244,7 +244,7 @@ class JobOwner:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
                 partitions.create_staging(self.connection, task, staging, cut)
-                self.furnish(staging)
+                self._furnish_new(staging)
                 if takes_pages is not None and takes_pages(staging):
                     plan["direct"] = True
             elif staging is not None:
@@ -292,7 +292,12 @@ class JobOwner:
         else:
             self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
             self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+        self._furnish_new(staging)
+
+    def _furnish_new(self, staging: TableName) -> None:
         self.furnish(staging)
+        if self.structure is not None:
+            structure.prepare_key(self.connection, self.task, self.structure, staging)
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
         """Whether a crash of the server takes rows, before they are published or later."""
@@ -306,7 +311,7 @@ class JobOwner:
         """Makes what is staged, as far as it is new, what it is to be while rows come in, and lays it in its place."""
         tablespaces.lay(self.connection, self.task, staging)
         if self.structure is not None:
-            structure.furnish(self.connection, self.task, self.structure, staging)
+            structure.furnish(self.connection, self.structure, staging)
 
     def forget_if_emptied(self, owned: OwnedJob) -> bool:
         """Where a crash has emptied what is staged, has all of it be loaded again; says whether it was so.
@@ -330,6 +335,8 @@ class JobOwner:
             structure.unsort(self.connection, owned.staging)
             unlogged.forget_slices(self.connection, owned.job_id, owned.plan.get("first_n"))
             unlogged.remember(self.connection, owned.job_id)
+            if owned.strategy == "partition":
+                partitions.reattach(self.connection, owned.staging)
         self.notes.append("the server has crashed and emptied what was loaded unlogged: all of it was loaded again")
         return True
 

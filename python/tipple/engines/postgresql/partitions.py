@@ -20,7 +20,7 @@ from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
 from tipple.engines.postgresql import partition_bounds, partition_growth, stage
 from tipple.engines.postgresql.partition_bounds import Partitioning
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.url import TableName, quote_identifier
 
@@ -386,3 +386,23 @@ def detach(connection: psycopg.Connection[Any], staging: TableName, wanted: set[
             connection.execute(
                 f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql} CONCURRENTLY".encode()
             )
+
+
+def reattach(connection: psycopg.Connection[Any], staging: TableName) -> None:
+    """Takes empty hidden partitions that were detached back, so that rows find them again.
+
+    Raises:
+        TippleError: they were partitions of partitions, and nobody knows any more of which.
+    """
+    found = staged(connection, staging)
+    for leaf in found:
+        if leaf.detaching and leaf.hidden_parent is not None:
+            connection.execute(f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql} FINALIZE".encode())
+        elif leaf.hidden_parent is not None:
+            continue
+        if leaf.place.parent is not None:
+            raise TippleError(
+                "the server has crashed, and hidden partitions that it has emptied cannot be filled again",
+                hint="nothing was published; begin anew with --restart",
+            )
+        connection.execute(f"ALTER TABLE {staging.sql} ATTACH PARTITION {leaf.name.sql} {leaf.place.bound}".encode())

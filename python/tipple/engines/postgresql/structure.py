@@ -220,12 +220,8 @@ def check_partitioned(connection: psycopg.Connection[Any], task: LoadTask, wante
 # While rows come in
 
 
-def furnish(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, staging: TableName) -> None:
-    """Makes staged tables what they are to be while rows come in; call it in the transaction that makes them.
-
-    Raises:
-        UsageError: the server cannot sort or summarise by this key.
-    """
+def furnish(connection: psycopg.Connection[Any], wanted: AppliedStructure, staging: TableName) -> None:
+    """Makes staged tables, as far as they are new, what they are to be while rows come in."""
     unlogged = wanted.load_as == "memory"
     for name in stage.members(connection, staging, kinds="r"):
         table = TableName(staging.schema, name)
@@ -234,6 +230,16 @@ def furnish(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applied
             connection.execute(f"ALTER TABLE {table.sql} SET {'UNLOGGED' if unlogged else 'LOGGED'}")
         if method != "heap":
             connection.execute(f"ALTER TABLE {table.sql} SET ACCESS METHOD heap")
+
+
+def prepare_key(
+    connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, staging: TableName
+) -> None:
+    """Sees to it that the key can be one, or is there already; call it in the transaction that makes staged tables.
+
+    Raises:
+        UsageError: the server cannot sort or summarise by this key.
+    """
     if wanted.structure == "sorted":
         _require_order(connection, staging, wanted.key)
     if wanted.load_as == "btree":
