@@ -122,7 +122,9 @@ class Track(ABC):
         for path in self.rejects.parent.glob(f"{self.rejects.name}*"):
             path.unlink()
         words = ["load", *map(str, sources), "--into", self.url(database), "--table", table]
-        return tipple_command(*words, "--progress", "none", "--summary", str(self._summary), *options)
+        # No peer gathers the planner's statistics.
+        words += ["--progress", "none", "--summary", str(self._summary), "--no-analyze"]
+        return tipple_command(*words, *options)
 
     def run(self, contestant: Contestant) -> Sample:
         """One timed and verified run.

@@ -33,6 +33,7 @@ from forms import FORMS
 from machine import headline, machine
 from measure import BenchmarkError, cores
 from partitions import run_partitions
+from peer_bulkload import bulkload
 from peers_duckdb import DuckdbTrack
 from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, ONE_STREAM_TIPPLE, PARALLEL_TIPPLE, PostgresTrack
 from postgresql_server import bench_server
@@ -93,7 +94,10 @@ def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal
     content["text_bytes"] = data.bytes
     read_through([data.file, *data.pieces])
     with _postgresql_track(given, content) as track:
-        results = play(track.name, peers_postgresql.lineitem_contestants(track, data), track, given.how_often)
+        contestants = peers_postgresql.lineitem_contestants(track, data)
+        if given.pg_bulkload is not None:
+            contestants.append(bulkload(track, given.pg_bulkload, data.pieces, contestants[0].expected))
+        results = play(track.name, contestants, track, given.how_often)
     content["postgresql"] = {"results": [result.record(data.megabytes) for result in results]}
     print("\n" + result_table(track.name, results, data.megabytes), flush=True)
     peers = "the best COPY text, parallel or not"
@@ -183,6 +187,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", type=lambda text: frozenset(text.split(",")), help="keys of contestants, as in the JSON"
     )
+    parser.add_argument("--pg-bulkload", type=Path, help="source tree of pg_bulkload after `make`: one more peer")
     parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
     parser.add_argument("--name", help="of the file in benchmarks/results; default: by the options")
     given = parser.parse_args()
@@ -192,6 +197,7 @@ def _arguments() -> argparse.Namespace:
     given.how_often = Rounds(given.rounds, given.only)
     given.data.mkdir(parents=True, exist_ok=True)
     given.data = given.data.resolve()
+    given.pg_bulkload = given.pg_bulkload.resolve() if given.pg_bulkload else None
     return given
 
 

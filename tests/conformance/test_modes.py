@@ -327,3 +327,20 @@ def test_what_is_no_table(postgres_target: PostgresTarget, tmp_path: Path, kind:
     postgres_target.execute(f"CREATE {kind}")
     run = load_text(postgres_target, tmp_path / "in.csv", "1\n", check=2)
     assert "t" in run.stderr
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_statistics_are_there_with_the_rows(postgres_target: PostgresTarget, tmp_path: Path, partitioned: bool) -> None:
+    """A table that is made has the planner's statistics from the first query on, unless they are not wanted."""
+    tail = "PARTITION BY RANGE (a); CREATE TABLE {0}_1 PARTITION OF {0} FOR VALUES FROM (0) TO (9000)"
+    for table, wanted in (("t", True), ("u", False)):
+        postgres_target.execute(f"CREATE TABLE {table} (a integer, b text) " + tail.format(table) * partitioned)
+        options = {} if wanted else {"no_analyze": True}
+        run = load_text(
+            postgres_target, tmp_path / "a.csv", "".join(f"{n},x\n" for n in range(500)), table=table, **options
+        )
+        assert run.summary is not None
+        assert ("analyze" in {phase["name"] for phase in run.summary["phases"]}) is wanted
+        leaf = f"{table}_1" if partitioned else table
+        found = postgres_target.rows(f"SELECT count(*) FROM pg_stats WHERE tablename = '{leaf}'")
+        assert found == [(2 if wanted else 0,)]

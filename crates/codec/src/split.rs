@@ -70,17 +70,17 @@ pub fn next_record(bytes: &[u8], before: u8, dialect: &Dialect) -> Option<usize>
 #[must_use]
 pub fn scan_part(bytes: &[u8], dialect: &Dialect) -> Part {
     let mut part = Part { after: STATES, first_record: [None; 3] };
-    for (index, &state) in STATES.iter().enumerate() {
-        part.first_record[index] = first_record(bytes, state, dialect);
-    }
     if dialect.family == Family::Csv && dialect.escape == dialect.quote {
-        // A doubled quote closes and opens again, so that only the number of quotes matters.
-        let odd = memchr::memchr_iter(dialect.quote, bytes).count() % 2 == 1;
+        // A doubled quote closes and opens again, so that only the number of quotes matters. Nothing is ever escaped.
+        let (first, odd) = count::first_ends(bytes, dialect.quote, dialect.line_end.last_byte());
+        let [outside, inside] = first.map(|end| end.map(|position| position + 1));
+        part.first_record = [outside, inside, inside];
         let (from_outside, from_inside) =
             if odd { (State::Inside, State::Outside) } else { (State::Outside, State::Inside) };
         part.after = [from_outside, from_inside, from_inside];
     } else {
         for (index, &state) in STATES.iter().enumerate() {
+            part.first_record[index] = first_record(bytes, state, dialect);
             part.after[index] = walk(bytes, state, dialect, |_| false).0;
         }
     }

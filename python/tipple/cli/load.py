@@ -175,6 +175,12 @@ Examples:
     help="no-ledger: keep no record in the target; gives up resuming and the protection against loading twice.",
 )
 @click.option(
+    "--analyze/--no-analyze",
+    default=True,
+    show_default=True,
+    help="Gather the planner's statistics before rows appear (PostgreSQL, where a table is made).",
+)
+@click.option(
     "--preserve-order",
     is_flag=True,
     help="Store rows in the order of the files, where the engine has an order.",
@@ -284,6 +290,7 @@ def load(
     atomic: bool,
     ledger: bool,
     preserve_order: bool,
+    analyze: bool,
     verify: Literal["none", "count", "checksum"],
     on_error: Literal["stop", "skip"],
     max_rejects: str,
@@ -341,6 +348,7 @@ def load(
         atomic=atomic,
         ledger=ledger,
         preserve_order=preserve_order,
+        analyze=analyze,
         verify=verify,
         on_error=on_error,
         max_rejects=max_rejects,

@@ -38,7 +38,9 @@ ReplaceScope = Literal["table", "partitions"]
 PUBLISH_TOGETHER = "publish together"
 CONVERT = "convert"
 """The phase in which what was loaded is turned into the structure that was asked for."""
-PROCESSING_PHASES = frozenset({CONVERT, "index", "publish"})
+ANALYZE = "analyze"
+"""The phase in which the planner's statistics are gathered."""
+PROCESSING_PHASES = frozenset({CONVERT, "index", ANALYZE, "publish"})
 """The work after the load, until the table is ready for queries; publishing together is waiting, and none."""
 
 UTC_NAMES = frozenset(
@@ -226,6 +228,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """What the table is to be; None: as its schema says, or as it is."""
     tablespaces: tuple[str, ...] = ()
     """Where a table that is made goes: its partitions in turn, or the whole table into the first."""
+    analyze: bool = True
+    """Whether a table that is made gets the planner's statistics, where the engine does not keep them by itself."""
     replace_scope: ReplaceScope = "table"
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""

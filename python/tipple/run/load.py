@@ -100,6 +100,7 @@ def load(
     atomic: bool = True,
     ledger: bool = True,
     preserve_order: bool = False,
+    analyze: bool = True,
     verify: Verify = "count",
     on_error: Literal["stop", "skip"] = "stop",
     max_rejects: int | str = 0,
@@ -163,6 +164,8 @@ def load(
         write_path: how rows enter the engine; `auto` takes the fastest that fits.
         atomic: whether all rows become visible in one commit.
         ledger: whether the job is kept in the target's ledger, which makes it exactly once.
+        analyze: whether the planner's statistics are gathered before rows appear, where the engine does not keep them
+            by itself (PostgreSQL: ANALYZE of what is staged).
         preserve_order: whether rows are stored in the order of the files, where the engine has an order.
         verify: `none`, `count` or `checksum`: what is compared before the rows are published.
         on_error: what a record that cannot be stored does: `stop` ends the load with nothing published, `skip`
@@ -349,6 +352,7 @@ def load(
                     max_record_bytes=max_record_bytes,
                     write_path=write_path,
                     preserve_order=preserve_order,
+                    analyze=analyze,
                     verify=verify,
                     ledger=ledger,
                     request_key=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest(),

@@ -107,6 +107,23 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// 64 bytes at a time against one interesting byte after the other.
+    #[test]
+    fn blocks_find_what_walking_finds(
+        text in proptest::collection::vec(proptest::sample::select(b"aaaaaaaaaaaaaaaaaaaaaaaaa\"\"\n".to_vec()), 0..400),
+    ) {
+        let dialect = Dialect::csv();
+        let part = scan_part(&text, &dialect);
+        for state in [State::Outside, State::Inside] {
+            prop_assert_eq!(part.first_record(state), first_record(&text, state, &dialect), "in {:?}", state);
+            prop_assert_eq!(part.after(state), walk(&text, state, &dialect, |_| false).0, "after {:?}", state);
+        }
+    }
+}
+
 /// Every division into three parts of texts in which every border matters, an escape as the last byte of a part too.
 #[test]
 fn every_pair_of_cuts() {

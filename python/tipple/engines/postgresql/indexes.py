@@ -78,9 +78,7 @@ class KeyWork(msgspec.Struct, kw_only=True):
         return not self.indexes and not self.after
 
 
-def missing(
-    connection: psycopg.Connection[Any], table: TableName, like: TableName, *, same_names: bool, analyze: bool = False
-) -> KeyWork:
+def missing(connection: psycopg.Connection[Any], table: TableName, like: TableName, *, same_names: bool) -> KeyWork:
     """What `table` lacks of the indexes and constraints of `like`.
 
     Args:
@@ -89,7 +87,6 @@ def missing(
         like: the table whose indexes it is to have.
         same_names: whether indexes get their final names at once; else a name that tells what they are, and `renames`
             says which is which.
-        analyze: whether its statistics are wanted too, once it has its indexes.
     """
     constraints = {
         name
@@ -137,8 +134,6 @@ def missing(
         work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
         if valid:
             work.after.append(f"ALTER TABLE {table.sql} VALIDATE CONSTRAINT {quoted}")
-    if analyze and work.size_bytes:
-        work.after.append(f"ANALYZE {table.sql}")
     return work
 
 
@@ -324,3 +319,17 @@ def memory_bytes(connection: psycopg.Connection[Any]) -> int:
         "pg_size_bytes(current_setting('shared_buffers')) / 2"
     ).fetchone()
     return max(LEAST_MEMORY_BYTES, *row) if row is not None else LEAST_MEMORY_BYTES
+
+
+def analyze(
+    runner: Runner,
+    control: psycopg.Connection[Any],
+    connect: Callable[[], psycopg.Connection[Any]],
+    tables: Sequence[TableName],
+    workers: int,
+) -> None:
+    """Gathers the planner's statistics of tables, several at once; arguments and errors as for `build`."""
+    works = [
+        KeyWork(table=table, size_bytes=0, indexes=[], after=[f"ANALYZE {table.sql}"], renames=[]) for table in tables
+    ]
+    build(runner, control, connect, works, workers)

@@ -97,20 +97,30 @@ class PartitionPublish:
             self._place(works)
             indexes.build(runner, self.connection, connect, works, self.task.streams)
             return
-        moving = [step for step in self.steps(may_swap=True) if step.action in ("attach", "swap", "absorb")]
-        works = [self._work(step, analyze=True) for step in moving]
+        moving = self._moving()
+        works = [self._work(step) for step in moving]
         self._place(works)
         indexes.build(runner, self.connection, connect, works, self.task.streams)
         partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
+
+    def _moving(self) -> list[Step]:
+        """Those whose hidden partition becomes one of the target's."""
+        return [step for step in self.steps(may_swap=True) if step.action in ("attach", "swap", "absorb")]
+
+    def moving(self) -> list[TableName]:
+        """The hidden partitions that have rows and become the target's."""
+        leaves = partitions.staged(self.connection, self.staging)
+        wanted = {leaf.name for leaf in leaves} if self.is_new else {step.leaf.name for step in self._moving()}
+        return [leaf.name for leaf in leaves if leaf.size_bytes and leaf.name in wanted]
 
     def _place(self, works: list[indexes.KeyWork]) -> None:
         """Indexes go where their partitions are."""
         for work in works if self.task.tablespaces else ():
             work.tablespace = tablespaces.of(self.connection, work.table)
 
-    def _work(self, step: Step, *, analyze: bool) -> indexes.KeyWork:
+    def _work(self, step: Step) -> indexes.KeyWork:
         like = step.real.name if step.real is not None else self.task.table
-        return indexes.missing(self.connection, step.leaf.name, like, same_names=False, analyze=analyze)
+        return indexes.missing(self.connection, step.leaf.name, like, same_names=False)
 
     def _work_of_new(self, leaf: Staged) -> indexes.KeyWork:
         """Keys of a partition of a new table; the table's own keys then take them over."""
@@ -130,8 +140,6 @@ class PartitionPublish:
             name = f"{leaf.name.name}_{hashlib.sha256(match[1].encode()).hexdigest()[:10]}"
             if name not in found:
                 work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {match[1]}")
-        if leaf.size_bytes:
-            work.after.append(f"ANALYZE {leaf.name.sql}")
         return work
 
     def steps(self, *, may_swap: bool) -> list[Step]:
@@ -243,7 +251,7 @@ class PartitionPublish:
         moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
         renames = {}
         for step in moving:
-            work = self._work(step, analyze=False)
+            work = self._work(step)
             if not work.is_done or step.leaf.hidden_parent is not None:
                 raise Incomplete
             renames[step.leaf.name] = work.renames

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from tipple.engines import core
-from tipple.engines.base import LoadTask, Runner
+from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import indexes, ledger, merge, stage, structure, tablespaces, together, unlogged
@@ -62,6 +62,9 @@ class Publish:
             try:
                 with runner.phase("index"):
                     self._finish_staging(runner, owned, choice)
+                if self.task.analyze:
+                    with runner.phase(ANALYZE):
+                        self._analyze(runner, owned)
                 with runner.phase(self.task.publish_phase):
                     return self._publish(owned, choice, rows, digest)
             except Incomplete:
@@ -90,6 +93,14 @@ class Publish:
                     raise
                 # The server has not named a record; COPY will.
                 raise core.Unsuited(error.diag.message_primary or str(error)) from None
+
+    def _analyze(self, runner: Runner, owned: OwnedJob) -> None:
+        """Gathers the statistics of what is staged and becomes the table: queries need them from the first one on."""
+        staging = owned.staging
+        if staging is None or owned.strategy not in ("swap", "partition"):
+            return
+        tables = self._partitions(staging).moving() if owned.strategy == "partition" else [staging]
+        indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams)
 
     def _publish(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
