@@ -12,7 +12,7 @@ use tipple_pipeline::source::blocks::{BlockCutter, BlockText, BlockWindows, Cutt
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
-    Cutting { sources, dialect, header: false, block_bytes, chunk_bytes, max_record_bytes: 1 << 20 }
+    Cutting { sources, dialect, header: false, block_bytes, block_records: 0, chunk_bytes, max_record_bytes: 1 << 20 }
 }
 
 fn blocks(how: Cutting<'_>) -> Result<Vec<BlockText>> {

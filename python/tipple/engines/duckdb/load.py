@@ -10,7 +10,7 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -51,6 +51,11 @@ class DuckLoad:
         if task.mode in ("replace", "upsert") and not task.atomic:
             raise UsageError(
                 f"--no-atomic cannot {task.mode} rows", hint="leave out --no-atomic, or empty the table and append"
+            )
+        if task.commit_every is not None and task.atomic:
+            raise UsageError(
+                "--commit-every is not possible: a load into DuckDB is one transaction",
+                hint="leave it out, or give up the one commit with --no-atomic",
             )
 
     @property
@@ -123,6 +128,7 @@ class DuckLoad:
             line_end=plan["line_end"],
             first_n=max((n + 1 for n, _ in done), default=plan.get("first_n", 0)),
             block_bytes=plan.get("block_bytes", self.task.block_bytes),
+            first_part_n=ledger.next_part_n(self.connection, job_id),
         )
 
     def _run_atomic(self, runner: Runner, result: LoadResult, cut: Cut) -> None:
@@ -190,13 +196,19 @@ class DuckLoad:
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
-        # A stream in memory is read once: its slices go together.
-        slices_per_commit = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
-        for group in _transactions(cut, slices_per_commit):
+        transactions = _Transactions(task, cut)
+        while (group := transactions.next()) is not None:
             group.first_n = first_n
             connection.execute("BEGIN")
             try:
-                outcome = self._insert(runner, result.job_id, group, rejects_before=result.rejects)
+                outcome = self._insert(
+                    runner,
+                    result.job_id,
+                    group,
+                    rejects_before=result.rejects,
+                    commit_records=transactions.records_per_slice(group),
+                )
+                transactions.add(outcome["parts"])
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                 self._commit()
@@ -221,6 +233,7 @@ class DuckLoad:
 
     def _mark_done(self, job_id: str, outcome: dict[str, Any]) -> None:
         ledger.insert_slices(self.connection, job_id, outcome["cut"])
+        ledger.divide(self.connection, job_id, outcome["parts"])
         ledger.mark_done(self.connection, job_id, outcome["slices"])
         ledger.add_rows(self.connection, job_id, outcome["rows"])
         if outcome["rejects"]:
@@ -295,11 +308,27 @@ class DuckLoad:
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
-    def _insert(self, runner: Runner, job_id: str, cut: Cut, *, rejects_before: int = 0) -> dict[str, Any]:
-        """Stores the slices' rows in the transaction that is open."""
+    def _insert(
+        self,
+        runner: Runner,
+        job_id: str,
+        cut: Cut,
+        *,
+        rejects_before: int = 0,
+        commit_records: int | None = None,
+    ) -> dict[str, Any]:
+        """Stores the slices' rows, or so many of each, in the transaction that is open."""
         target = {"kind": "arrow", "preserve_order": self.keep_order}
         digest = self.task.verify == "checksum" and self.task.atomic
-        plan = core.load_plan(self.task, job_id, cut, target, digest=digest, rejects_before=rejects_before)
+        plan = core.load_plan(
+            self.task,
+            job_id,
+            cut,
+            target,
+            digest=digest,
+            rejects_before=rejects_before,
+            commit_records=commit_records,
+        )
         job = core.start_load(self.task, plan)
         insert = _Insert(self.connection, self._insert_statement(), job)
         with runner.phase("load"):
@@ -425,12 +454,44 @@ def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
     return []
 
 
-def _transactions(cut: Cut, slices_per_commit: int) -> Iterator[Cut]:
+class _Transactions:
     """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
-    for first in range(0, len(cut.slices), slices_per_commit):
-        yield msgspec.structs.replace(cut, slices=cut.slices[first : first + slices_per_commit], feeds=[])
-    for feed in cut.feeds:
-        yield msgspec.structs.replace(cut, slices=[], feeds=[feed])
+
+    def __init__(self, task: LoadTask, cut: Cut) -> None:
+        if task.commit_every is not None and cut.feeds:
+            named = task.sources[cut.feeds[0][0]].path
+            raise UsageError(
+                f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
+                "one transaction",
+                hint="leave it out, or unpack the file and bring it into UTF-8 before",
+            )
+        self.cut = cut
+        self.rows = task.commit_every
+        self.slices = list(cut.slices)
+        self.feeds = list(cut.feeds)
+        self.next_part_n = cut.first_part_n
+        # A stream in memory is read once: its slices go together.
+        self.slices_at_once = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
+        if self.rows is not None:
+            self.slices_at_once = min(task.streams, self.rows)
+
+    def next(self) -> Cut | None:
+        """What the next transaction stores; None where nothing is left."""
+        if self.slices:
+            taken, self.slices = self.slices[: self.slices_at_once], self.slices[self.slices_at_once :]
+            return msgspec.structs.replace(self.cut, slices=taken, feeds=[], first_part_n=self.next_part_n)
+        if self.feeds:
+            return msgspec.structs.replace(self.cut, slices=[], feeds=[self.feeds.pop(0)])
+        return None
+
+    def records_per_slice(self, group: Cut) -> int | None:
+        """The most records of each slice of a transaction."""
+        return None if self.rows is None else self.rows // len(group.slices)
+
+    def add(self, parts: Sequence[dict[str, Any]]) -> None:
+        """What a transaction has left of its slices comes next."""
+        self.slices[:0] = [part["rest"] for part in parts]
+        self.next_part_n += len(parts)
 
 
 def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:

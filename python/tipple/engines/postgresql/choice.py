@@ -71,6 +71,15 @@ class Chooser:
         Raises:
             UsageError: the options ask for what the table does not allow.
         """
+        choice = self._choose()
+        if choice.strategy == "single" and self.task.commit_every is not None:
+            raise UsageError(
+                f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",
+                hint="leave it out, or give up the one commit with --no-atomic",
+            )
+        return choice
+
+    def _choose(self) -> Choice:
         task, exists = self.task, self.exists
         if task.partition_by is not None:
             partitions.check_request(self.connection, task)
@@ -119,6 +128,8 @@ class Chooser:
         """Why pages are not the way, as far as it is known before there is a staging table."""
         if self.write_path == "text":
             return self.write_path_reason
+        if self.task.commit_every is not None:
+            return "--commit-every: pages are appended in one transaction"
         if choice.strategy != "swap":
             return f"pages need a table of their own: {choice.reason}"
         if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):
