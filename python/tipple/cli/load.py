@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tipple.cli.summary import check_summary, write_summary
 from tipple.errors import UsageError
+from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_report
 from tipple.report.schema import encode_summary
@@ -56,7 +57,8 @@ Examples:
 @click.option(
     "--key",
     metavar="A,B,...",
-    help="With --mode upsert: the columns that tell rows apart. Of several records with the same key the last counts.",
+    help="With --mode upsert: the columns that tell rows apart. Of several records with the same key the last counts. "
+    "With --structure btree or sorted: its key; default: the primary key.",
 )
 @click.option(
     "--on-conflict",
@@ -118,6 +120,32 @@ Examples:
     default="table",
     show_default=True,
     help="With --mode replace: replace the whole table, or only the partitions that the sources have rows for.",
+)
+@click.option(
+    "--structure",
+    type=click.Choice(STRUCTURES),
+    help="What the table is to be. heap: rows as they come. btree: with a primary or unique key. sorted: stored in the "
+    "order of the key. columnstore: column by column. memory: not logged, lost when the server crashes. parquet: "
+    "files. Default: as the schema says, or as the table is.",
+)
+@click.option(
+    "--load-as",
+    type=click.Choice(LOAD_AS),
+    default="auto",
+    show_default=True,
+    help="With --structure: what the table is while rows come in; then it is converted. auto: as is fastest.",
+)
+@click.option(
+    "--access-method",
+    metavar="NAME",
+    help="With --structure columnstore on PostgreSQL: the table access method. Default: the columnar one installed.",
+)
+@click.option(
+    "--tablespace",
+    metavar="NAME",
+    multiple=True,
+    help="PostgreSQL: where a table that is made goes, and its indexes. Given several times, partitions are laid into "
+    "them in turn; a table without partitions goes into the first.",
 )
 @click.option(
     "-j",
@@ -259,6 +287,10 @@ def load(
     columns: str | None,
     partition_by: str | None,
     replace_scope: Literal["table", "partitions"],
+    structure: Structure | None,
+    load_as: LoadAs,
+    access_method: str | None,
+    tablespace: tuple[str, ...],
     jobs: int | None,
     write_path: str,
     atomic: bool,
@@ -314,6 +346,10 @@ def load(
         on_conflict=on_conflict,
         partition_by=partition_by,
         replace_scope=replace_scope,
+        structure=structure,
+        load_as=load_as,
+        access_method=access_method,
+        tablespace=tablespace,
         jobs=jobs,
         write_path=write_path,
         atomic=atomic,

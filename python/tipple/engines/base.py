@@ -19,6 +19,7 @@ from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
+from tipple.plan.structure import AppliedStructure, Structure, StructureRequest
 from tipple.plan.url import TableName, Target, quote_identifier
 
 STDIN = "-"
@@ -35,6 +36,10 @@ ReplaceScope = Literal["table", "partitions"]
 
 
 PUBLISH_TOGETHER = "publish together"
+CONVERT = "convert"
+"""The phase in which what was loaded is turned into the structure that was asked for."""
+PROCESSING_PHASES = frozenset({CONVERT, "index", "publish"})
+"""The work after the load, until the table is ready for queries; publishing together is waiting, and none."""
 
 FIRST_PART_N = 1 << 30
 """From here on numbers are those of slices that --commit-every has made of the rest of others."""
@@ -62,6 +67,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `numeric` without a precision keeps any number of digits."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
+    structures: tuple[Structure, ...] = ()
+    """What `--structure` can make of a table."""
+    tablespaces: bool = False
+    """Whether tables can be laid into places that the server knows by name."""
     together: frozenset[str]
     """The strategies by which several loads can be published in one transaction."""
 
@@ -228,6 +237,10 @@ class LoadTask(msgspec.Struct, kw_only=True):
     on_conflict: OnConflict = "update"
     partition_by: PartitionBy | None = None
     """How the table is to be divided where it lacks partitions."""
+    structure: StructureRequest | None = None
+    """What the table is to be; None: as its schema says, or as it is."""
+    tablespaces: tuple[str, ...] = ()
+    """Where a table that is made goes: its partitions in turn, or the whole table into the first."""
     replace_scope: ReplaceScope = "table"
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""
@@ -317,6 +330,8 @@ class LoadResult(msgspec.Struct, kw_only=True):
     """Gives the rejects in the order of the sources, while the session is open."""
     merged: MergeCounts | None = None
     """What became of the records of an upsert."""
+    structure: AppliedStructure | None = None
+    """What the table has become, where that was asked for."""
     source_rows: list[int] | None = None
     source_outcomes: list[dict[str, int]] = []
     """Rows, bytes of text and bytes of the file, by source, as far as this run has read them."""

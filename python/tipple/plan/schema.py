@@ -66,6 +66,18 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
     unsupported: str | None = None
     """Why Tipple cannot create this table, or None."""
 
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of its primary key; none where it has none."""
+        for constraint in self.constraints:
+            tokens = next(statements(constraint), [])
+            words = [token.word for token in tokens]
+            if words[:1] == ["CONSTRAINT"]:
+                tokens, words = tokens[2:], words[2:]
+            if words[:3] == ["PRIMARY", "KEY", "("]:
+                return tuple(fold_identifier(token.text) for token in tokens[3 : words.index(")")] if token.word != ",")
+        return ()
+
     def create_sql(self, qualified_name: str, with_constraints: bool) -> str:
         """The statement that creates the table under another name.
 

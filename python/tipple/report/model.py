@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from tipple.plan.storage import StorageSize
+from tipple.plan.structure import AppliedStructure
 
 __all__ = [
     "SUMMARY_VERSION",
@@ -147,6 +148,15 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Meta(description="Why they are rejects, as CSV: file, record, byte, column, reason, SQLSTATE.")
     ]
     seconds: Annotated[float, Meta(description="Wall time of the whole job.", ge=0)]
+    load_seconds: Annotated[float, Meta(description="Of that, the time in which rows came in.", ge=0)] = 0
+    processing_seconds: Annotated[
+        float,
+        Meta(
+            description="Of that, the work after the load until the table is ready for queries: conversion into its "
+            "structure, indexes and constraints, publishing; verifying is not counted.",
+            ge=0,
+        ),
+    ] = 0
     mb_per_second: Annotated[
         float, Meta(description="Source data by wall time, in megabytes (10^6 bytes) per second.", ge=0)
     ]
@@ -160,6 +170,9 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     sniff: Annotated[
         SniffReport | None,
         Meta(description="What was found out from the sources' content; null where every option was given."),
+    ] = None
+    structure: Annotated[
+        AppliedStructure | None, Meta(description="The structure that was asked for; null where none was.")
     ] = None
     storage: Annotated[
         list[StorageSize],

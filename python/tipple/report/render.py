@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tipple.plan.size import format_bytes, format_count, format_duration
 from tipple.plan.storage import StorageSize
+from tipple.plan.structure import AppliedStructure
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
 
 __all__ = ["plain_text", "render_plan", "render_report", "render_reports", "storage_table"]
@@ -23,8 +24,11 @@ __all__ = ["plain_text", "render_plan", "render_report", "render_reports", "stor
 LARGEST_SOURCES_SHOWN = 12
 """A plan lists so many sources and counts the rest; thousands of files would push the plan off the screen."""
 REST_PHASE = "other"
+LEAST_SHOWN_SECONDS = 0.005
 WIDE_COLUMNS = 78
 """From this width on, all columns fit beside a table name of usual length."""
+WIDEST_COLUMNS = 100
+"""From this width on, load and processing time have columns of their own, and no line."""
 LABEL_WIDTH = 12
 
 
@@ -50,7 +54,7 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
     console.print()
     for target in dict.fromkeys(report.target for report in finished):
         _line(console, "target", target)
-    console.print(_tables_table(finished, wall_seconds, narrow=console.width < WIDE_COLUMNS))
+    console.print(_tables_table(finished, wall_seconds, width_columns=console.width))
     _render_choices(finished, console)
     phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
     if phases:
@@ -72,25 +76,30 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, highlight=False)
 
 
-def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, narrow: bool) -> Padding:
-    """A row for each table, and one for all. Narrow leaves out the last two columns, so that names keep their room."""
+def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, width_columns: int) -> Padding:
+    """A row for each table, and one for all. Narrow leaves out the last columns, so that names keep their room."""
     table = _new_table()
     table.add_column("Table", overflow="fold", min_width=8)
     for heading in ("Rows", "MB", "Seconds", "MB/s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    if not narrow:
+    if width_columns >= WIDE_COLUMNS:
         table.add_column("Rows/s", justify="right", no_wrap=True)
         table.add_column("Write path", no_wrap=True)
+    if width_columns >= WIDEST_COLUMNS:
+        table.add_column("Load s", justify="right", no_wrap=True)
+        table.add_column("Processing s", justify="right", no_wrap=True)
     columns = len(table.columns)
     for report in reports:
         if report.status == "already loaded":
-            done = ["-", "-", "-", "already loaded"]
+            done = ["-", "-", "-", "already loaded", "-", "-"]
         else:
             done = [
                 f"{report.seconds:,.2f}",
                 f"{report.mb_per_second:,.0f}",
                 f"{report.rows_per_second:,.0f}",
                 report.write_path,
+                f"{report.load_seconds:,.2f}",
+                f"{report.processing_seconds:,.2f}",
             ]
         row = [Text(report.table), *map(Text, (format_count(report.rows), _megabytes(report.bytes), *done))]
         table.add_row(*row[:columns])
@@ -107,6 +116,9 @@ def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, 
             f"{seconds:,.2f}",
             f"{mb_per_second(size_bytes, seconds):,.0f}",
             f"{rows_per_second(rows, seconds):,.0f}",
+            "",
+            f"{sum(report.load_seconds for report in loaded):,.2f}",
+            f"{sum(report.processing_seconds for report in loaded):,.2f}",
         ]
         table.add_row(*total[:columns], style="bold")
     return Padding(table, (1, 0, 1, 0))
@@ -160,7 +172,7 @@ def _phase_seconds(reports: Sequence[LoadReport]) -> dict[str, float]:
         for phase in report.phases:
             seconds_by_phase[phase.name] = seconds_by_phase.get(phase.name, 0.0) + phase.seconds
     rest_seconds = sum(report.seconds for report in reports) - sum(seconds_by_phase.values())
-    if seconds_by_phase and rest_seconds >= 0.005:
+    if seconds_by_phase and rest_seconds >= LEAST_SHOWN_SECONDS:
         seconds_by_phase[REST_PHASE] = seconds_by_phase.get(REST_PHASE, 0.0) + rest_seconds
     return seconds_by_phase
 
@@ -199,6 +211,11 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless
         if report.peak_memory_bytes:
             parts.append(f"peak memory {format_bytes(report.peak_memory_bytes)}")
         _line(console, "job", ", ".join(parts))
+    if console.width < WIDEST_COLUMNS and report.processing_seconds >= LEAST_SHOWN_SECONDS:
+        load, processing = format_duration(report.load_seconds), format_duration(report.processing_seconds)
+        _line(console, "time", f"{prefix}load {load}, processing {processing}")
+    if report.structure is not None:
+        _line(console, "structure", prefix + _structure_text(report.structure))
     if report.rejects:
         _line(console, "rejects", f"{prefix}{_rejects_text(report)}", style="bold red")
     if report.verify is not None:
@@ -211,6 +228,17 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless
     for note in report.notes:
         if note not in unless:
             _line(console, "note", prefix + note)
+
+
+def _structure_text(applied: AppliedStructure) -> str:
+    text = applied.structure
+    if applied.access_method is not None:
+        text += f" ({applied.access_method})"
+    if applied.key:
+        text += f" by {', '.join(applied.key)}"
+    if applied.load_as != applied.structure:
+        text += f", loaded as {applied.load_as}"
+    return f"{text}: {applied.reason}"
 
 
 def _rejects_text(report: LoadReport) -> str:
@@ -244,6 +272,8 @@ def render_plan(report: LoadReport, console: Console) -> None:
         ("strategy", report.strategy, report.strategy_reason),
     ):
         _line(console, label, f"{choice}: {reason}" if reason else choice)
+    if report.structure is not None:
+        _line(console, "structure", _structure_text(report.structure))
     _line(
         console,
         "work",

@@ -32,6 +32,7 @@ from tipple.plan.partitioning import parse_partition_by
 from tipple.plan.size import parse_size
 from tipple.plan.sniff import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
+from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
 from tipple.plan.url import parse_table_name, parse_target
 from tipple.report.model import (
     LoadReport,
@@ -87,6 +88,10 @@ def load(
     on_conflict: OnConflict = "update",
     partition_by: str | None = None,
     replace_scope: ReplaceScope = "table",
+    structure: Structure | None = None,
+    load_as: LoadAs = "auto",
+    access_method: str | None = None,
+    tablespace: str | Sequence[str] = (),
     jobs: int | None = None,
     write_path: str = "auto",
     atomic: bool = True,
@@ -137,6 +142,7 @@ def load(
             whose fields have names: the fields to load.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
+            Also the key of the structures `btree` and `sorted`; default there: the primary key.
         on_conflict: what `upsert` does with a record whose key the table has: `update` the row, `ignore` the record,
             or end with an `error`.
         partition_by: how a table is divided into partitions that it lacks: `range(column, every=1000000)` (or `day`,
@@ -144,6 +150,14 @@ def load(
             `hash(column, 8)`.
         replace_scope: what `replace` replaces: the whole `table`, or only the `partitions` that the sources have rows
             for.
+        structure: what the table is to be: `heap`, `btree`, `sorted`, `columnstore`, `memory`, `parquet`, as far as
+            the engine knows them. Default: as the schema says, or as the table is.
+        load_as: what it is while rows come in, and until it is turned into `structure`: `heap`, `btree`, `memory`, or
+            `auto`, which chooses.
+        access_method: the table access method of a `columnstore` on PostgreSQL. Default: the columnar one that is
+            installed.
+        tablespace: where a table that is made goes: its partitions in turn into several of them, or the whole table
+            into the first; indexes with it.
         jobs: the number of streams. Default: the cores that this process may use.
         write_path: how rows enter the engine; `auto` takes the fastest that fits.
         atomic: whether all rows become visible in one commit.
@@ -203,13 +217,17 @@ def load(
     sizes = memory.plan_memory(memory_limit_bytes, streams, max_record_bytes)
     cpus = parse_cpus(pin_cpus, cores) if pin_cpus is not None else ()
     policy = reject_policy(name, on_error, max_rejects, rejects, replay=replay)
-    if (mode == "upsert") != bool(key):
+    asked_structure = parse_structure(structure, load_as, key=tuple(key or ()), access_method=access_method, mode=mode)
+    tablespaces = (tablespace,) if isinstance(tablespace, str) else tuple(tablespace)
+    _require_structures(target.engine, asked_structure, tablespaces)
+    if (mode == "upsert") != bool(key) and structure not in KEYED:
         raise UsageError(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
     if commit_every is not None:
         _check_commit_every(commit_every, ledger=ledger)
+    upserts = mode == "upsert"
     divided = parse_partition_by(partition_by) if partition_by is not None else None
     if replace_scope != "table" and mode != "replace":
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
@@ -294,8 +312,10 @@ def load(
                     # Rejects are kept as text that was unpacked, decoded and cleared of comments.
                     kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
                     identities = [identify(path, kept, refuse=False) for path in loaded]
-                if key:
+                if key and upserts:
                     request.choose_key(key)
+                elif asked_structure is not None and key:
+                    asked_structure = msgspec.structs.replace(asked_structure, key=request.structure_key(key))
                 facts = {
                     "target": request.table.sql,
                     # The mode as it was asked for: a table that the first run created is there in the second.
@@ -312,9 +332,13 @@ def load(
                     facts["partition_by"] = msgspec.to_builtins(divided)
                 if replace_scope != "table":
                     facts["replace_scope"] = replace_scope
-                if key:
+                if asked_structure is not None:
+                    facts["structure"] = msgspec.to_builtins(asked_structure)
+                if tablespaces:
+                    facts["tablespaces"] = list(tablespaces)
+                if upserts:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
-                if key and columnar is not None and columnar.stream is not None:
+                if upserts and columnar is not None and columnar.stream is not None:
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 slice_plan = plan_slices(
@@ -354,6 +378,8 @@ def load(
                     key=request.key,
                     on_conflict=on_conflict,
                     partition_by=divided,
+                    structure=asked_structure,
+                    tablespaces=tablespaces,
                     replace_scope=replace_scope,
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
@@ -395,6 +421,18 @@ def load(
         sniff=request.guess.report(),
         storage=storage,
     )
+
+
+def _require_structures(name: str, asked: StructureRequest | None, tablespaces: tuple[str, ...]) -> None:
+    """Refuses what the engine has not."""
+    capabilities = find_engine(name).capabilities
+    if asked is not None and asked.structure not in capabilities.structures:
+        raise UsageError(
+            f"{name} has no --structure {asked.structure}",
+            hint=f"structures there: {', '.join(capabilities.structures) or 'none; leave it out'}",
+        )
+    if tablespaces and not capabilities.tablespaces:
+        raise UsageError(f"{name} has no tablespaces", hint="leave out --tablespace")
 
 
 class _Called:

@@ -140,6 +140,11 @@ class Request:
             for column in self.columns
         ]
 
+    def structure_key(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The key of a structure: columns that are loaded."""
+        by_name = {column.name: column for column in self.columns}
+        return tuple(column.name for column in self._named(names, by_name, set(by_name), "--key"))
+
     def _check_existing(self) -> None:
         if self.wanted_mode == "create":
             # An earlier run of this same command may have made it: the ledger will know.

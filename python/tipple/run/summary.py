@@ -7,6 +7,7 @@ import resource
 from collections.abc import Sequence
 
 from tipple.engines.base import (
+    PROCESSING_PHASES,
     STDIN,
     LoadResult,
     LoadTask,
@@ -89,6 +90,8 @@ def make_report(
         rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
         reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
         seconds=round(seconds, 6),
+        load_seconds=sum(phase.seconds for phase in phases if phase.name == "load"),
+        processing_seconds=sum(phase.seconds for phase in phases if phase.name in PROCESSING_PHASES),
         mb_per_second=round(mb_per_second(source_bytes, seconds), 3),
         rows_per_second=round(rows_per_second(result.rows, seconds), 3),
         peak_memory_bytes=_peak_memory_bytes(),
@@ -106,6 +109,7 @@ def make_report(
         settings=result.settings | _asked_settings(task),
         notes=result.notes,
         sniff=sniff,
+        structure=result.structure,
         storage=storage,
         started_at=started_at,
         finished_at=utc_now(),

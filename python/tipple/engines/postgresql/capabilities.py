@@ -11,6 +11,8 @@ CAPABILITIES = Capabilities(
     unbounded_numeric=True,
     preserves_order=False,
     partitions=True,
+    structures=("heap", "btree", "sorted", "columnstore", "memory"),
+    tablespaces=True,
     together=frozenset({"swap", "merge", "partition"}),
 )
 
