@@ -36,6 +36,7 @@ def test_commit_reply_lost(
             job.finish()
             largest = target.value(f"SELECT max(n) FROM (SELECT count(*) AS n FROM t{ordinal} GROUP BY xmin) x")
             assert largest <= EVERY
+            job.drop()
     finally:
         target.close()
 
@@ -47,7 +48,7 @@ def test_server_crashes(
     """A crash takes transactions that were not flushed, those too that made slices of the rest of others."""
     server = fresh_server(18, {"fsync": "on", "wal_writer_delay": "10s"})
     target = PostgresTarget(server)
-    for number, moment in enumerate(moments(5, 3, postgres_seconds)):
+    for number, moment in enumerate(moments(5, 2, postgres_seconds)):
         job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, commit_every=2_000)
         command = job.start()
         time.sleep(moment + 0.5)
@@ -58,3 +59,4 @@ def test_server_crashes(
         assert "taken this job over" not in run.stderr
         job.finish()
         job.drop()
+    target.close()

@@ -65,6 +65,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    in_process: bool = False
+    """Whether the engine runs in this process, and has memory of its own in it."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
     structures: tuple[Structure, ...] = ()

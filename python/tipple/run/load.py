@@ -39,6 +39,7 @@ from tipple.report.model import (
 )
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.memory_watch import MemoryWatch
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import check_writable, reject_policy, write_rejects
 from tipple.run.request import Request
@@ -276,6 +277,10 @@ def load(
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
     runner = _part.runner(display)
+    if memory_limit_bytes is not None and _part is ALONE:
+        # Of tables side by side nobody can tell whose memory it is.
+        inside = find_engine(target.engine).capabilities.in_process
+        runner.memory = MemoryWatch(memory_limit_bytes, engine_bytes=memory_limit_bytes if inside else 0)
     spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
