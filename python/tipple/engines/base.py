@@ -370,7 +370,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: str
     state: str
-    """loading, published, failed, cancelled or superseded."""
+    """loading, published, failed, cancelled, superseded, or lost: published into a table that is not logged, which a
+    crash of the server has emptied since."""
     table: str
     mode: str
     slices: int

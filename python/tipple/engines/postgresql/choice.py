@@ -11,9 +11,10 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql import direct, partitions, stage
+from tipple.engines.postgresql import direct, partitions, stage, structure, tablespaces
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
+from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Chooser:
         self.exists = task.definition is None
         self.table = task.table
         self.write_path, self.write_path_reason = self._choose_write_path()
+        self.structure: AppliedStructure | None = None
+        """What the table is to be, as `choose` has found it."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -66,18 +69,57 @@ class Chooser:
         return "binary", "every column's type can be encoded by Tipple"
 
     def choose(self) -> Choice:
-        """How rows become visible.
+        """How rows become visible, and what the table is to be.
 
         Raises:
             UsageError: the options ask for what the table does not allow.
         """
+        tablespaces.check(self.connection, self.task.tablespaces)
+        self.structure = structure.resolve(self.connection, self.task)
         choice = self._choose()
+        self._settle_structure(choice)
+        self._require_place(choice)
+        self.job.structure = self.structure
         if choice.strategy == "single" and self.task.commit_every is not None:
             raise UsageError(
                 f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",
                 hint="leave it out, or give up the one commit with --no-atomic",
             )
         return choice
+
+    def _settle_structure(self, choice: Choice) -> None:
+        """Refuses a structure for a table that keeps what it is, unless it is so already."""
+        wanted = self.structure
+        if wanted is None:
+            return
+        appends = choice.exists and self.task.mode == "append" and not stage.is_empty(self.connection, self.table)
+        if choice.strategy in ("swap", "partition") and not appends:
+            if choice.strategy == "partition":
+                structure.check_partitioned(self.connection, self.task, wanted)
+            return
+        if not structure.is_already(self.connection, self.task, wanted):
+            raise UsageError(
+                f"{self.table} cannot become {wanted.structure}: {choice.reason}",
+                hint="--mode replace makes a table anew, in one commit and where nothing depends on it; or leave out "
+                "--structure",
+            )
+        if choice.strategy == "partition":
+            structure.check_partitioned(self.connection, self.task, wanted)
+            form = "memory" if wanted.structure == "memory" else "heap"
+            self.structure = msgspec.structs.replace(wanted, load_as=form, reason="the table is so already")
+            self.job.keeps_structure = True
+            return
+        self.structure = msgspec.structs.replace(
+            wanted, load_as=wanted.structure, reason="the table is so already, and rows go into it as it is"
+        )
+
+    def _require_place(self, choice: Choice) -> None:
+        if self.task.tablespaces and choice.strategy not in ("swap", "partition"):
+            raise UsageError(
+                f"--tablespace is for tables that are made: {choice.reason}",
+                hint="--mode replace makes a table anew; or leave out --tablespace, or move it: ALTER TABLE … SET "
+                "TABLESPACE",
+            )
 
     def _choose(self) -> Choice:
         task, exists = self.task, self.exists
@@ -102,7 +144,7 @@ class Chooser:
             return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
         if partitions.is_partitioned(self.connection, self.table):
             return self._choose_partitioned()
-        obstacle = stage.obstacle(self.connection, self.table) or stage.missing_right(self.connection, self.table)
+        obstacle = stage.obstacle(self.connection, self.table, task) or stage.missing_right(self.connection, self.table)
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
         if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
@@ -130,6 +172,8 @@ class Chooser:
             return self.write_path_reason
         if self.task.commit_every is not None:
             return "--commit-every: pages are appended in one transaction"
+        if self.structure is not None and self.structure.load_as in ("memory", "btree"):
+            return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy != "swap":
             return f"pages need a table of their own: {choice.reason}"
         if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):

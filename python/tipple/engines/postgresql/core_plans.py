@@ -11,7 +11,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions
+from tipple.engines.postgresql import direct, ledger, merge, partitions, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -79,6 +79,9 @@ class CorePlans:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
         if self.task.mode == "replace":
             before.append(f"DELETE FROM {self.table.sql}")
+        if owned.unlogged:
+            # With the rows, since a crash of the server has taken what was said before.
+            before.append(unlogged.INSERT.format(job_id=owned.job_id))
         after = []
         if self.task.ledger:
             after = [

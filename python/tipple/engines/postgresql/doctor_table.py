@@ -66,7 +66,7 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
     yield from _rights(connection, table, oid)
     why = stage.missing_right(connection, table)
     if not partitions.is_partitioned(connection, table):
-        why = stage.obstacle(connection, table) or why
+        why = stage.obstacle(connection, table, None) or why
         if why is None and not stage.is_empty(connection, table):
             why = "it has rows already (--mode append)"
     if why is not None:

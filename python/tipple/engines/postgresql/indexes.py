@@ -69,6 +69,8 @@ class KeyWork(msgspec.Struct, kw_only=True):
     """Statements that follow them, in this order."""
     renames: list[tuple[str, str]]
     """Indexes by the name that they have here, and by the one that they are to have."""
+    tablespace: str = ""
+    """Where its indexes go; empty: where the server puts them."""
 
     @property
     def is_done(self) -> bool:
@@ -207,7 +209,7 @@ class _Build:
             pass
         else:
             for statement in work.after:
-                connection.execute(statement.encode())
+                _execute(connection, work, statement)
                 self._count()
             return True
         try:
@@ -217,7 +219,7 @@ class _Build:
         if task is None:
             return False
         work, statement = task
-        connection.execute(statement.encode())
+        _execute(connection, work, statement)
         self._count()
         with self._lock:
             self._done_bytes += work.size_bytes
@@ -284,6 +286,12 @@ class _Build:
         )
 
 
+def _execute(connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
+    if work.tablespace:
+        connection.execute("SELECT set_config('default_tablespace', %s, false)", (quote_identifier(work.tablespace),))
+    connection.execute(statement.encode())
+
+
 def build(
     runner: Runner,
     control: psycopg.Connection[Any],
@@ -306,10 +314,10 @@ def build(
     wanted = [work for work in works if not work.is_done]
     count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
     if count:
-        runner.run(_Build(control, connect, wanted, count, _memory_bytes(control) // count))
+        runner.run(_Build(control, connect, wanted, count, memory_bytes(control) // count))
 
 
-def _memory_bytes(connection: psycopg.Connection[Any]) -> int:
+def memory_bytes(connection: psycopg.Connection[Any]) -> int:
     """What all sessions may take together: what the server grants one, or half of its page cache where that is more."""
     row = connection.execute(
         "SELECT pg_size_bytes(current_setting('maintenance_work_mem')), "

@@ -17,8 +17,10 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
-from tipple.engines.postgresql import ledger, merge, partitions, stage
+from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import ledger, merge, partitions, stage, structure, tablespaces, unlogged
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ class OwnedJob(msgspec.Struct):
         """Whether pages are appended to the staging table, which then has no constraints yet."""
         return bool(self.plan.get("direct"))
 
+    @property
+    def unlogged(self) -> bool:
+        """Whether a crash of the server takes rows that the ledger has as stored."""
+        return bool(self.plan.get("unlogged"))
+
 
 class JobOwner:
     """Finds, begins and keeps the job of one load."""
@@ -55,6 +62,10 @@ class JobOwner:
         self.notes = notes
         self.exists = task.definition is None
         self.table = task.table
+        self.structure: AppliedStructure | None = None
+        """What the table is to be."""
+        self.keeps_structure = False
+        """Whether it is so already, and rows may go in beside others."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -96,7 +107,7 @@ class JobOwner:
                 return None
             if found.state == "loading":
                 return found.plan["strategy"], f"job {found.job_id}, which was interrupted, goes on"
-            undone = not self.exists or ledger.was_undone(self.connection, found)
+            undone = not self.exists or self._why_gone(found) is not None
         except psycopg.errors.InsufficientPrivilege:
             # The load itself will say which right is missing.
             return None
@@ -115,9 +126,8 @@ class JobOwner:
             if found is None or wanted.job_id != found.job_id:
                 self._refuse_other(wanted)
         if found is not None and found.state == "published":
-            gone = not self.exists
-            if gone or ledger.was_undone(self.connection, found):
-                why = "the table is gone" if gone else "another job has changed the table since"
+            why = self._why_gone(found)
+            if why is not None:
                 self.notes.append(f"job {found.job_id} had loaded this before, but {why}: loaded again")
                 self._supersede(found)
                 return None
@@ -142,6 +152,16 @@ class JobOwner:
             self._supersede(found)
             return None
         return found
+
+    def _why_gone(self, job: ledger.LedgerJob) -> str | None:
+        """Why the rows of a published job are not there any more, or None."""
+        if not self.exists:
+            return "the table is gone"
+        if ledger.was_undone(self.connection, job):
+            return "another job has changed the table since"
+        if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
+            return "the server has crashed since, and the table is not logged: its rows are lost"
+        return None
 
     def _refuse_other(self, other: ledger.LedgerJob) -> None:
         """Refuses to go on with a job that was begun with other sources or options."""
@@ -226,6 +246,7 @@ class JobOwner:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
                 partitions.create_staging(self.connection, task, staging, cut)
+                self.furnish(staging)
             elif staging is not None:
                 if takes_pages is not None:
                     self._create_staging(staging, bare=True)
@@ -237,6 +258,8 @@ class JobOwner:
                     self._create_staging(staging, bare=False)
             elif task.definition is not None and strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+            if task.ledger and self._is_unlogged(strategy, staging):
+                plan["unlogged"] = True
             if task.ledger:
                 ledger.insert_job(
                     self.connection,
@@ -250,6 +273,8 @@ class JobOwner:
                     slices=cut.slices,
                     owner=_owner(),
                 )
+                if "unlogged" in plan:
+                    unlogged.remember(self.connection, job_id)
         return OwnedJob(job_id, 1, staging, strategy, plan, False)
 
     def _create_merge_staging(self, staging: TableName) -> None:
@@ -264,9 +289,49 @@ class JobOwner:
     def _create_staging(self, staging: TableName, *, bare: bool) -> None:
         if self.task.definition is None:
             stage.create_like(self.connection, staging, self.table, bare=bare)
-            return
-        self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
-        self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+        else:
+            self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
+            self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+        self.furnish(staging)
+
+    def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
+        """Whether a crash of the server takes rows, before they are published or later."""
+        if strategy in ("swap", "partition") and staging is not None:
+            return unlogged.is_unlogged(self.connection, staging)
+        if self.task.definition is not None:
+            return self.task.definition.unlogged
+        return unlogged.is_unlogged(self.connection, self.table)
+
+    def furnish(self, staging: TableName) -> None:
+        """Makes what is staged, as far as it is new, what it is to be while rows come in, and lays it in its place."""
+        tablespaces.lay(self.connection, self.task, staging)
+        if self.structure is not None:
+            structure.furnish(self.connection, self.task, self.structure, staging)
+
+    def forget_if_emptied(self, owned: OwnedJob) -> bool:
+        """Where a crash has emptied what is staged, has all of it be loaded again; says whether it was so.
+
+        Raises:
+            TippleError: the rows were in the table itself, beside others.
+        """
+        if not owned.unlogged or unlogged.has_survived(self.connection, owned.job_id):
+            return False
+        if owned.staging is None:
+            raise TippleError(
+                f"the server has crashed, and the table {self.table} is not logged: the rows that job {owned.job_id} "
+                "had stored are lost",
+                hint="empty the table and begin anew with --restart",
+            )
+        with self.connection.transaction():
+            names = stage.members(self.connection, owned.staging, kinds="r")
+            if names:
+                tables = ", ".join(TableName(owned.staging.schema, name).sql for name in names)
+                self.connection.execute(f"TRUNCATE {tables}")
+            structure.unsort(self.connection, owned.staging)
+            unlogged.forget_slices(self.connection, owned.job_id, owned.plan.get("first_n"))
+            unlogged.remember(self.connection, owned.job_id)
+        self.notes.append("the server has crashed and emptied what was loaded unlogged: all of it was loaded again")
+        return True
 
     def left(self, owned: OwnedJob) -> Cut:
         """What the ledger does not have as done."""
@@ -285,6 +350,11 @@ class JobOwner:
 
     def done_slices(self, owned: OwnedJob) -> int:
         return ledger.done_totals(self.connection, owned.job_id).slices if self.task.ledger else 0
+
+    def connector(self, owned: OwnedJob) -> Callable[[], psycopg.Connection[Any]]:
+        """Makes sessions that work for the job."""
+        name = ledger.session_name(owned.job_id)
+        return lambda: connections.connect(self.session.target, name)
 
     def ensure_connection(self, owned: OwnedJob) -> None:
         try:

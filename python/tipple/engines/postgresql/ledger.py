@@ -17,6 +17,7 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
+from tipple.engines.postgresql import unlogged
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name
 
@@ -365,7 +366,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                j.state = 'loading' AND EXISTS (
                    SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
                    AND a.application_name LIKE '%%tipple%%'),
-               j.staging, j.request -> 'sources'
+               j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged'
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
         """
@@ -373,7 +374,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
     return [
         JobRecord(
             job_id=row[0],
-            state=row[1],
+            state="lost" if row[12] and unlogged.is_lost(connection, row[0], parse_table_name(row[2])) else row[1],
             table=str(parse_table_name(row[2])),
             mode=row[3],
             slices=row[4],

@@ -19,9 +19,9 @@ import psycopg
 
 from tipple import _core
 from tipple.engines import core, spool
-from tipple.engines.base import Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, partitions, stage
+from tipple.engines.postgresql import indexes, ledger, partitions, stage, structure
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
@@ -38,6 +38,7 @@ class PostgresLoad:
 
     def __init__(self, session: PostgresSession, task: LoadTask) -> None:
         self.session = session
+        task = structure.adapt(task)
         self.task = task
         self.exists = task.definition is None
         self.table = task.table
@@ -107,6 +108,7 @@ class PostgresLoad:
                 owned = self.chooser.begin(choice, cut)
         else:
             choice = Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
+            self.job.forget_if_emptied(owned)
             cut = self.job.left(owned)
             self.chooser.resume_direct(owned)
         try:
@@ -173,6 +175,7 @@ class PostgresLoad:
             if self.task.ledger:
                 self.job.ensure_connection(owned)
                 expected = self._expected(cut, outcome)
+                self.job.forget_if_emptied(owned)
                 cut = self.job.left(owned)
                 lost = len(cut.slices) + expected - len(cut.done)
                 totals = ledger.done_totals(self.connection, owned.job_id)
@@ -182,13 +185,15 @@ class PostgresLoad:
                 result.rows = rows
                 core.require_share(self.task, result.rejects, rows)
                 self._note_rejects(result, planned_slices, outcome)
+                self._convert(runner, owned, result)
                 with runner.phase("verify"):
-                    disturbed = bool(result.retries or result.slices_resumed)
+                    disturbed = bool(result.retries or result.slices_resumed or result.structure)
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
                 if self.publish.run(runner, owned, choice, rows, digest):
                     result.merged = self.publish.merged
                     return result
                 expected = len(cut.done)
+                self.job.forget_if_emptied(owned)
                 cut = self.job.left(owned)
                 lost = len(cut.slices) + expected - len(cut.done)
             if self.task.reads_stdin:
@@ -205,12 +210,27 @@ class PostgresLoad:
             # A server that crashed took slices with it whose commit it had not flushed, rows and ledger together.
             self.notes.append(f"the server lost {lost} slices in a crash: they were loaded again")
 
+    def _convert(self, runner: Runner, owned: OwnedJob, result: LoadResult) -> None:
+        """Turns what was loaded into what was asked for. Verifying comes after it, and so covers it."""
+        wanted = self.job.structure
+        if wanted is None or owned.staging is None:
+            return
+        with runner.phase(CONVERT):
+            self.job.ensure_connection(owned)
+            works = structure.conversion(self.connection, self.task, wanted, owned.staging)
+            if any(not work.is_done for work in works):
+                memory = indexes.memory_bytes(self.connection)
+                result.settings["maintenance_work_mem"] = f"{memory >> 20} MB for all sessions that convert"
+                indexes.build(runner, self.connection, self.job.connector(owned), works, self.task.streams)
+
     def _grow(self, owned: OwnedJob, staging: TableName, missing: core.NoPartition) -> tuple[Cut, int]:
         """Makes the partitions that rows were found to need; gives what is left to load, and the rejects so far."""
         if not self.task.ledger or self.task.reads_stdin:
             raise missing
         self.job.ensure_connection(owned)
-        made = partitions.grow(self.connection, self.task, staging, missing)
+        with self.connection.transaction():
+            made = partitions.grow(self.connection, self.task, staging, missing)
+            self.job.furnish(staging)
         self.notes.append(f"{made} more partitions were made for keys that no sample had shown")
         return self.job.left(owned), ledger.done_totals(self.connection, owned.job_id).rejects
 
@@ -385,6 +405,7 @@ class PostgresLoad:
             strategy_reason=reason,
             slices=slices,
             settings=self.plans.settings,
+            structure=self.chooser.structure,
             notes=self.notes,
         )
 

@@ -18,11 +18,12 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask, Runner
-from tipple.engines.postgresql import indexes, partition_bounds, partitions, stage
+from tipple.engines.postgresql import indexes, partition_bounds, partitions, stage, structure, tablespaces
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
 from tipple.plan.partitioning import LONGEST_NAME_BYTES, partition_name
+from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 Action = Literal["attach", "swap", "absorb", "insert", "leave"]
@@ -61,8 +62,26 @@ class PartitionPublish:
     """Publishes the hidden table of one load."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, notes: list[str]
+        self,
+        connection: psycopg.Connection[Any],
+        task: LoadTask,
+        staging: TableName,
+        notes: list[str],
+        *,
+        structure: AppliedStructure | None,
+        is_strict: bool,
     ) -> None:
+        """
+        Args:
+            connection: publishes.
+            task: the load.
+            staging: the hidden table.
+            notes: gets remarks for the user.
+            structure: what the hidden partitions are.
+            is_strict: whether rows must not go in beside others, where they would not have that structure.
+        """
+        self.structure = structure
+        self.is_strict = is_strict
         self.connection = connection
         self.task = task
         self.staging = staging
@@ -75,12 +94,19 @@ class PartitionPublish:
         """Builds what the hidden partitions lack, and detaches them."""
         if self.is_new:
             works = [self._work_of_new(leaf) for leaf in partitions.staged(self.connection, self.staging)]
+            self._place(works)
             indexes.build(runner, self.connection, connect, works, self.task.streams)
             return
         moving = [step for step in self.steps(may_swap=True) if step.action in ("attach", "swap", "absorb")]
         works = [self._work(step, analyze=True) for step in moving]
+        self._place(works)
         indexes.build(runner, self.connection, connect, works, self.task.streams)
         partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
+
+    def _place(self, works: list[indexes.KeyWork]) -> None:
+        """Indexes go where their partitions are."""
+        for work in works if self.task.tablespaces else ():
+            work.tablespace = tablespaces.of(self.connection, work.table)
 
     def _work(self, step: Step, *, analyze: bool) -> indexes.KeyWork:
         like = step.real.name if step.real is not None else self.task.table
@@ -167,7 +193,7 @@ class PartitionPublish:
             action = "leave"
         else:
             obstacle = None if real.kind == "r" else "it is not an ordinary table"
-            obstacle = obstacle or stage.obstacle(self.connection, real.name, partition=True)
+            obstacle = obstacle or stage.obstacle(self.connection, real.name, self.task, partition=True)
             if obstacle is None and replaces and not may_swap:
                 obstacle = "a transaction began before the load ended and is still open"
             if obstacle is not None:
@@ -213,6 +239,7 @@ class PartitionPublish:
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN SHARE ROW EXCLUSIVE MODE".encode())
         self._require_same_columns()
         steps = self.steps(may_swap=may_swap)
+        self._require_structure(steps)
         moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
         renames = {}
         for step in moving:
@@ -226,6 +253,13 @@ class PartitionPublish:
             self._move(moving, renames)
         stage.drop(self.connection, self.staging)
         self._say(steps)
+
+    def _require_structure(self, steps: list[Step]) -> None:
+        """Refuses to mix rows with others where they would lose their structure."""
+        for step in steps if self.is_strict else ():
+            if step.action in ("insert", "absorb") and step.leaf.size_bytes:
+                why = step.why or f"{step.real.name if step.real else step.leaf.place.bound} has rows"
+                raise structure.not_now(self.task.table, why)
 
     def _require_same_columns(self) -> None:
         ours, theirs = (
@@ -286,6 +320,8 @@ class PartitionPublish:
             self._attach(parent, final, place.bound)
             self._drop_bound_checks(final)
             self._rename_indexes(final, like, renames[step.leaf.name], taken)
+            if self.structure is not None:
+                structure.settle_names(self.connection, self.structure, step.leaf.name, final)
             taken.add(final.name)
         if default is not None:
             self._attach(table.sql, default.name, partition_bounds.DEFAULT)
@@ -377,10 +413,14 @@ class PartitionPublish:
             ).fetchall()
             for name, index, primary in rows:
                 columns = "_".join(re.findall(r"\w+", index.rpartition("(")[2]))
-                ending = "_pkey" if primary else f"_{columns[:20]}_key"
+                kind = "brin" if " USING brin " in index else "key"
+                ending = "_pkey" if primary else f"_{columns[:20]}_{kind}"
                 self._rename_indexes(final, "", [(name, ending)], taken)
         for constraint in definition.constraints if definition is not None else ():
             self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())
+        if self.structure is not None and self.structure.structure == "sorted":
+            # Takes over those of the partitions.
+            self.connection.execute(structure.summary_statement(table, self.structure.key).encode())
         self.notes.append(f"{table} was made with {len(leaves)} partitions")
 
     def _settle_root(self, table: TableName) -> None:

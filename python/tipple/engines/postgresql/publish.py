@@ -12,12 +12,12 @@ from tipple.engines import core
 from tipple.engines.base import LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import indexes, ledger, merge, stage, together
+from tipple.engines.postgresql import indexes, ledger, merge, stage, structure, tablespaces, together, unlogged
 from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.errors import JobBusy, TippleError
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
@@ -76,16 +76,14 @@ class Publish:
         staging = owned.staging
         if staging is None:
             return
-        name = ledger.session_name(owned.job_id)
-
-        def connect() -> psycopg.Connection[Any]:
-            return connections.connect(self.session.target, name)
-
+        connect = self.job.connector(owned)
         if owned.strategy == "partition":
-            PartitionPublish(self.connection, self.task, staging, self.notes).prepare(runner, connect)
+            self._partitions(staging).prepare(runner, connect)
         elif owned.strategy == "swap" and choice.exists:
             work = indexes.missing(self.connection, staging, self.table, same_names=True)
             try:
+                if self.task.tablespaces:
+                    work.tablespace = tablespaces.of(self.connection, staging)
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
             except psycopg.errors.CheckViolation as error:
                 if not owned.direct:
@@ -102,8 +100,9 @@ class Publish:
                 # Empty it is, but an older transaction may still see the rows that were deleted.
                 self.may_swap = stage.wait_for_old_snapshots(self.connection, SNAPSHOT_WAIT_SECONDS)
             elif owned.strategy == "partition":
-                # What is appended can go beside the rows that are there: not worth waiting for.
-                self.may_swap = stage.wait_for_old_snapshots(self.connection, 0)
+                # What is appended can go beside the rows that are there: not worth waiting for, but for a structure.
+                wait_seconds = SNAPSHOT_WAIT_SECONDS if self.is_strict else 0
+                self.may_swap = stage.wait_for_old_snapshots(self.connection, wait_seconds)
             if self.task.together is not None:
                 if self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish):
                     return True
@@ -121,6 +120,11 @@ class Publish:
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
         staging = owned.staging
+        if owned.unlogged:
+            if owned.strategy == "merge":
+                unlogged.remember(self.connection, owned.job_id)
+            elif not unlogged.has_survived(self.connection, owned.job_id):
+                return False
         if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
             return False
         if owned.strategy == "merge" and staging is not None:
@@ -129,14 +133,26 @@ class Publish:
             self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
-            PartitionPublish(self.connection, self.task, staging, self.notes).publish(may_swap=self.may_swap)
+            self._partitions(staging).publish(may_swap=self.may_swap)
         elif staging is not None:
             self._put_in_place(staging, exists=choice.exists)
+        if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
+            unlogged.forget(self.connection, owned.job_id)
         if self.task.ledger:
             text = None if digest is None else f"{digest:032x}"
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         return True
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether rows that go in beside others would not have the structure that was asked for."""
+        return self.job.structure is not None and not self.job.keeps_structure
+
+    def _partitions(self, staging: TableName) -> PartitionPublish:
+        return PartitionPublish(
+            self.connection, self.task, staging, self.notes, structure=self.job.structure, is_strict=self.is_strict
+        )
 
     def _settle_doubt(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """COMMIT's answer may be lost: the ledger's state is the answer."""
@@ -153,18 +169,26 @@ class Publish:
 
     def _put_in_place(self, staging: TableName, *, exists: bool) -> None:
         if not exists:
-            stage.swap(self.connection, staging, self.table, exists=False)
-            for constraint in self.task.definition.constraints if self.task.definition else ():
+            self._swap(staging, exists=False)
+            if self.task.tablespaces:
+                place = quote_identifier(tablespaces.of(self.connection, self.table))
+                self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
+            for constraint in self._constraints_left():
                 self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
+            if self.task.tablespaces:
+                # Other tables may follow in this transaction.
+                self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
             return
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
         self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
-        obstacle = stage.obstacle(self.connection, self.table)
+        obstacle = stage.obstacle(self.connection, self.table, self.task)
         if not self.may_swap:
             obstacle = "a transaction began before the load ended and is still open"
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
-            stage.swap(self.connection, staging, self.table, exists=True)
+            self._swap(staging, exists=True)
             return
+        if self.is_strict:
+            raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
         # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
         self.notes.append(
             f"the staged rows were copied, not swapped in: {obstacle or f'{self.table} got rows meanwhile'}"
@@ -174,3 +198,17 @@ class Publish:
             self.connection.execute(f"DELETE FROM {self.table.sql}")
         self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
         self.connection.execute(f"DROP TABLE {staging.sql}")
+
+    def _swap(self, staging: TableName, *, exists: bool) -> None:
+        stage.swap(self.connection, staging, self.table, exists=exists)
+        if self.job.structure is not None:
+            structure.settle_names(self.connection, self.job.structure, staging, self.table)
+
+    def _constraints_left(self) -> list[str]:
+        """Constraints of a new table that its structure has not given it yet."""
+        definition, wanted = self.task.definition, self.job.structure
+        constraints = list(definition.constraints) if definition is not None else []
+        if wanted is not None and structure.has_key(self.connection, self.table, wanted.key):
+            there = structure.key_constraint(self.task, wanted.key)
+            return [constraint for constraint in constraints if constraint != there]
+        return constraints

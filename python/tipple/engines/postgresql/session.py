@@ -11,7 +11,7 @@ from psycopg import errors
 
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage
+from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError
@@ -124,9 +124,9 @@ class PostgresSession:
             strategy = load.foreseen_strategy()
             if strategy == NOTHING_TO_DO:
                 return []
-            return doctor.before_load(
-                self.connection, task.table, task.source_bytes, swaps=strategy in ("swap", "partition")
-            )
+            swaps = strategy in ("swap", "partition")
+            findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
+            return [*unlogged.warnings(self.connection, load.task, load.chooser.structure), *findings]
         except psycopg.Error:
             # Advice is no reason to fail; if the server is gone, the load itself will say so.
             return []

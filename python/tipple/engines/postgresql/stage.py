@@ -12,12 +12,14 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.base import LoadTask
 from tipple.plan.url import TableName, quote_identifier
 
 # Each query names what stands in the way of replacing the table %(oid)s by another one, or gives no row.
 _OBSTACLES = """
 SELECT 'it is not an ordinary table' FROM pg_class WHERE oid = %(oid)s
-    AND (relkind <> 'r' OR relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))
+    AND (relkind <> 'r' OR NOT %(restructured)s
+         AND (relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap')))
 UNION ALL SELECT 'it is a partition, or part of an inheritance tree' FROM pg_inherits
     WHERE (inhrelid = %(oid)s OR inhparent = %(oid)s) AND NOT %(partition)s
 UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
@@ -38,9 +40,10 @@ UNION ALL SELECT 'another role owns it' FROM pg_class
     WHERE oid = %(oid)s AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT 'it has storage parameters' FROM pg_class WHERE oid = %(oid)s AND reloptions IS NOT NULL
 UNION ALL SELECT 'it lies in a tablespace of its own' FROM pg_class
-    WHERE oid = %(oid)s AND reltablespace <> 0 AND NOT %(partition)s
+    WHERE oid = %(oid)s AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
 UNION ALL SELECT 'its replica identity is set' FROM pg_class WHERE oid = %(oid)s AND relreplident <> 'd'
 UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND indisclustered
+    AND NOT %(restructured)s
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
     JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
@@ -61,12 +64,21 @@ LIMIT 1
 """
 
 
-def obstacle(connection: psycopg.Connection[Any], table: TableName, *, partition: bool = False) -> str | None:
+def obstacle(
+    connection: psycopg.Connection[Any], table: TableName, task: LoadTask | None, *, partition: bool = False
+) -> str | None:
     """Why another table cannot take this one's place unnoticed, or None.
 
     A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
+    What the load gives the table anew, a structure or a place, is no obstacle.
     """
-    found = connection.execute(_OBSTACLES, {"oid": _oid(connection, table), "partition": partition}).fetchone()
+    facts = {
+        "oid": _oid(connection, table),
+        "partition": partition,
+        "restructured": task is not None and task.structure is not None,
+        "moved": task is not None and bool(task.tablespaces),
+    }
+    found = connection.execute(_OBSTACLES, facts).fetchone()
     return None if found is None else str(found[0])
 
 
@@ -193,13 +205,22 @@ def wait_for_old_snapshots(connection: psycopg.Connection[Any], limit_seconds: f
     return True
 
 
+def has_heap_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether places in the table's pages can be asked for: other access methods need not have any."""
+    found = connection.execute(
+        "SELECT FROM pg_class c JOIN pg_am m ON m.oid = c.relam WHERE c.oid = to_regclass(%s) AND m.amname = 'heap'",
+        (table.sql,),
+    ).fetchone()
+    return found is not None
+
+
 def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: int) -> list[str]:
     """Conditions on `ctid` that divide the table's pages into `parts` ranges."""
     row = connection.execute(
         "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint", (table.sql,)
     ).fetchone()
     pages = int(row[0]) if row is not None else 0
-    if pages < 2 * parts:
+    if pages < 2 * parts or not has_heap_pages(connection, table):
         return ["true"]
     cuts = [pages * part // parts for part in range(1, parts)]
     bounds = [None, *cuts, None]

@@ -1,0 +1,371 @@
+"""`--structure` on PostgreSQL: what staged tables are while rows come in, and how they become what was asked for.
+
+Only tables that Tipple makes get a structure, so nothing is converted that anybody sees. Every step of a conversion
+can be repeated: what is left to do is read from the catalog, and an interrupted job goes on there.
+
+`sorted` is CLUSTER by an index that exists for that moment only: the server sorts on disk within
+`maintenance_work_mem`, writes the rows frozen and in order, and keeps partition bounds, constraints and tablespace.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import stage, tablespaces
+from tipple.engines.postgresql.indexes import KeyWork
+from tipple.errors import JobBusy, UsageError
+from tipple.plan.partitioning import LONGEST_NAME_BYTES
+from tipple.plan.structure import AppliedStructure, StructureRequest
+from tipple.plan.url import TableName, quote_identifier
+
+COLUMNAR_METHODS = ("columnar", "citus_columnar", "hydra", "columnstore", "cstore", "pg_mooncake", "mooncake")
+"""Names of table access methods that are known to store columns."""
+
+_KEYS = """
+SELECT k.conname, array(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS c (number, n)
+    JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = c.number ORDER BY c.n), pg_get_constraintdef(k.oid)
+FROM pg_constraint k WHERE k.conrelid = to_regclass(%s) AND k.contype IN ('p', 'u') ORDER BY k.contype, k.conname
+"""
+
+_FORMS = """
+SELECT c.relpersistence::text, coalesce(m.amname, 'heap') FROM pg_class c LEFT JOIN pg_am m ON m.oid = c.relam
+WHERE c.relkind = 'r' AND (c.oid = to_regclass(%(table)s)
+    OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf))
+"""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A primary key or a unique constraint."""
+
+    name: str
+    columns: tuple[str, ...]
+    definition: str
+    """As ALTER TABLE ... ADD CONSTRAINT takes it."""
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is the primary key."""
+        return self.definition.startswith("PRIMARY KEY")
+
+
+def keys(connection: psycopg.Connection[Any], table: TableName) -> list[Key]:
+    """The keys of a table, its primary key first."""
+    return [
+        Key(name, tuple(columns), definition)
+        for name, columns, definition in connection.execute(_KEYS, (table.sql,)).fetchall()
+    ]
+
+
+def _find_key(connection: psycopg.Connection[Any], table: TableName, columns: Sequence[str]) -> Key | None:
+    return next((key for key in keys(connection, table) if key.columns == tuple(columns)), None)
+
+
+def key_list(columns: Sequence[str]) -> str:
+    """Columns for an SQL statement."""
+    return ", ".join(map(quote_identifier, columns))
+
+
+def adapt(task: LoadTask) -> LoadTask:
+    """The task with a definition that says of a new table what the structure wants it to be."""
+    asked, definition = task.structure, task.definition
+    if asked is None or definition is None or definition.unsupported is not None:
+        return task
+    if asked.structure == "btree" and asked.key and definition.primary_key != asked.key:
+        not_null = {column.name for column in definition.columns if column.not_null}
+        primary = not definition.primary_key and not_null.issuperset(asked.key)
+        constraint = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({key_list(asked.key)})"
+        definition = msgspec.structs.replace(definition, constraints=(*definition.constraints, constraint))
+    # A partitioned table has no rows that could be logged or not: its partitions have.
+    unlogged = asked.structure == "memory" and task.partition_by is None
+    return msgspec.structs.replace(task, definition=msgspec.structs.replace(definition, unlogged=unlogged))
+
+
+# Which one, and how
+
+
+def resolve(connection: psycopg.Connection[Any], task: LoadTask) -> AppliedStructure | None:
+    """What the table is to be, with everything that the options leave open settled.
+
+    Raises:
+        UsageError: there is no key, or no access method.
+    """
+    asked = task.structure
+    if asked is None:
+        return None
+    key: tuple[str, ...] = ()
+    if asked.structure in ("btree", "sorted"):
+        key = _resolve_key(connection, task, asked)
+    load_as, reason = asked.load_as, "as asked"
+    if load_as == "auto":
+        load_as, reason = _choose_form(asked)
+    return AppliedStructure(
+        structure=asked.structure,
+        load_as=load_as,
+        reason=reason,
+        key=list(key),
+        access_method=_resolve_method(connection, asked) if asked.structure == "columnstore" else None,
+        durable=asked.structure != "memory",
+    )
+
+
+def _choose_form(asked: StructureRequest) -> tuple[Any, str]:
+    match asked.structure:
+        case "memory":
+            return "memory", "it stays unlogged"
+        case "btree":
+            return "heap", "building an index once over all rows is faster than growing it row by row"
+        case "sorted":
+            return "heap", "rows are sorted once, when all are in"
+        case "columnstore":
+            return "heap", "a heap takes rows fastest; they are compressed when all are in"
+        case _:
+            return "heap", "rows stay as they come"
+
+
+def _resolve_key(connection: psycopg.Connection[Any], task: LoadTask, asked: StructureRequest) -> tuple[str, ...]:
+    if asked.key:
+        return asked.key
+    if task.definition is not None:
+        found = task.definition.primary_key
+    else:
+        found = next((key.columns for key in keys(connection, task.table) if key.is_primary), ())
+    if not found:
+        raise UsageError(
+            f"--structure {asked.structure} needs a key, and {task.table} has no primary key",
+            hint="name its columns: --key a,b",
+        )
+    return found
+
+
+def _resolve_method(connection: psycopg.Connection[Any], asked: StructureRequest) -> str:
+    installed = [
+        name for (name,) in connection.execute("SELECT amname::text FROM pg_am WHERE amtype = 't' ORDER BY amname")
+    ]
+    others = [name for name in installed if name != "heap"]
+    alternatives = (
+        "--structure sorted keeps rows in the order of a key, with a BRIN index; DuckDB stores columns "
+        "(--into duckdb:///…)"
+    )
+    if asked.access_method is not None:
+        if asked.access_method not in installed:
+            raise UsageError(
+                f"the server has no table access method {asked.access_method}",
+                hint=f"installed: {', '.join(installed)}; CREATE EXTENSION installs one; or else {alternatives}",
+            )
+        return asked.access_method
+    columnar = [str(name) for name in others if name in COLUMNAR_METHODS]
+    if len(columnar) != 1:
+        found = f"several: {', '.join(columnar)}" if columnar else f"none that is known (it has {', '.join(installed)})"
+        raise UsageError(
+            f"--structure columnstore needs a columnar table access method, and the server has {found}",
+            hint=f"name one by --access-method; or else {alternatives}",
+        )
+    return columnar[0]
+
+
+# Whether it can be so
+
+
+def is_already(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure) -> bool:
+    """Whether the table is so without being made anew; a new one is what its adapted definition says."""
+    if task.definition is not None:
+        return wanted.structure in ("heap", "btree", "memory") and task.partition_by is None
+    forms = connection.execute(_FORMS, {"table": task.table.sql}).fetchall()
+    match wanted.structure:
+        case "heap":
+            return all(form == ("p", "heap") for form in forms)
+        case "memory":
+            return bool(forms) and all(persistence == "u" for persistence, _ in forms)
+        case "columnstore":
+            return bool(forms) and all(method == wanted.access_method for _, method in forms)
+        case "btree":
+            return _find_key(connection, task.table, wanted.key) is not None
+        case _:
+            return False
+
+
+def check_partitioned(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure) -> None:
+    """Refuses what partitions cannot be.
+
+    Raises:
+        UsageError: says why.
+    """
+    if wanted.load_as == "btree":
+        raise UsageError(
+            "--load-as btree is for tables without partitions",
+            hint="leave it out: the partitions get their keys when all rows are in",
+        )
+    exists = task.definition is None
+    if wanted.structure == "btree" and exists and not has_key(connection, task.table, wanted.key):
+        raise UsageError(
+            f"the partitioned table {task.table} has no key {', '.join(wanted.key)} that its partitions could have",
+            hint=f"ALTER TABLE {task.table} ADD PRIMARY KEY ({key_list(wanted.key)}); or leave out --structure",
+        )
+
+
+# While rows come in
+
+
+def furnish(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, staging: TableName) -> None:
+    """Makes staged tables what they are to be while rows come in; call it in the transaction that makes them.
+
+    Raises:
+        UsageError: the server cannot sort or summarise by this key.
+    """
+    unlogged = wanted.load_as == "memory"
+    for name in stage.members(connection, staging, kinds="r"):
+        table = TableName(staging.schema, name)
+        persistence, method = _form(connection, table)
+        if (persistence == "u") != unlogged:
+            connection.execute(f"ALTER TABLE {table.sql} SET {'UNLOGGED' if unlogged else 'LOGGED'}")
+        if method != "heap":
+            connection.execute(f"ALTER TABLE {table.sql} SET ACCESS METHOD heap")
+    if wanted.structure == "sorted":
+        _require_order(connection, staging, wanted.key)
+    if wanted.load_as == "btree":
+        connection.execute(_add_key(connection, task, wanted, staging).encode())
+
+
+def _form(connection: psycopg.Connection[Any], table: TableName) -> tuple[str, str]:
+    found = connection.execute(_FORMS, {"table": table.sql}).fetchone()
+    return found if found is not None else ("p", "heap")
+
+
+def _require_order(connection: psycopg.Connection[Any], staging: TableName, key: Sequence[str]) -> None:
+    """Asks the server itself, with indexes that are not kept."""
+    for method, purpose in (("btree", "be sorted by"), ("brin", "have a BRIN index on")):
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"CREATE INDEX ON {staging.sql} USING {method} ({key_list(key)})")
+        except (psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
+            raise UsageError(
+                f"the table cannot {purpose} {', '.join(key)}: {error.diag.message_primary}",
+                hint="choose another --key, or --structure btree or heap",
+            ) from None
+
+
+def _add_key(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, table: TableName) -> str:
+    """The statement that gives `table` the key, by the name that it has in the table whose place it will take."""
+    if task.definition is not None:
+        return f"ALTER TABLE {table.sql} ADD {key_constraint(task, wanted.key)}"
+    present = keys(connection, task.table)
+    same = next((key for key in present if key.columns == tuple(wanted.key)), None)
+    if same is not None:
+        return f"ALTER TABLE {table.sql} ADD CONSTRAINT {quote_identifier(same.name)} {same.definition}"
+    nullable = connection.execute(
+        "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND NOT attnotnull",
+        (table.sql, list(wanted.key)),
+    ).fetchone()
+    primary = nullable is None and not any(key.is_primary for key in present)
+    return f"ALTER TABLE {table.sql} ADD {'PRIMARY KEY' if primary else 'UNIQUE'} ({key_list(wanted.key)})"
+
+
+def key_constraint(task: LoadTask, key: Sequence[str]) -> str | None:
+    """The constraint of a new table's definition that is this key."""
+    if task.definition is None:
+        return None
+    for constraint in task.definition.constraints:
+        alone = msgspec.structs.replace(task.definition, constraints=(constraint,))
+        if alone.primary_key == tuple(key) or constraint == f"UNIQUE ({key_list(key)})":
+            return constraint
+    return None
+
+
+def has_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> bool:
+    """Whether the table has this key already."""
+    return bool(key) and _find_key(connection, table, key) is not None
+
+
+# When all rows are in
+
+
+def conversion(
+    connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, staging: TableName
+) -> list[KeyWork]:
+    """What makes the staged tables what was asked for, as far as it is not done; one piece of work for each table."""
+    works = []
+    names = [TableName(staging.schema, name) for name in stage.members(connection, staging, kinds="r")]
+    for table in names:
+        work = KeyWork(table=table, size_bytes=0, indexes=[], after=[], renames=[])
+        persistence, method = _form(connection, table)
+        if wanted.structure != "memory" and persistence == "u":
+            work.after.append(f"ALTER TABLE {table.sql} SET LOGGED")
+        if wanted.access_method is not None and method != wanted.access_method:
+            work.after.append(f"ALTER TABLE {table.sql} SET ACCESS METHOD {quote_identifier(wanted.access_method)}")
+        if wanted.structure == "sorted":
+            work.after += _sorting(connection, table, wanted.key)
+        if wanted.structure == "btree" and names == [staging] and not has_key(connection, table, wanted.key):
+            work.after.append(_add_key(connection, task, wanted, table))
+        if task.tablespaces:
+            work.tablespace = tablespaces.of(connection, table)
+        works.append(work)
+    return works
+
+
+def summary_index(table: TableName) -> TableName:
+    """The BRIN index of a staged table, which says that it is sorted already."""
+    return TableName(table.schema, f"{table.name}_brin")
+
+
+def _sorting(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> list[str]:
+    brin, order = summary_index(table), TableName(table.schema, f"{table.name}_order")
+    done, ordered = connection.execute(
+        "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL", (brin.sql, order.sql)
+    ).fetchone() or (False, False)
+    drop = f"DROP INDEX IF EXISTS {order.sql}"
+    if done:
+        return [drop] if ordered else []
+    return [
+        f"CREATE INDEX IF NOT EXISTS {quote_identifier(order.name)} ON {table.sql} ({key_list(key)})",
+        f"CLUSTER {table.sql} USING {quote_identifier(order.name)}",
+        f"CREATE INDEX {quote_identifier(brin.name)} ON {table.sql} USING brin ({key_list(key)})",
+        drop,
+    ]
+
+
+def unsort(connection: psycopg.Connection[Any], staging: TableName) -> None:
+    """Staged tables that were emptied are to be sorted again."""
+    for name in stage.members(connection, staging, kinds="r"):
+        connection.execute(f"DROP INDEX IF EXISTS {summary_index(TableName(staging.schema, name)).sql}")
+
+
+def summary_statement(table: TableName, key: Sequence[str]) -> str:
+    """Gives a table the BRIN index of `sorted`."""
+    name = quote_identifier(_summary_name(table.name, key))
+    return f"CREATE INDEX {name} ON {table.sql} USING brin ({key_list(key)})"
+
+
+def _summary_name(table: str, key: Sequence[str], number: int = 1) -> str:
+    ending = f"{'_'.join(['', *key])[:30]}_brin{number if number > 1 else ''}"
+    return table.encode()[: LONGEST_NAME_BYTES - len(ending.encode())].decode(errors="ignore") + ending
+
+
+def settle_names(
+    connection: psycopg.Connection[Any], wanted: AppliedStructure, staging: TableName, table: TableName
+) -> None:
+    """Gives the BRIN index of what was staged the name that it keeps, in `table`, which `staging` is now."""
+    own = TableName(table.schema, summary_index(staging).name)
+    if wanted.structure != "sorted" or not _exists(connection, own):
+        return
+    names = (_summary_name(table.name, wanted.key, number) for number in itertools.count(1))
+    final = next(name for name in names if not _exists(connection, TableName(table.schema, name)))
+    connection.execute(f"ALTER INDEX {own.sql} RENAME TO {quote_identifier(final)}")
+
+
+def _exists(connection: psycopg.Connection[Any], name: TableName) -> bool:
+    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name.sql,)).fetchone()
+    return found is not None and bool(found[0])
+
+
+def not_now(table: TableName, why: str) -> JobBusy:
+    """The refusal to copy rows into a table where they would not have the structure that was asked for."""
+    return JobBusy(
+        f"{table} cannot take its structure now: {why}",
+        hint="nothing was published; when that has ended, run the same command again: it goes on from here",
+    )

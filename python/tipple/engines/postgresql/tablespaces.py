@@ -1,0 +1,68 @@
+"""`--tablespace`: where tables that Tipple makes are laid. Partitions go into several of them in turn.
+
+Indexes follow by `default_tablespace`, which the sessions that build them set, so no statement has to name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import stage
+from tipple.errors import UsageError
+from tipple.plan.url import TableName, quote_identifier
+
+_TABLESPACES = """
+SELECT spcname, oid = (SELECT dattablespace FROM pg_database WHERE datname = current_database())
+       OR has_tablespace_privilege(oid, 'CREATE')
+FROM pg_tablespace WHERE spcname <> 'pg_global' ORDER BY spcname
+"""
+
+
+def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
+    """Refuses tablespaces that are not there, or where this role may not create tables.
+
+    Raises:
+        UsageError: says which one.
+    """
+    if not names:
+        return
+    known: dict[str, bool] = dict(connection.execute(_TABLESPACES).fetchall())
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"the server has no tablespace {name} for tables",
+                hint=f"tablespaces there: {', '.join(known)}; a superuser can make one: CREATE TABLESPACE "
+                f"{quote_identifier(name)} LOCATION '/an/empty/directory';",
+            )
+        if not known[name]:
+            role = connection.info.user
+            raise UsageError(
+                f'the role "{role}" may not create tables in the tablespace {name}',
+                hint=f"as its owner: GRANT CREATE ON TABLESPACE {quote_identifier(name)} TO {quote_identifier(role)};",
+            )
+
+
+def lay(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> None:
+    """Moves what is staged to its place: the partitions in turn, or the only table; call it before rows come in.
+
+    The order is that in which partitions were made, so those that are made later go on in turn.
+    """
+    names = task.tablespaces
+    for number, name in enumerate(stage.members(connection, staging, kinds="r") if names else ()):
+        wanted, table = names[number % len(names)], TableName(staging.schema, name)
+        if of(connection, table) != wanted:
+            connection.execute(f"ALTER TABLE {table.sql} SET TABLESPACE {quote_identifier(wanted)}")
+
+
+def of(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """The tablespace that a table lies in, the database's own one included."""
+    found = connection.execute(
+        "SELECT s.spcname FROM pg_class c JOIN pg_database d ON d.datname = current_database() JOIN pg_tablespace s "
+        "ON s.oid = coalesce(nullif(c.reltablespace, 0), d.dattablespace) WHERE c.oid = to_regclass(%s)",
+        (table.sql,),
+    ).fetchone()
+    return str(found[0]) if found is not None else ""

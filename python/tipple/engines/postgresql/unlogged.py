@@ -1,0 +1,109 @@
+"""Rows that are not in the write-ahead log: how the ledger, which is, learns that a crash has taken them.
+
+A crash empties every unlogged table, and nothing in the catalog says so afterwards. So there is a table that shares
+their fate, `tipple.unlogged_job`: it names the jobs whose rows are in unlogged tables. A job that should stand there
+and does not has lost its rows, be they staged or published.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.engines.findings import Finding
+from tipple.plan.structure import AppliedStructure
+from tipple.plan.url import TableName
+
+_CREATE = """
+CREATE UNLOGGED TABLE IF NOT EXISTS tipple.unlogged_job (
+    job_id uuid PRIMARY KEY REFERENCES tipple.job ON DELETE CASCADE
+)
+"""
+
+_IS_UNLOGGED = """
+SELECT EXISTS (
+    SELECT FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r' AND (oid = to_regclass(%(table)s)
+        OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))))
+"""
+
+INSERT = "INSERT INTO tipple.unlogged_job VALUES ('{job_id}') ON CONFLICT DO NOTHING"
+"""Says that a job's rows are there, and unlogged."""
+
+
+def is_unlogged(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a crash would empty the table, or a partition of it."""
+    found = connection.execute(_IS_UNLOGGED, {"table": table.sql}).fetchone()
+    return found is not None and bool(found[0])
+
+
+def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
+    """Says that a job's rows are there; call it in the transaction that begins the job, or publishes it."""
+    if not _exists(connection):
+        connection.execute(_CREATE)
+    connection.execute(INSERT.format(job_id=job_id))
+
+
+def forget(connection: psycopg.Connection[Any], job_id: str) -> None:
+    """A crash does not touch the job's rows any more."""
+    connection.execute("DELETE FROM tipple.unlogged_job WHERE job_id = %s", (job_id,))
+
+
+def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
+    """Whether no crash has emptied unlogged tables since `remember`."""
+    if not _exists(connection):
+        return False
+    return connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone() is not None
+
+
+def is_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> bool:
+    """Whether a crash has taken the rows of a published job.
+
+    A table that somebody has made a logged one before the crash still has them.
+    """
+    return is_unlogged(connection, table) and not has_survived(connection, job_id)
+
+
+def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None) -> list[Finding]:
+    """Says loudly what a crash does to the table that the load leaves behind."""
+    if wanted is not None:
+        lasts = wanted.durable
+    elif task.definition is not None:
+        lasts = not task.definition.unlogged
+    else:
+        lasts = not is_unlogged(connection, task.table)
+    if lasts:
+        return []
+    return [
+        Finding(
+            level="broken",
+            subject=f"table {task.table}",
+            found="not written to the log",
+            effect="ALL ITS ROWS ARE LOST when the server crashes, and a standby never has any",
+            remedy=f"ALTER TABLE {task.table} SET LOGGED makes it durable",
+        )
+    ]
+
+
+def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: int | None) -> None:
+    """Has all slices be loaded again, since none of their rows are left; call it in a transaction.
+
+    Args:
+        connection: to the server.
+        job_id: whose slices.
+        first_cut: from this number on slices were cut while their source was read, and will be again.
+    """
+    connection.execute("DELETE FROM tipple.reject WHERE job_id = %s", (job_id,))
+    if first_cut is not None:
+        connection.execute("DELETE FROM tipple.slice WHERE job_id = %s AND n >= %s", (job_id, first_cut))
+    connection.execute(
+        "UPDATE tipple.slice SET state = 'planned', rows = NULL, rejects = 0, row_digest = NULL, xid = NULL, "
+        "finished_at = NULL WHERE job_id = %s",
+        (job_id,),
+    )
+
+
+def _exists(connection: psycopg.Connection[Any]) -> bool:
+    found = connection.execute("SELECT to_regclass('tipple.unlogged_job') IS NOT NULL").fetchone()
+    return found is not None and bool(found[0])
