@@ -11,5 +11,6 @@ CAPABILITIES = Capabilities(
     resumes_slices=False,
     unbounded_numeric=False,
     preserves_order=True,
+    structures=("columnstore", "sorted", "btree", "memory", "parquet"),
     together=frozenset({"transaction", "merge"}),
 )

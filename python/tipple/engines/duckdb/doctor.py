@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 
+from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import ledger
 from tipple.engines.duckdb.connection import first_row
 from tipple.engines.findings import Finding, disk_finding, graded
@@ -137,3 +138,18 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
             effect="each row is looked up in an index kept in memory, and one bad record ends the load",
             remedy="load into a table without them, and check keys by a query",
         )
+
+
+def not_durable(task: LoadTask) -> list[Finding]:
+    """Says of `--structure memory` what is lost, and when."""
+    if task.structure is None or task.structure.structure != "memory":
+        return []
+    return [
+        Finding(
+            level="broken",
+            subject=f"table {task.table}",
+            found="it is in memory, and in no file",
+            effect="its rows are lost when this process ends, in whatever way",
+            remedy="load --into duckdb:///FILE, or write it out before: COPY … TO 'file.parquet';",
+        )
+    ]

@@ -18,9 +18,10 @@ import msgspec
 
 from tipple import _core
 from tipple.engines import core, spool
-from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.structure import StructureWork
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
 
@@ -43,6 +44,7 @@ class DuckLoad:
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
         self.has_met = False
+        self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
                 f"--write-path {task.write_path} is not available for DuckDB",
@@ -135,10 +137,7 @@ class DuckLoad:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            if task.definition is not None:
-                connection.execute(task.definition.create_sql(self.into, with_constraints=True))
-            elif task.mode == "replace":
-                connection.execute(f"DELETE FROM {self.into}")
+            self.structure.prepare()
             if task.ledger:
                 self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
@@ -151,6 +150,9 @@ class DuckLoad:
             result.source_outcomes = outcome["sources"]
             self._note_rejects(result, cut.slices, outcome["slices"])
             result.source_rows = [source["rows"] for source in outcome["sources"]]
+            if task.structure is not None:
+                with runner.phase(CONVERT):
+                    self._finish_structure()
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
@@ -184,8 +186,7 @@ class DuckLoad:
         if not begun:
             connection.execute("BEGIN")
             try:
-                if task.definition is not None:
-                    connection.execute(task.definition.create_sql(self.into, with_constraints=True))
+                self.structure.prepare()
                 if task.ledger:
                     self._begin_job(result.job_id, cut)
                 self._commit()
@@ -299,10 +300,17 @@ class DuckLoad:
             slices=cut.slices,
         )
 
+    def _finish_structure(self) -> None:
+        try:
+            self.structure.finish()
+        except duckdb.Error as error:
+            raise duckdb_error(error, "making its structure") from None
+
     # Rows
 
     def _settings(self) -> None:
-        self.connection.execute(f"SET preserve_insertion_order = {str(self.keep_order).lower()}")
+        keeps = self.keep_order or bool(self.structure.order_by)
+        self.connection.execute(f"SET preserve_insertion_order = {str(keeps).lower()}")
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
         self.connection.execute("SET write_buffer_row_group_count = 1")
         if self.task.memory_limit_bytes is not None:
@@ -334,10 +342,18 @@ class DuckLoad:
         with runner.phase("load"):
             try:
                 insert.start()
-                outcome = runner.run(_Both(job, insert))
+                outcome = runner.run(_Both(job, insert) if not self.structure.order_by else _Pulled(job, insert))
             except BaseException:
                 insert.interrupt()
                 raise
+        if self.structure.order_by:
+            # All rows are read: what is left is to sort and to write them.
+            with runner.phase(CONVERT):
+                try:
+                    outcome = runner.run(_Both(job, insert))
+                except BaseException:
+                    insert.interrupt()
+                    raise
         stored = insert.rows
         if stored != outcome["rows"]:
             raise TippleError(
@@ -354,7 +370,7 @@ class DuckLoad:
             else quote_identifier(column.name)
             for column in self.task.columns
         )
-        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}"
+        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}{self.structure.order_by}"
 
     # Proof
 
@@ -422,6 +438,16 @@ class DuckLoad:
             # A failed statement has already ended the transaction; the failure itself is being reported.
             return
 
+    def _shown_settings(self) -> dict[str, str]:
+        keeps = self.keep_order or bool(self.structure.order_by)
+        settings = {"preserve_insertion_order": str(keeps).lower()}
+        if self.structure.order_by:
+            # The load's own limit is shown by its option's name.
+            for name in ("memory_limit", "temp_directory"):
+                found = first_row(self.connection, f"SELECT current_setting('{name}')")
+                settings[f"duckdb_{name}"] = str(found[0]) if found is not None else ""
+        return settings
+
     def _result(
         self, status: Literal["loaded", "already loaded", "planned"], job_id: str, *, slices: int = 0
     ) -> LoadResult:
@@ -442,7 +468,8 @@ class DuckLoad:
             if atomic
             else f"asked for by --no-atomic: every {SLICES_PER_COMMIT} slices are visible once they are done",
             slices=slices,
-            settings={"preserve_insertion_order": str(self.keep_order).lower()},
+            structure=self.structure.applied,
+            settings=self._shown_settings(),
             notes=self.notes,
         )
 
@@ -574,6 +601,16 @@ class _Both:
         return outcome
 
 
+class _Pulled(_Both):
+    """The same until the INSERT has taken all rows."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        return self.insert.ended.is_set() or self.job.wait(timeout_seconds)
+
+    def result(self) -> str | None:
+        return None
+
+
 def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     """What DuckDB says, with a remedy for the usual causes."""
     message = " ".join(str(error).split())
@@ -582,7 +619,7 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
     elif "No space left" in message or "disk" in message.lower():
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
-    elif isinstance(error, duckdb.ConstraintException):
+    elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"

@@ -94,7 +94,8 @@ class DuckSession:
         if DuckLoad(self, task).done_before() is not None:
             return []
         try:
-            return doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+            found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+            return [*found, *doctor.not_durable(task)]
         except (duckdb.Error, OSError):
             # Advice is no reason to fail.
             return []
