@@ -232,10 +232,17 @@ def load(
     divided = parse_partition_by(partition_by) if partition_by is not None else None
     if replace_scope != "table" and mode != "replace":
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
-    if (divided or replace_scope != "table") and not find_engine(target.engine).capabilities.partitions:
+    files = structure == "parquet"
+    if ((divided and not files) or replace_scope != "table") and not find_engine(target.engine).capabilities.partitions:
         raise UsageError(
             f"{target.engine} has no partitions to load or replace",
-            hint="leave out --partition-by and --replace-scope",
+            hint="leave out --partition-by and --replace-scope"
+            + ("; files have them: --structure parquet" if "parquet" in capabilities.structures else ""),
+        )
+    if divided is not None and divided.method == "list" and not divided.values and not files:
+        raise UsageError(
+            f"--partition-by {partition_by!r} does not say which partitions there are",
+            hint="for example 'list(region, values=[EU, US])'",
         )
     stream_identity: Identity | None = None
     columnar: Columnar | None

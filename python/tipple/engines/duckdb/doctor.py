@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import duckdb
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb import ledger
+from tipple.engines.duckdb import ledger, parquet
 from tipple.engines.duckdb.connection import first_row
 from tipple.engines.findings import Finding, disk_finding, graded
 from tipple.plan.size import format_bytes
@@ -116,6 +116,11 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
     where = (
         "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?"
     )
+    files = parquet.find(connection, table)
+    if files is not None:
+        count = len(files.directories)
+        yield Finding(level="ok", subject=subject, found=f"Parquet files of {count} loads (--structure parquet)")
+        return
     if first_row(connection, f"SELECT 1 FROM duckdb_tables() {where}", [table.schema, table.name]) is None:
         yield Finding(
             level="note", subject=subject, found="it does not exist", remedy="tipple load … --schema FILE.sql"

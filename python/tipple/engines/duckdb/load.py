@@ -19,8 +19,9 @@ import msgspec
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge
+from tipple.engines.duckdb import ledger, merge, parquet
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
@@ -44,6 +45,7 @@ class DuckLoad:
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
         self.has_met = False
+        self.files = self._files()
         self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
@@ -59,6 +61,27 @@ class DuckLoad:
                 "--commit-every is not possible: a load into DuckDB is one transaction",
                 hint="leave it out, or give up the one commit with --no-atomic",
             )
+
+    def _files(self) -> ParquetWork | None:
+        """The work on a table whose rows are files; None where they are in the database."""
+        task = self.task
+        asked = task.structure.structure if task.structure is not None else None
+        known = parquet.find(self.connection, task.table) if self.exists else None
+        if known is not None and asked not in (None, "parquet"):
+            raise UsageError(
+                f"{self.table} is made of Parquet files, and cannot become {asked}",
+                hint="leave --structure out, or drop the view and load with --schema",
+            )
+        if known is None and asked != "parquet":
+            return None
+        columns = list(task.columns)
+        if known is not None or task.definition is not None:
+            table = self.session.describe(task.table) if known is not None else None
+            table = table or (self.session.columns_of(task.definition) if task.definition is not None else None)
+            columns = list(table.columns) if table is not None else columns
+        if task.definition is not None and task.definition.constraints:
+            self.notes.append("constraints of the schema other than NOT NULL mean nothing to Parquet files: left out")
+        return ParquetWork(self.connection, task, columns, self.session.path)
 
     @property
     def stored_in(self) -> str:
@@ -137,12 +160,15 @@ class DuckLoad:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            self.structure.prepare()
+            if self.files is None:
+                self.structure.prepare()
+            else:
+                self.files.begin(result.job_id)
             if task.ledger:
                 self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
                 merge.create_staging(connection, task)
-            before = self._held(runner, result) if task.verify != "none" else None
+            before = self._held_before(runner, result) if task.verify != "none" else None
             outcome = self._insert(runner, result.job_id, cut)
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
@@ -150,7 +176,7 @@ class DuckLoad:
             result.source_outcomes = outcome["sources"]
             self._note_rejects(result, cut.slices, outcome["slices"])
             result.source_rows = [source["rows"] for source in outcome["sources"]]
-            if task.structure is not None:
+            if task.structure is not None and self.files is None:
                 with runner.phase(CONVERT):
                     self._finish_structure()
             with runner.phase("verify"):
@@ -159,6 +185,8 @@ class DuckLoad:
             with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
                     result.merged = merge.merge(connection, task, self.into, result.rows)
+                if self.files is not None:
+                    self._publish_files(self.files)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
@@ -171,6 +199,8 @@ class DuckLoad:
         except BaseException:
             self._rollback()
             raise
+        finally:
+            self._tidy_files()
 
     def _run_incremental(
         self,
@@ -300,6 +330,26 @@ class DuckLoad:
             slices=cut.slices,
         )
 
+    def _publish_files(self, files: ParquetWork) -> None:
+        try:
+            files.publish()
+        except duckdb.Error as error:
+            raise duckdb_error(error, "publishing files") from None
+        except OSError as error:
+            raise TippleError(
+                f"the files could not be put into their place: {error}",
+                hint="nothing was published; mend the cause and run the same command again",
+            ) from None
+
+    def _tidy_files(self) -> None:
+        """Removes files that belong to nobody; what cannot be removed now the next load, or `jobs clean`, will."""
+        if self.files is None:
+            return
+        try:
+            self.files.tidy()
+        except (duckdb.Error, OSError) as error:
+            self.notes.append(f"files that are not part of the table are left: {error} (tipple jobs URL clean)")
+
     def _finish_structure(self) -> None:
         try:
             self.structure.finish()
@@ -363,6 +413,8 @@ class DuckLoad:
         return outcome
 
     def _insert_statement(self) -> str:
+        if self.files is not None:
+            return self.files.copy_statement(_STREAM, in_order=self.keep_order)
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
         values = ", ".join(
             f"CAST({quote_identifier(column.name)} AS {column.type_text})"
@@ -377,13 +429,20 @@ class DuckLoad:
     def _digested(self) -> list[bool]:
         return [column.digested for column in self.task.columns]
 
+    def _held_before(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
+        """What the place for the rows holds before they come; a directory for files is new."""
+        if self.files is None:
+            return self._held(runner, result)
+        return {"rows": 0, "digest": None if self.task.verify == "count" else "0"}
+
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
+        stored_in = self.stored_in if self.files is None else f"({self.files.written_query()})"
         if self.task.verify == "count":
-            found = first_row(self.connection, f"SELECT count(*) FROM {self.stored_in}")
+            found = first_row(self.connection, f"SELECT count(*) FROM {stored_in}")
             return {"rows": found[0] if found else 0, "digest": None}
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        reading = self.connection.sql(f"SELECT {names} FROM {self.stored_in}")
+        reading = self.connection.sql(f"SELECT {names} FROM {stored_in}")
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
@@ -461,14 +520,22 @@ class DuckLoad:
             status=status,
             write_path="arrow",
             write_path_reason=reason,
-            strategy="merge" if self.task.mode == "upsert" else "transaction" if atomic else "incremental",
-            strategy_reason="rows are staged, and merged by key in the transaction that holds the ledger"
+            strategy="parquet"
+            if self.files is not None
+            else "merge"
+            if self.task.mode == "upsert"
+            else "transaction"
+            if atomic
+            else "incremental",
+            strategy_reason="files are written beside the database, and one transaction shows all of them"
+            if self.files is not None
+            else "rows are staged, and merged by key in the transaction that holds the ledger"
             if self.task.mode == "upsert"
             else "one transaction holds all rows and the ledger"
             if atomic
             else f"asked for by --no-atomic: every {SLICES_PER_COMMIT} slices are visible once they are done",
             slices=slices,
-            structure=self.structure.applied,
+            structure=self.files.applied if self.files is not None else self.structure.applied,
             settings=self._shown_settings(),
             notes=self.notes,
         )

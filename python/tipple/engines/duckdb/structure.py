@@ -70,7 +70,9 @@ class StructureWork:
         self.key: Key | None = None
         self.indexes: list[str] = []
         """Of a table that is made anew: the statements for its indexes."""
-        self.applied = self._resolve(task.structure, in_memory=in_memory) if task.structure is not None else None
+        self.applied: AppliedStructure | None = None
+        if task.structure is not None and task.structure.structure != "parquet":
+            self.applied = self._resolve(task.structure, in_memory=in_memory)
 
     @property
     def order_by(self) -> str:
