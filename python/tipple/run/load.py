@@ -233,7 +233,8 @@ def load(
     if replace_scope != "table" and mode != "replace":
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
     files = structure == "parquet"
-    if ((divided and not files) or replace_scope != "table") and not find_engine(target.engine).capabilities.partitions:
+    capabilities = find_engine(target.engine).capabilities
+    if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
         raise UsageError(
             f"{target.engine} has no partitions to load or replace",
             hint="leave out --partition-by and --replace-scope"
@@ -286,8 +287,9 @@ def load(
     runner = _part.runner(display)
     if memory_limit_bytes is not None and _part is ALONE:
         # Of tables side by side nobody can tell whose memory it is.
-        inside = find_engine(target.engine).capabilities.in_process
-        runner.memory = MemoryWatch(memory_limit_bytes, engine_bytes=memory_limit_bytes if inside else 0)
+        runner.memory = MemoryWatch(
+            memory_limit_bytes, engine_bytes=memory_limit_bytes if capabilities.in_process else 0
+        )
     spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
