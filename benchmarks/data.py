@@ -7,13 +7,17 @@ itself. Cutting is not part of any time, which favours the peers.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+import duckdb
 from measure import BenchmarkError, tipple_command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +45,7 @@ class Data:
 
     def shares(self, sessions: int) -> list[list[Path]]:
         """The pieces, dealt out to so many sessions."""
-        return [list(self.pieces[i::sessions]) for i in range(sessions)]
+        return deal(self.pieces, sessions)
 
 
 def lineitem(scale: float, pieces: int, directory: Path = CACHE) -> Data:
@@ -58,13 +62,27 @@ def lineitem(scale: float, pieces: int, directory: Path = CACHE) -> Data:
     return Data(scale, file, _cut(file, place / f"pieces-{pieces}", pieces) if pieces else ())
 
 
+def deal(pieces: Sequence[Path], sessions: int) -> list[list[Path]]:
+    """Pieces dealt out to so many sessions."""
+    return [list(pieces[i::sessions]) for i in range(sessions)]
+
+
+@contextlib.contextmanager
+def complete(place: Path) -> Iterator[Path]:
+    """A directory to write files in, which gets its name, and its files everybody's right to read, when all is done."""
+    unfinished = place.with_name(place.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o755, parents=True)
+    yield unfinished
+    for file in unfinished.iterdir():
+        file.chmod(0o644)
+    unfinished.rename(place)
+
+
 def _cut(file: Path, directory: Path, count: int) -> tuple[Path, ...]:
     if not directory.exists():
-        unfinished = directory.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(mode=0o755, parents=True)
         size = file.stat().st_size
-        with file.open("rb") as source:
+        with complete(directory) as unfinished, file.open("rb") as source:
             bounds = [0]
             for number in range(1, count):
                 source.seek(size * number // count)
@@ -73,16 +91,37 @@ def _cut(file: Path, directory: Path, count: int) -> tuple[Path, ...]:
             bounds.append(size)
             for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
                 source.seek(begin)
-                target = unfinished / f"{number}.text"
-                with target.open("wb") as out:
-                    while source.tell() < end:
-                        block = source.read(min(BLOCK_BYTES, end - source.tell()))
-                        if source.tell() < end:
-                            block += source.readline()
-                        out.write(block.replace(b"|\n", b"\n"))
-                target.chmod(0o644)
-        unfinished.rename(directory)
+                _copy_stripped(source, end, unfinished / f"{number}.text")
     return tuple(directory / f"{number}.text" for number in range(count))
+
+
+def strip(file: Path, target: Path) -> None:
+    """Copy a file of dbgen's without the '|' at the end of each record."""
+    with file.open("rb") as source:
+        _copy_stripped(source, file.stat().st_size, target)
+
+
+def _copy_stripped(source: BinaryIO, end: int, target: Path) -> None:
+    with target.open("wb") as out:
+        while source.tell() < end:
+            block = source.read(min(BLOCK_BYTES, end - source.tell()))
+            if source.tell() < end:
+                block += source.readline()
+            out.write(block.replace(b"|\n", b"\n"))
+
+
+def lines_of(file: Path) -> str:
+    """DuckDB's query of a file's lines, whatever they hold, in their order."""
+    return (
+        f"SELECT line FROM read_csv('{file}', columns = {{'line': 'VARCHAR'}}, delim = '\x01', quote = '', "
+        "escape = '', header = false, auto_detect = false)"
+    )
+
+
+def write_lines(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
+    """Write the lines that a query gives, as they are."""
+    plain = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01'"
+    connection.execute(f"COPY ({query}) TO '{path}' ({plain})")
 
 
 def read_through(paths: list[Path]) -> None:

@@ -54,8 +54,15 @@ def environment() -> dict[str, str]:
     return kept | {"PGPASSFILE": "/nonexistent", "PSQLRC": "/nonexistent"}
 
 
-def run_together(commands: Sequence[Command], *, postmaster: int | None = None) -> Sample:
+def run_together(
+    commands: Sequence[Command], *, postmaster: int | None = None, accepted: Sequence[int] = (0,)
+) -> Sample:
     """Start all commands at once and wait for all.
+
+    Args:
+        commands: what to run.
+        postmaster: process whose children are the server; its CPU is counted apart.
+        accepted: exit statuses that mean success.
 
     Raises:
         BenchmarkError: one of them failed; the message has what it printed.
@@ -75,7 +82,7 @@ def run_together(commands: Sequence[Command], *, postmaster: int | None = None) 
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
             client_cpu += usage.ru_utime + usage.ru_stime
-            if child.returncode:
+            if child.returncode not in accepted:
                 failed.append(child)
         seconds = time.monotonic() - begun
         if failed:

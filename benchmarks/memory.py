@@ -1,7 +1,9 @@
-"""Peak memory of `tipple load`, against what Tipple promises: 200 MB and 48 MB for each stream, however large the file.
+"""Peak memory of `tipple load`, against what Tipple promises: 200 MB and 48 MB for each stream, whatever the input.
 
-    .venv/bin/python benchmarks/memory.py                       a file of 1 GB
-    .venv/bin/python benchmarks/memory.py --gigabytes 1 10      and one of 10 GB; needs about 45 GB of disk
+    .venv/bin/python benchmarks/memory.py                                every input with 1 GB
+    .venv/bin/python benchmarks/memory.py --input file --gigabytes 1 10  a file of 1, one of 10 GB; needs 45 GB of disk
+    .venv/bin/python benchmarks/memory.py --input stdin --gigabytes 10   from a pipe; needs disk for the database only
+    .venv/bin/python benchmarks/memory.py --input quoted --gigabytes 10  a quoted field of 1 GB, which a limit refuses
 
 What counts is VmHWM of the process: the most memory that it ever had resident, libraries included. DuckDB runs
 inside of the process; its buffer pool comes on top of the promise, and is capped here by --memory-limit.
@@ -10,24 +12,25 @@ inside of the process; its buffer pool comes on top of the promise, and is cappe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from data import CACHE, lineitem
+from data import CACHE
 from machine import headline, machine
 from measure import BenchmarkError, Command, cores, environment, tipple_command
+from memory_inputs import INPUTS, MemoryInput
 from postgresql_server import LOADER, bench_server
 from report import table, write_result
 
 BASE_MB = 200
 STREAM_MB = 48
-SCALE_OF_A_GIGABYTE = 1.33  # lineitem at scale 1 has 760 MB of text
 SAMPLE_SECONDS = 0.01
 
 
@@ -36,44 +39,58 @@ def main() -> int:
     found = machine(given.data)
     print(headline(found), flush=True)
     records: list[dict[str, Any]] = []
-    for gigabytes in given.gigabytes:
-        data = lineitem(SCALE_OF_A_GIGABYTE * gigabytes, 0, given.data)
-        for target, streams, pool, command in _loads(given, data.file):
-            peak = peak_memory(command) / 1e6
-            promised = BASE_MB + STREAM_MB * streams + pool
-            records.append(
-                {
-                    "target": target, "text_mb": round(data.megabytes), "streams": streams, "pool_mb": pool,
-                    "peak_mb": round(peak, 1), "promised_mb": promised, "kept": peak <= promised,
-                }
-            )  # fmt: skip
-            print(f"{target}, {data.megabytes:.0f} MB, {streams} streams: {peak:.0f} MB", file=sys.stderr, flush=True)
+    for name in given.input:
+        for gigabytes in given.gigabytes:
+            with INPUTS[name](gigabytes, given.data) as one:
+                for target, streams, pool, command in _loads(given, one):
+                    record = _record(one, target, streams, pool, command)
+                    records.append(record)
+                    print(" ".join(f"{value}" for value in record.values()), file=sys.stderr, flush=True)
     print("\nPeak memory in MB\n" + _table(records))
     content = {
         "command": shlex.join(["benchmarks/memory.py", *sys.argv[1:]]),
         "machine": found,
         "memory": records,
     }
-    name = given.name or "memory-" + "-".join(f"{size:g}gb" for size in given.gigabytes)
+    inputs = "" if set(given.input) == set(INPUTS) else "-" + "-".join(given.input)
+    name = given.name or "memory-" + "-".join(f"{size:g}gb" for size in given.gigabytes) + inputs
     print(f"\nwritten to {write_result(name, content)}")
-    return 0
+    return 0 if all(record["kept"] for record in records) else 1
 
 
-def peak_memory(command: Command) -> int:
-    """Run a command and return its VmHWM in bytes, looked at until it ends.
+def _record(one: MemoryInput, target: str, streams: int, pool: int, command: Command) -> dict[str, Any]:
+    begun = time.monotonic()
+    peak = peak_memory(command, one) / 1e6
+    promised = BASE_MB + STREAM_MB * streams + pool
+    return {
+        "target": target,
+        "input": one.label,
+        "streams": streams,
+        "pool_mb": pool,
+        "seconds": round(time.monotonic() - begun, 1),
+        "peak_mb": round(peak, 1),
+        "promised_mb": promised,
+        "kept": peak <= promised,
+    }
+
+
+def peak_memory(command: Command, one: MemoryInput) -> int:
+    """Run a command on an input and return its VmHWM in bytes, looked at until it ends.
 
     Raises:
-        BenchmarkError: it failed.
+        BenchmarkError: it did not end as the input wants it to.
     """
-    with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment())
+    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
+        source = stack.enter_context(one.standard_input()) if one.standard_input else subprocess.DEVNULL
+        child = subprocess.Popen(command, stdin=source, stdout=output, stderr=output, env=environment())
         peak = 0
         while child.poll() is None:
             peak = max(peak, _high_water(child.pid))
             time.sleep(SAMPLE_SECONDS)
-        if child.returncode:
-            output.seek(0)
-            raise BenchmarkError(f"{command!r} failed:\n{output.read()[-3000:].decode(errors='replace')}")
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+        if child.returncode != one.status or one.says not in text:
+            raise BenchmarkError(f"{command!r}: status {child.returncode}, expected {one.status}:\n{text[-3000:]}")
         return peak
 
 
@@ -87,9 +104,9 @@ def _high_water(pid: int) -> int:
     return 0
 
 
-def _loads(given: argparse.Namespace, file: Path) -> Iterator[tuple[str, int, int, Command]]:
+def _loads(given: argparse.Namespace, one: MemoryInput) -> Iterator[tuple[str, int, int, Command]]:
     """Target, number of streams, MB of the engine's own pool, and the command, for each load."""
-    words = ["load", str(file), "--table", "lineitem", "--schema", "tpch", "--progress", "none"]
+    words = ["load", *one.words, "--table", "lineitem", "--schema", "tpch", "--progress", "none"]
     streams = sorted({1, cores(), *given.streams})
     if "postgresql" in given.target:
         with bench_server("minimal", given.data) as server:
@@ -106,15 +123,15 @@ def _loads(given: argparse.Namespace, file: Path) -> Iterator[tuple[str, int, in
                 yield "DuckDB", jobs, given.pool_mb, tipple_command(*words, *options)
 
 
-def _table(records: list[dict[str, Any]]) -> str:
-    header = ["", "text", "streams", "peak", "promised", "DuckDB's pool", "with pool", ""]
+def _table(records: Sequence[dict[str, Any]]) -> str:
+    header = ["", "input", "streams", "seconds", "peak", "promised", "DuckDB's pool", "with pool", ""]
     lines = []
     for record in records:
         pool, promised = record["pool_mb"], record["promised_mb"]
         lines.append(
             [
-                record["target"], f"{record['text_mb']}", f"{record['streams']}", f"{record['peak_mb']:.0f}",
-                f"{promised - pool}", f"{pool or '-'}", f"{promised}" if pool else "-",
+                record["target"], record["input"], f"{record['streams']}", f"{record['seconds']}",
+                f"{record['peak_mb']:.0f}", f"{promised - pool}", f"{pool or '-'}", f"{promised}" if pool else "-",
                 "kept" if record["kept"] else "BROKEN",
             ]
         )  # fmt: skip
@@ -125,7 +142,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="benchmarks/memory.py"
     )
-    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0], help="sizes of the file [1]")
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0], help="sizes of the input [1]")
+    parser.add_argument("--input", choices=tuple(INPUTS), action="append", help="only this one; may be repeated")
     parser.add_argument("--streams", type=int, nargs="*", default=[], help="besides 1 and one for each core")
     parser.add_argument("--pool-mb", type=int, default=500, help="--memory-limit of DuckDB [500]")
     parser.add_argument("--target", choices=("postgresql", "duckdb"), action="append", help="only this engine")
@@ -133,6 +151,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", help="of the file in benchmarks/results [memory-SIZES]")
     given = parser.parse_args()
     given.target = given.target or ["postgresql", "duckdb"]
+    given.input = given.input or list(INPUTS)
     given.data.mkdir(parents=True, exist_ok=True)
     given.data = given.data.resolve()
     return given

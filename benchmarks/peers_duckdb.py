@@ -6,102 +6,100 @@ itself. Both checkpoint and close the file before their time ends.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+from contest import Contestant, Digest, Track
 from data import Data
-from measure import BenchmarkError, Command, Sample, run_together, tipple_command
-from peers_postgresql import PARALLEL_TIPPLE
+from measure import Command, run_together
+from peers_postgresql import ONE_STREAM_TIPPLE, PARALLEL_TIPPLE
 
-_UNQUOTED = ", QUOTE '', ESCAPE ''"
+from tipple.plan.tpch import CREATE_TABLE
 
-
-@dataclass(frozen=True)
-class DuckdbContestant:
-    """One way to load; `words` is the command without file and database."""
-
-    key: str
-    label: str
-    options: tuple[str, ...]
-    is_tipple: bool = False
-    one_table: bool = True
+UNORDERED = "SET preserve_insertion_order = false"
+TBL = "DELIMITER '|', HEADER false, AUTO_DETECT false"
 
 
-class DuckdbContest:
-    """All contestants, and how one of them runs."""
+class DuckdbTrack(Track):
+    """A new database file for each run."""
 
-    def __init__(self, data: Data) -> None:
-        self.data = data
-        self._directory = tempfile.TemporaryDirectory(prefix="duckdb-", dir=data.file.parent.parent)
-        self.place = Path(self._directory.name)
-        self.reference = self._reference()
+    key = "duckdb"
+    name = "DuckDB"
 
-    def contestants(self) -> list[DuckdbContestant]:
-        return [
-            DuckdbContestant("copy", "COPY, default", ()),
-            DuckdbContestant("copy-unordered", "COPY, preserve_insertion_order=false", ("--unordered",)),
-            DuckdbContestant("copy-unquoted", "COPY, the same, QUOTE ''", ("--unordered", "--options", _UNQUOTED)),
-            DuckdbContestant(PARALLEL_TIPPLE, "Tipple, defaults", (), is_tipple=True),
-            DuckdbContestant("tipple-j1", "Tipple, -j 1", ("--jobs", "1"), is_tipple=True),
-            DuckdbContestant("tipple-unverified", "Tipple, --verify none", ("--verify", "none"), is_tipple=True),
-        ]
-
-    def run(self, contestant: DuckdbContestant) -> Sample:
-        """One timed and verified run into a new file.
-
-        Raises:
-            BenchmarkError: it failed, or the table does not hold the rows of the file.
-        """
-        self._remove()
-        os.sync()
-        sample = run_together([self._command(contestant)])
-        if contestant.is_tipple:
-            summary = json.loads(self._summary.read_text())
-            sample.phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
-            sample.phases["whole job"] = summary["seconds"]
-        found = self._digest()
-        self._remove()
-        if found != self.reference:
-            raise BenchmarkError(f"{contestant.label}: rows and checksum {found}, expected {self.reference}")
-        return sample
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory(prefix="duckdb-", dir=directory)
+        self._file = Path(self._directory.name) / "bench.duckdb"
 
     def close(self) -> None:
+        super().close()
         self._directory.cleanup()
 
-    def _command(self, contestant: DuckdbContestant) -> Command:
-        if not contestant.is_tipple:
-            program = str(Path(__file__).with_name("duckdb_copy.py"))
-            return [sys.executable, program, str(self.data.file), str(self._database), *contestant.options]
-        words = ["load", str(self.data.file), "--into", f"duckdb:///{self._database}", "--table", "lineitem"]
-        words += ["--schema", "tpch", "--progress", "none", "--summary", str(self._summary)]
-        return tipple_command(*words, *contestant.options)
+    def fresh(self) -> str:
+        return str(self._file)
 
-    @property
-    def _database(self) -> Path:
-        return self.place / "bench.duckdb"
-
-    @property
-    def _summary(self) -> Path:
-        return self.place / "summary.json"
-
-    def _reference(self) -> tuple[int, int]:
-        """Count and checksum after DuckDB's own COPY. Not timed; also warms the page cache up."""
-        self._remove()
-        run_together([self._command(self.contestants()[0])])
-        return self._digest()
-
-    def _digest(self) -> tuple[int, int]:
-        with duckdb.connect(str(self._database), read_only=True) as connection:
-            query = "SELECT count(*), sum(hash(t)::HUGEINT) FROM (SELECT COLUMNS(*)::VARCHAR FROM lineitem) t"
-            row = connection.execute(query).fetchone()
-        assert row is not None
-        return int(row[0]), int(row[1] or 0)
-
-    def _remove(self) -> None:
-        for path in self.place.iterdir():
+    def drop(self, database: str) -> None:
+        for path in self._file.parent.glob(f"{Path(database).name}*"):
             path.unlink()
+
+    def settle(self) -> None:
+        os.sync()
+
+    def url(self, database: str) -> str:
+        return f"duckdb:///{database}"
+
+    def digest(self, database: str, tables: Sequence[str] = ("lineitem",)) -> Digest:
+        count = total = 0
+        with duckdb.connect(database, read_only=True) as connection:
+            for table in tables:
+                query = f"SELECT count(*), sum(hash(t)::HUGEINT) FROM (SELECT COLUMNS(*)::VARCHAR FROM {table}) t"
+                row = connection.execute(query).fetchone()
+                assert row is not None
+                count, total = count + int(row[0]), total + int(row[1] or 0)
+        return count, total
+
+    def make_table(self, database: str, create: str) -> None:
+        with duckdb.connect(database) as connection:
+            connection.execute(create)
+
+    @staticmethod
+    def statements(database: str, *statements: str) -> Command:
+        """A process that runs statements."""
+        return [sys.executable, str(Path(__file__).with_name("duckdb_run.py")), database, *statements]
+
+    def fill(self, *statements: str, table: str = "lineitem") -> Digest:
+        """Digest of a table after some statements: what others are compared with."""
+
+        def run(database: str) -> None:
+            run_together([self.statements(database, *statements)])
+
+        return self.reference(run, table)
+
+
+def lineitem_contestants(track: DuckdbTrack, data: Data) -> list[Contestant]:
+    """DuckDB's own COPY with its options, and Tipple, for lineitem as dbgen writes it."""
+    create = CREATE_TABLE["lineitem"]
+
+    def copy(options: str = TBL) -> str:
+        return f"COPY lineitem FROM '{data.file}' ({options})"
+
+    expected = track.fill(create, copy())
+
+    def own(key: str, label: str, *statements: str) -> Contestant:
+        return Contestant(key, label, lambda database: [track.statements(database, *statements)], expected)
+
+    def tipple(key: str, label: str, *options: str) -> Contestant:
+        return track.contestant(key, label, [data.file], expected, "--schema", "tpch", *options)
+
+    return [
+        own("copy", "COPY, default", create, copy()),
+        own("copy-unordered", "COPY, preserve_insertion_order=false", UNORDERED, create, copy()),
+        own("copy-unquoted", "COPY, the same, QUOTE ''", UNORDERED, create, copy(f"{TBL}, QUOTE '', ESCAPE ''")),
+        tipple(PARALLEL_TIPPLE, "Tipple, defaults"),
+        tipple(ONE_STREAM_TIPPLE, "Tipple, -j 1", "--jobs", "1"),
+        tipple("tipple-unverified", "Tipple, --verify none", "--verify", "none"),
+    ]

@@ -7,214 +7,244 @@ COPY can do at best.
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from data import Data
-from measure import BenchmarkError, Command, Sample, cores, run_together, tipple_command
-from postgresql_server import LOADER, BenchServer, Digest, make_ready
+from contest import Contestant, Digest, Track
+from data import Data, deal
+from measure import Command, cores, run_together
+from postgresql_server import LOADER, VERSION, BenchServer, make_ready
+
+from tipple.plan.tpch import CREATE_TABLE
 
 PARALLEL_TIPPLE = "tipple"
 """Key of the contestant that the goals are for: all defaults, without the extension."""
+ONE_STREAM_TIPPLE = "tipple-j1"
+"""Key of the same with one stream."""
 DIRECT_TIPPLE = "tipple-direct"
 """Key of the same with the extension tipple_direct."""
 ONE_FREEZE = "copy-freeze-1"
 """Key of one session of COPY with FREEZE."""
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """One way to load. `commands` gets the database's name; what `prepare` does is not timed."""
+class PostgresTrack(Track):
+    """A new database for each run, on one server."""
 
-    key: str
-    label: str
-    commands: Callable[[str], list[Command]]
-    prepare: Callable[[str], None] = lambda _: None
-    tables: tuple[str, ...] = ("lineitem",)
-    adds_to_first_piece: bool = False
-    is_tipple: bool = False
+    key = "postgresql"
 
-    @property
-    def one_table(self) -> bool:
-        return len(self.tables) == 1
-
-
-class PostgresContest:
-    """All contestants, and how one of them runs."""
-
-    def __init__(self, server: BenchServer, data: Data) -> None:
+    def __init__(self, server: BenchServer) -> None:
+        super().__init__()
         self.server = server
-        self.data = data
-        for path in (data.file, *data.pieces):
-            server.require_readable(path)
-        self._scratch = tempfile.TemporaryDirectory(prefix="tipple-bench-")
-        self._binaries: dict[Path, Path] = {}
-        self.whole, self.first_piece = self._reference()
+        self.postmaster = server.postmaster
+        self.name = f"PostgreSQL {VERSION}, wal_level={server.settings['wal_level']}"
 
-    def contestants(self) -> list[Contestant]:
-        found = [
-            self._client(1), self._client(cores()), self._client(2 * cores()),
-            self._server_side(1), self._server_side(cores()), self._server_side(2 * cores()),
-            self._binary(cores()),
-            self._freeze(ONE_FREEZE, 1, server_side=False),
-            self._freeze("copy-file-freeze-1", 1, server_side=True),
-            self._freeze(f"copy-freeze-{cores()}-tables", cores(), server_side=False),
-            self._freeze(f"copy-file-freeze-{cores()}-tables", cores(), server_side=True),
-            self._tipple(PARALLEL_TIPPLE, f"Tipple, new table, defaults (-j {cores()})"),
-            self._tipple("tipple-j1", "Tipple, new table, -j 1", "--jobs", "1"),
-            self._tipple("tipple-unverified", "Tipple, new table, --verify none", "--verify", "none"),
-            self._tipple(
-                DIRECT_TIPPLE, "Tipple, new table, direct", "--write-path", "direct", ready=self._with_extension
-            ),
-            self._tipple("tipple-append", "Tipple, append to a table with rows", prepare=self._fill_first_piece),
-        ]  # fmt: skip
-        return list({contestant.key: contestant for contestant in found}.values())  # one core: 1 and N are one
+        self.binaries: dict[Path, Path] = {}
+        """Pieces of text, and the same as COPY binary: larger than the text, so they do not stay."""
 
-    def run(self, contestant: Contestant) -> Sample:
-        """One timed and verified run in a database of its own.
+    def tidy(self) -> None:
+        for path in self.binaries.values():
+            path.unlink()
+        self.binaries.clear()
 
-        Raises:
-            BenchmarkError: it failed, or the table does not hold the rows of the file.
+    def fresh(self) -> str:
+        return self.server.fresh_database()
+
+    def drop(self, database: str) -> None:
+        self.server.server.drop_database(database)
+
+    def settle(self) -> None:
+        self.server.settle()
+
+    def url(self, database: str) -> str:
+        return self.server.server.url(LOADER, database)
+
+    def digest(self, database: str, tables: Sequence[str] = ("lineitem",)) -> Digest:
+        return self.server.digest(database, tables)
+
+    def make_table(self, database: str, create: str) -> None:
+        self.server.create_owned(database, create)
+
+    def with_extension(self, database: str) -> None:
+        """Make a database ready for the write path `direct`."""
+        make_ready(self.server.server, database)
+
+
+TBL = "DELIMITER '|'"
+
+
+class CopyPeers:
+    """PostgreSQL's own ways to load one table from pieces of text."""
+
+    def __init__(
+        self,
+        track: PostgresTrack,
+        pieces: Sequence[Path],
+        *,
+        table: str = "lineitem",
+        create: str = CREATE_TABLE["lineitem"],
+        options: str = TBL,
+        unpack: str | None = None,
+    ) -> None:
+        """Describe the table and the pieces.
+
+        Args:
+            track: where contestants will run.
+            pieces: files that together hold the rows.
+            table: name.
+            create: CREATE TABLE of it.
+            options: of COPY, for the pieces.
+            unpack: command that writes a piece to standard output as `options` describe it; None for plain pieces.
         """
-        database = self.server.fresh_database()
-        try:
-            contestant.prepare(database)
-            self.server.settle()
-            sample = run_together(contestant.commands(database), postmaster=self.server.postmaster)
-            if contestant.is_tipple:
-                summary = json.loads(self._summary.read_text())
-                sample.phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
-                sample.phases["whole job"] = summary["seconds"]
-            expected = self.whole
-            if contestant.adds_to_first_piece:
-                expected = (expected[0] + self.first_piece[0], expected[1] + self.first_piece[1])
-            found = self.server.digest(database, contestant.tables)
-            if found != expected:
-                raise BenchmarkError(f"{contestant.label}: rows and checksum {found}, expected {expected}")
-            return sample
-        finally:
-            self.server.server.drop_database(database)
+        self.track = track
+        self.server = track.server
+        self.pieces = pieces
+        self.table = table
+        self.create = create
+        self.options = options
+        self.unpack = unpack
+        for path in pieces:
+            self.server.require_readable(path)
 
-    def close(self) -> None:
-        self._scratch.cleanup()
+    def make_table(self, database: str) -> None:
+        """The empty table, of the ordinary role."""
+        self.track.make_table(database, self.create)
 
-    # ---- contestants ---------------------------------------------------------------------------------------
+    def fill(self, database: str, pieces: Sequence[Path] | None = None) -> None:
+        """Make the table and load it by plain COPY."""
+        self.make_table(database)
+        for command in self._from_client(database, [self.pieces if pieces is None else pieces]):
+            run_together([command])
 
-    def _client(self, sessions: int) -> Contestant:
+    def client(self, sessions: int, expected: Digest) -> Contestant:
+        """psql reads the files."""
+        copy = f"{self.unpack.split()[0].rpartition('/')[2]} | psql" if self.unpack else "\\copy text"
+        return Contestant(
+            f"client-copy-{sessions}", f"{copy}, {sessions_text(sessions)}",
+            lambda database: self._from_client(database, deal(self.pieces, sessions)),
+            expected, self.make_table, (self.table,),
+        )  # fmt: skip
+
+    def server_side(self, sessions: int, expected: Digest, source: str = "FROM file") -> Contestant:
+        """The server reads the files."""
+
         def commands(database: str) -> list[Command]:
-            shares = self.data.shares(sessions)
-            return [self.server.psql(database, *(_client_copy("lineitem", p) for p in share)) for share in shares]
+            return [
+                self.server.psql(database, *(self._server_copy(self.table, p) for p in share))
+                for share in deal(self.pieces, sessions)
+            ]
 
-        label = f"\\copy text, {_sessions(sessions)}"
-        return Contestant(f"client-copy-{sessions}", label, commands, self.server.create_table)
+        label = f"COPY text {source}, {sessions_text(sessions)}"
+        return Contestant(f"copy-file-{sessions}", label, commands, expected, self.make_table, (self.table,))
 
-    def _server_side(self, sessions: int) -> Contestant:
-        def commands(database: str) -> list[Command]:
-            shares = self.data.shares(sessions)
-            return [self.server.psql(database, *(_server_copy("lineitem", p) for p in share)) for share in shares]
-
-        label = f"COPY text FROM file, {_sessions(sessions)}"
-        return Contestant(f"copy-file-{sessions}", label, commands, self.server.create_table)
-
-    def _binary(self, sessions: int) -> Contestant:
+    def binary(self, sessions: int, expected: Digest) -> Contestant:
         """Files that somebody has turned into COPY binary before, outside of the time: less cannot be asked of COPY."""
 
         def commands(database: str) -> list[Command]:
             return [
-                self.server.psql(database, *(_server_copy("lineitem", self._binaries[p], binary=True) for p in share))
-                for share in self.data.shares(sessions)
+                self.server.psql(
+                    database, *(server_copy(self.table, self.track.binaries[p], "FORMAT binary") for p in share)
+                )
+                for share in deal(self.pieces, sessions)
             ]
 
-        label = f"COPY binary FROM file prepared before, {_sessions(sessions)}"
-        return Contestant(f"copy-binary-{sessions}", label, commands, self._prepare_binary)
+        label = f"COPY binary FROM file prepared before, {sessions_text(sessions)}"
+        return Contestant(f"copy-binary-{sessions}", label, commands, expected, self._prepare_binary, (self.table,))
 
-    def _prepare_binary(self, database: str) -> None:
-        self.server.create_table(database)
-        for piece in self.data.pieces:
-            if piece not in self._binaries:
-                path = self.server.scratch / f"{piece.stem}.copy"
-                self.server.server.execute(
-                    f"{self.server.create_statement('piece')}; {_server_copy('piece', piece)}; "
-                    f"COPY piece TO '{path}' (FORMAT binary); DROP TABLE piece",
-                    database,
-                )
-                self._binaries[piece] = path
-
-    def _with_extension(self, database: str) -> None:
-        make_ready(self.server.server, database)
-
-    def _freeze(self, key: str, sessions: int, *, server_side: bool) -> Contestant:
-        tables = tuple(f"lineitem_{i}" for i in range(sessions)) if sessions > 1 else ("lineitem",)
-        copy = _server_copy if server_side else _client_copy
+    def freeze(self, key: str, sessions: int, expected: Digest, *, server_side: bool) -> Contestant:
+        """Into tables that the transaction creates; several sessions need a table each."""
+        tables = tuple(f"{self.table}_{i}" for i in range(sessions)) if sessions > 1 else (self.table,)
+        copy = self._server_copy if server_side else self._client_copy
 
         def commands(database: str) -> list[Command]:
             return [
                 self.server.psql(
                     database,
-                    self.server.create_statement(table),
+                    self.create.replace(f"CREATE TABLE {self.table}", f"CREATE TABLE {table}", 1),
                     *(copy(table, path, ", FREEZE") for path in share),
                     transaction=True,
                 )
-                for table, share in zip(tables, self.data.shares(sessions), strict=True)
+                for table, share in zip(tables, deal(self.pieces, sessions), strict=True)
             ]
 
         name = "COPY text FROM file, FREEZE" if server_side else "\\copy text FREEZE"
         into = f" into {sessions} tables" if sessions > 1 else ""
-        return Contestant(key, f"{name}, {_sessions(sessions)}{into}", commands, tables=tables)
+        return Contestant(key, f"{name}, {sessions_text(sessions)}{into}", commands, expected, tables=tables)
 
-    def _tipple(
-        self,
-        key: str,
-        label: str,
-        *options: str,
-        prepare: Callable[[str], None] | None = None,
-        ready: Callable[[str], None] = lambda _: None,
-    ) -> Contestant:
-        def commands(database: str) -> list[Command]:
-            self._summary.unlink(missing_ok=True)
-            url = self.server.server.url(LOADER, database)
-            words = ["load", str(self.data.file), "--into", url, "--table", "lineitem", "--progress", "none"]
-            if not prepare:
-                words += ["--schema", "tpch"]
-            return [tipple_command(*words, "--summary", str(self._summary), *options)]
+    def _prepare_binary(self, database: str) -> None:
+        self.make_table(database)
+        create = self.create.replace(f"CREATE TABLE {self.table}", "CREATE TABLE piece", 1)
+        for piece in self.pieces:
+            if piece not in self.track.binaries:
+                path = self.server.scratch / f"{self.table}-{piece.stem}.copy"
+                self.server.server.execute(
+                    f"{create}; {self._server_copy('piece', piece)}; "
+                    f"COPY piece TO '{path}' (FORMAT binary); DROP TABLE piece",
+                    database,
+                )
+                self.track.binaries[piece] = path
 
-        appends = prepare is not None
-        return Contestant(key, label, commands, prepare or ready, adds_to_first_piece=appends, is_tipple=True)
+    def _from_client(self, database: str, shares: Sequence[Sequence[Path]]) -> list[Command]:
+        if self.unpack is None:
+            return [self.server.psql(database, *(self._client_copy(self.table, p) for p in share)) for share in shares]
+        copy = shlex.join(self.server.psql(database, f"COPY {self.table} FROM STDIN ({self.options})"))
+        pipes = [[f"{self.unpack} {shlex.quote(str(path))} | {copy}" for path in share] for share in shares]
+        return [["bash", "-o", "pipefail", "-ec", "\n".join(lines)] for lines in pipes]
 
-    # ---- what results are compared with --------------------------------------------------------------------
+    def _server_copy(self, table: str, path: Path, more: str = "") -> str:
+        return server_copy(table, path, self.options + more)
 
-    @property
-    def _summary(self) -> Path:
-        return Path(self._scratch.name) / "summary.json"
-
-    def _reference(self) -> tuple[Digest, Digest]:
-        """Digests of all rows and of the first piece's, from plain COPY. Not timed; also warms the server up."""
-        database = self.server.fresh_database()
-        try:
-            self._fill_first_piece(database)
-            first = self.server.digest(database)
-            rest = [_server_copy("lineitem", path) for path in self.data.pieces[1:]]
-            run_together([self.server.psql(database, *rest)])
-            return self.server.digest(database), first
-        finally:
-            self.server.server.drop_database(database)
-
-    def _fill_first_piece(self, database: str) -> None:
-        self.server.create_table(database)
-        self.server.server.execute(_server_copy("lineitem", self.data.pieces[0]), database)
+    def _client_copy(self, table: str, path: Path, more: str = "") -> str:
+        return "\\" + self._server_copy(table, path, more).replace("COPY", "copy", 1)
 
 
-def _server_copy(table: str, path: Path, options: str = "", *, binary: bool = False) -> str:
-    form = "FORMAT binary" if binary else "DELIMITER '|'"
-    return f"COPY {table} FROM '{path}' ({form}{options})"
+def lineitem_contestants(track: PostgresTrack, data: Data) -> list[Contestant]:
+    """COPY in all its ways and Tipple, for lineitem as dbgen writes it."""
+    peers = CopyPeers(track, data.pieces)
+    track.server.require_readable(data.file)
+
+    def first_piece(database: str) -> None:
+        peers.fill(database, data.pieces[:1])
+
+    whole, first = track.reference(peers.fill), track.reference(first_piece)
+    twice = (whole[0] + first[0], whole[1] + first[1])
+    new = ("--schema", "tpch")
+    sessions = cores()
+
+    def tipple(key: str, label: str, *options: str, prepare: Callable[[str], None] = lambda _: None) -> Contestant:
+        return track.contestant(key, label, [data.file], whole, *new, *options, prepare=prepare)
+
+    found = [
+        *(peers.client(number, whole) for number in (1, sessions, 2 * sessions)),
+        *(peers.server_side(number, whole) for number in (1, sessions, 2 * sessions)),
+        peers.binary(sessions, whole),
+        peers.freeze(ONE_FREEZE, 1, whole, server_side=False),
+        peers.freeze("copy-file-freeze-1", 1, whole, server_side=True),
+        peers.freeze(f"copy-freeze-{sessions}-tables", sessions, whole, server_side=False),
+        peers.freeze(f"copy-file-freeze-{sessions}-tables", sessions, whole, server_side=True),
+        tipple(PARALLEL_TIPPLE, f"Tipple, new table, defaults (-j {sessions})"),
+        tipple(ONE_STREAM_TIPPLE, "Tipple, new table, -j 1", "--jobs", "1"),
+        tipple("tipple-unverified", "Tipple, new table, --verify none", "--verify", "none"),
+        tipple(
+            DIRECT_TIPPLE, "Tipple, new table, direct", "--write-path", "direct", prepare=track.with_extension
+        ),
+        track.contestant(
+            "tipple-append", "Tipple, append to a table with rows", [data.file], twice, prepare=first_piece
+        ),
+    ]  # fmt: skip
+    return without_twins(found)
 
 
-def _client_copy(table: str, path: Path, options: str = "") -> str:
-    return "\\" + _server_copy(table, path, options).replace("COPY", "copy", 1)
+def without_twins(contestants: Sequence[Contestant]) -> list[Contestant]:
+    """Each key once: on a machine with one core, 1 and N sessions are one contestant."""
+    return list({contestant.key: contestant for contestant in contestants}.values())
 
 
-def _sessions(number: int) -> str:
+def server_copy(table: str, path: Path, options: str) -> str:
+    """COPY by the server itself."""
+    return f"COPY {table} FROM '{path}' ({options})"
+
+
+def sessions_text(number: int) -> str:
+    """A number of sessions in words."""
     return "1 session" if number == 1 else f"{number} sessions"

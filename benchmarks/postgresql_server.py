@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from contest import Digest
 from measure import BenchmarkError, Command
 
 from extension.pages import make_ready
@@ -19,7 +20,7 @@ from servers.installations import server_user
 from servers.postgres import LOADER, PostgresServer
 from tipple.plan.tpch import CREATE_TABLE
 
-__all__ = ["LOADER", "VERSION", "BenchServer", "Digest", "bench_server", "make_ready"]
+__all__ = ["LOADER", "VERSION", "BenchServer", "bench_server", "make_ready"]
 
 VERSION = 18
 
@@ -34,9 +35,6 @@ SETTINGS = {
     "timezone": "UTC",
     "log_statement": "none",
 }
-
-Digest = tuple[int, int]
-"""Number of rows, and the sum of a hash of each row's text: the same for the same rows in any order."""
 
 
 class BenchServer:
@@ -58,8 +56,11 @@ class BenchServer:
 
     def create_table(self, database: str, name: str = "lineitem", kind: str = "TABLE") -> None:
         """Lineitem, owned by the ordinary role."""
-        statement = self.create_statement(name, kind)
-        self.server.execute(f"{statement}; ALTER TABLE {name} OWNER TO {LOADER}", database)
+        self.create_owned(database, self.create_statement(name, kind))
+
+    def create_owned(self, database: str, statement: str) -> None:
+        """Tables, made by statements of the ordinary role."""
+        self.server.execute(f"SET ROLE {LOADER}; {statement}", database)
 
     @staticmethod
     def create_statement(name: str = "lineitem", kind: str = "TABLE") -> str:

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from contest import Digest
 from data import CACHE, lineitem
 from machine import headline, machine
 from measure import BenchmarkError, Command, cores, run_together
-from postgresql_server import BenchServer, Digest, bench_server
+from postgresql_server import BenchServer, bench_server
 from report import spread, table, write_result
 
 HIDDEN = "hidden_lineitem"

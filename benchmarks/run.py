@@ -1,9 +1,12 @@
 """`make bench`: Tipple and its peers on this machine, in turn, and whether Tipple reaches its goals.
 
-    make bench                                     lineitem at scale 1, five rounds
-    make bench ARGS="--scale 10 --rounds 3"        ten times as much; needs about 60 GB of disk
-    make bench ARGS="--wal-level minimal"          a PostgreSQL server without replication
+    make bench                                     everything at scale 1, five rounds: hours
+    make bench ARGS="--part duckdb"                lineitem into DuckDB only; parts may be repeated
+    make bench ARGS="--part postgresql --scale 10 --rounds 3"     ten times as much; needs about 55 GB of disk
+    make bench ARGS="--part postgresql --wal-level minimal"       a PostgreSQL server without replication
     make bench ARGS="--part postgresql --only tipple,copy-file-2"
+    make bench ARGS="--part formats --engine duckdb --form parquet --form wide"
+    make bench ARGS="--part partitions --partitions 48"
 
 Every round runs all contestants once, in an order of its own, so that whatever changes on the machine meets all
 of them. Each run has a fresh database, begins after a checkpoint, and is verified by count and checksum of all
@@ -13,62 +16,48 @@ rows outside of its time. Other programs on the machine make the result worthles
 from __future__ import annotations
 
 import argparse
-import random
+import contextlib
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
+import peers_duckdb
+import peers_postgresql
 from codec import codec_goal, codec_table, run_codec
-from data import CACHE, Data, lineitem, read_through
+from contest import Rounds, play
+from data import CACHE, lineitem, read_through
+from formats import run_formats
+from forms import FORMS
 from machine import headline, machine
-from measure import BenchmarkError, Sample, cores
-from peers_duckdb import DuckdbContest
-from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, PARALLEL_TIPPLE, PostgresContest
+from measure import BenchmarkError, cores
+from partitions import run_partitions
+from peers_duckdb import DuckdbTrack
+from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, ONE_STREAM_TIPPLE, PARALLEL_TIPPLE, PostgresTrack
 from postgresql_server import bench_server
-from report import Goal, Result, cpu_goal, direct_goals, result_table, speed_goals, write_result
+from rejects import run_rejects
+from report import Goal, cpu_goal, direct_goals, ratio_goal, result_table, speed_goals, write_result
 
-PARTS = ("codec", "duckdb", "postgresql")
+PARTS = ("codec", "duckdb", "postgresql", "formats", "rejects", "partitions")
+ENGINES = ("duckdb", "postgresql")
 FACTOR = 1.5
 CPU_SHARE = 0.25
-ORDER_SEED = 20250101
-
-
-class Entrant(Protocol):
-    """What all kinds of contestants have in common."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def is_tipple(self) -> bool: ...
-    @property
-    def one_table(self) -> bool: ...
-
-
-E = TypeVar("E", bound=Entrant)
+STREAMS_FACTOR = 1.8
 
 
 def main() -> int:
     given = _arguments()
-    command = shlex.join(["benchmarks/run.py", *sys.argv[1:]])
-    content: dict[str, Any] = {"command": command, "machine": machine(given.data)}
+    content: dict[str, Any] = {
+        "command": shlex.join(["benchmarks/run.py", *sys.argv[1:]]),
+        "machine": machine(given.data),
+        "scale": given.scale,
+        "rounds": given.rounds,
+    }
     print(headline(content["machine"]), flush=True)
     goals: list[Goal] = []
-    if "codec" in given.part:
-        speeds = run_codec()
-        content["codec"] = {"text_mb_per_second": speeds}
-        goals += codec_goal(speeds)
-        print("\n" + codec_table(speeds), flush=True)
-    if {"duckdb", "postgresql"} & set(given.part):
-        data = lineitem(given.scale, 2 * cores(), given.data)
-        content |= {"scale": data.scale, "text_bytes": data.bytes, "rounds": given.rounds}
-        if "duckdb" in given.part:
-            goals += _duckdb(given, data, content)
-        if "postgresql" in given.part:
-            goals += _postgresql(given, data, content)
+    for part in given.part:
+        goals += _RUN[part](given, content)
     print("\nGoals")
     for goal in goals:
         print(goal)
@@ -77,56 +66,101 @@ def main() -> int:
     return 0
 
 
-def _duckdb(given: argparse.Namespace, data: Data, content: dict[str, Any]) -> list[Goal]:
+def _codec(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    speeds = run_codec()
+    content["codec"] = {"text_mb_per_second": speeds}
+    print("\n" + codec_table(speeds), flush=True)
+    return codec_goal(speeds)
+
+
+def _duckdb(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    data = lineitem(given.scale, 0, given.data)
+    content["text_bytes"] = data.bytes
     read_through([data.file])
-    contest = DuckdbContest(data)
-    try:
-        results = play("duckdb", contest.contestants(), contest.run, given)
-    finally:
-        contest.close()
+    with _duckdb_track(given) as track:
+        results = play(track.name, peers_duckdb.lineitem_contestants(track, data), track, given.how_often)
     content["duckdb"] = {"results": [result.record(data.megabytes) for result in results]}
-    print("\n" + result_table("DuckDB", results, data.megabytes), flush=True)
-    return speed_goals(results, "DuckDB", PARALLEL_TIPPLE, FACTOR, "its own COPY")
+    print("\n" + result_table(track.name, results, data.megabytes), flush=True)
+    one = next((result for result in results if result.key == ONE_STREAM_TIPPLE), None)
+    return [
+        *speed_goals(results, track.name, PARALLEL_TIPPLE, FACTOR, "its own COPY"),
+        *ratio_goal(results, f"{track.name}: two streams at least", PARALLEL_TIPPLE, one, at_least=STREAMS_FACTOR),
+    ]
 
 
-def _postgresql(given: argparse.Namespace, data: Data, content: dict[str, Any]) -> list[Goal]:
+def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    data = lineitem(given.scale, 2 * cores(), given.data)
+    content["text_bytes"] = data.bytes
     read_through([data.file, *data.pieces])
-    with bench_server(given.wal_level, given.data) as server:
-        settings = server.measured_with()
-        contest = PostgresContest(server, data)
-        try:
-            results = play("postgresql", contest.contestants(), contest.run, given)
-        finally:
-            contest.close()
-    content["postgresql"] = {
-        "settings": settings,
-        "results": [result.record(data.megabytes) for result in results],
-    }
-    title = f"PostgreSQL {settings['version'].split()[1]}, wal_level={given.wal_level}"
-    print("\n" + result_table(title, results, data.megabytes), flush=True)
+    with _postgresql_track(given, content) as track:
+        results = play(track.name, peers_postgresql.lineitem_contestants(track, data), track, given.how_often)
+    content["postgresql"] = {"results": [result.record(data.megabytes) for result in results]}
+    print("\n" + result_table(track.name, results, data.megabytes), flush=True)
     peers = "the best COPY text, parallel or not"
     return [
         *speed_goals(results, "PostgreSQL", PARALLEL_TIPPLE, FACTOR, peers),
         *cpu_goal(results, "PostgreSQL", PARALLEL_TIPPLE, CPU_SHARE),
-        *direct_goals(results, DIRECT_TIPPLE, ONE_FREEZE, data.megabytes),
+        *direct_goals(results, DIRECT_TIPPLE, ONE_FREEZE, data.megabytes, given.wal_level),
     ]
 
 
-def play(engine: str, entrants: list[E], run: Callable[[E], Sample], given: argparse.Namespace) -> list[Result]:
-    """All rounds of all contestants."""
-    if given.only:
-        entrants = [entrant for entrant in entrants if entrant.key in given.only]
-        if not entrants:
-            raise BenchmarkError(f"--only names no contestant of {engine}")
-    samples: dict[str, list[Sample]] = {entrant.key: [] for entrant in entrants}
-    shuffler = random.Random(ORDER_SEED)
-    for number in range(1, given.rounds + 1):
-        for entrant in shuffler.sample(entrants, len(entrants)):
-            sample = run(entrant)
-            samples[entrant.key].append(sample)
-            progress = f"{engine} {number}/{given.rounds}  {entrant.label:<55} {sample.seconds:8.2f} s"
-            print(progress, file=sys.stderr, flush=True)
-    return [Result(e.key, e.label, e.is_tipple, e.one_table, samples[e.key]) for e in entrants]
+def _formats(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    with _tracks(given, content) as tracks:
+        content["formats"], goals = run_formats(tracks, given.form, given.scale, given.data, given.how_often)
+    return goals
+
+
+def _rejects(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    with _tracks(given, content) as tracks:
+        data = lineitem(given.scale, 2 * cores(), given.data)
+        content["rejects"], goals = run_rejects(tracks, data, given.how_often)
+    return goals
+
+
+def _partitions(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
+    goals: list[Goal] = []
+    content["partitions"] = {}
+    with _postgresql_track(given, content) as track:
+        for number in given.partitions:
+            found = run_partitions(track, given.scale, number, given.data, given.how_often)
+            content["partitions"][number], more = found
+            goals += more
+    return goals
+
+
+_RUN = {
+    "codec": _codec,
+    "duckdb": _duckdb,
+    "postgresql": _postgresql,
+    "formats": _formats,
+    "rejects": _rejects,
+    "partitions": _partitions,
+}
+
+
+@contextlib.contextmanager
+def _duckdb_track(given: argparse.Namespace) -> Iterator[DuckdbTrack]:
+    with contextlib.closing(DuckdbTrack(given.data)) as track:
+        yield track
+
+
+@contextlib.contextmanager
+def _postgresql_track(given: argparse.Namespace, content: dict[str, Any]) -> Iterator[PostgresTrack]:
+    with bench_server(given.wal_level, given.data) as server, contextlib.closing(PostgresTrack(server)) as track:
+        content["postgresql_settings"] = server.measured_with()
+        yield track
+
+
+@contextlib.contextmanager
+def _tracks(given: argparse.Namespace, content: dict[str, Any]) -> Iterator[list[DuckdbTrack | PostgresTrack]]:
+    """Those of the engines that were asked for."""
+    with contextlib.ExitStack() as stack:
+        tracks: list[DuckdbTrack | PostgresTrack] = []
+        if "duckdb" in given.engine:
+            tracks.append(stack.enter_context(_duckdb_track(given)))
+        if "postgresql" in given.engine:
+            tracks.append(stack.enter_context(_postgresql_track(given, content)))
+        yield tracks
 
 
 def _name(given: argparse.Namespace) -> str:
@@ -143,11 +177,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="how often each contestant runs [5]")
     parser.add_argument("--wal-level", choices=("replica", "minimal"), default="replica")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
-    parser.add_argument("--only", type=lambda text: set(text.split(",")), help="keys of contestants, as in the JSON")
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one, in formats and rejects")
+    parser.add_argument("--form", choices=tuple(FORMS), action="append", help="only this one, in formats")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[8, 48], help="how many, in that part [8 48]")
+    parser.add_argument(
+        "--only", type=lambda text: frozenset(text.split(",")), help="keys of contestants, as in the JSON"
+    )
     parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
     parser.add_argument("--name", help="of the file in benchmarks/results; default: by the options")
     given = parser.parse_args()
     given.part = given.part or list(PARTS)
+    given.engine = given.engine or list(ENGINES)
+    given.form = given.form or list(FORMS)
+    given.how_often = Rounds(given.rounds, given.only)
     given.data.mkdir(parents=True, exist_ok=True)
     given.data = given.data.resolve()
     return given

@@ -17,8 +17,9 @@
 #include "relation_check.h"
 
 /* Of what a client may ask for. */
-#define MAX_SLOTS			64
+#define MAX_SLOTS			4096
 #define MAX_SHARED_BYTES	(INT64CONST(1) << 30)
+#define MAX_TARGETS			1024
 
 static DirectLoad *load = NULL;
 
@@ -30,7 +31,9 @@ close_direct_load(void)
 	if (closing == NULL)
 		return;
 	load = NULL;
-	close_writer(&closing->writer);
+	close_write_queue(&closing->queue);
+	for (int i = 0; i < closing->ntargets; i++)
+		close_writer(&closing->targets[i]->writer);
 	if (closing->shared != NULL)
 		close_shared_slots(closing->shared);
 	MemoryContextDelete(closing->context);
@@ -41,7 +44,7 @@ refuse_unfinished(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-			 errmsg("the load into relation with OID %u is not finished", load->relid),
+			 errmsg("the load into relation with OID %u is not finished", load->targets[0]->relid),
 			 errhint("Call tipple_direct.finish() before the commit.")));
 }
 
@@ -78,8 +81,11 @@ at_subtransaction_event(SubXactEvent event, SubTransactionId subid, SubTransacti
 static void
 at_relcache_invalidation(Datum arg, Oid relid)
 {
-	if (load != NULL && (relid == load->relid || relid == InvalidOid))
-		load->altered = true;
+	for (int i = 0; load != NULL && i < load->ntargets; i++)
+	{
+		if (relid == load->targets[i]->relid || relid == InvalidOid)
+			load->targets[i]->altered = true;
+	}
 }
 
 void
@@ -99,43 +105,30 @@ refuse(Relation relation, const char *reason)
 			 errhint("Load it with COPY.")));
 }
 
-/* Refuses the relation, or makes the checks of its pages in `context`. */
-static PageCheck *
-check_relation(Relation relation, MemoryContext context)
+/* Refuses the relation, or makes the checks of its pages and rows. */
+static void
+check_relation(DirectTarget *target, Relation relation)
 {
 	MemoryContext caller;
-	PageCheck  *check;
 	char	   *reason = relation_refusal(relation);
 
 	if (reason == NULL)
 		reason = staging_refusal(relation);
 	if (reason != NULL)
 		refuse(relation, reason);
-	MemoryContextReset(context);
-	caller = MemoryContextSwitchTo(context);
-	check = make_page_check(RelationGetDescr(relation));
+	MemoryContextReset(target->check_context);
+	caller = MemoryContextSwitchTo(target->check_context);
+	target->check = make_page_check(RelationGetDescr(relation));
+	target->row_check = make_row_check(relation);
 	MemoryContextSwitchTo(caller);
-	return check;
 }
 
+/* Refuses where a relation cannot be opened now, or not by this user. */
 static void
-check_arguments(Oid relid, int slots, int slot_pages)
+check_moment(Oid relid)
 {
 	char	   *reason;
 
-	PreventCommandIfReadOnly("tipple_direct.open()");
-	PreventCommandIfParallelMode("tipple_direct.open()");
-	if (load != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a load is open in this session"),
-				 errhint("Call tipple_direct.finish(), or roll back.")));
-	if (slots < 0 || slots > MAX_SLOTS || (slots > 0 && slot_pages < 1) ||
-		(int64) slots * slot_pages > MAX_SHARED_BYTES / BLCKSZ)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%d slots of %d pages are not possible", slots, slot_pages),
-				 errhint("At most %d slots and 1 GB together.", MAX_SLOTS)));
 	/* Frozen rows would be seen by a cursor that was opened before them: as COPY FREEZE. */
 	InvalidateCatalogSnapshot();
 	if (!ThereAreNoReadyPortals())
@@ -151,6 +144,53 @@ check_arguments(Oid relid, int slots, int slot_pages)
 				 errmsg("pages cannot be appended to relation with OID %u: %s", relid, reason)));
 }
 
+static void
+check_arguments(int slots, int slot_pages)
+{
+	PreventCommandIfReadOnly("tipple_direct.open()");
+	PreventCommandIfParallelMode("tipple_direct.open()");
+	if (load != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a load is open in this session"),
+				 errhint("Call tipple_direct.finish(), or roll back.")));
+	if (slots < 0 || slots > MAX_SLOTS || (slots > 0 && slot_pages < 1) ||
+		(int64) slots * slot_pages > MAX_SHARED_BYTES / BLCKSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%d slots of %d pages are not possible", slots, slot_pages),
+				 errhint("At most %d slots and 1 GB together.", MAX_SLOTS)));
+}
+
+/* A target in a context of its own below the caller's: an error frees it. Its writer is not open yet. */
+static DirectTarget *
+make_target(Relation relation)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	DirectTarget *target = palloc0(sizeof(DirectTarget));
+
+	target->check_context = AllocSetContextCreate(caller, "tipple_direct checks", ALLOCSET_SMALL_SIZES);
+	check_relation(target, relation);
+	if (smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM) != 0)
+		refuse(relation, "it is not empty");
+	target->relid = RelationGetRelid(relation);
+	target->file = RelationFileOf(relation);
+	target->needs_wal = RelationNeedsWAL(relation);
+	target->all_ours = true;
+	target->writer.fd = -1;
+	return target;
+}
+
+/* From here on the load knows the target. Starts a thread, as its last act: an error has to close the load then. */
+static void
+take_target(DirectLoad *opening, DirectTarget *target)
+{
+	target->load = opening;
+	opening->targets[opening->ntargets++] = target;
+	open_writer(&target->writer, &opening->queue, target->file, RelationForkPath(target->file, MAIN_FORKNUM),
+				target->needs_wal);
+}
+
 DirectLoad *
 open_direct_load(Oid relid, int slots, int slot_pages)
 {
@@ -159,7 +199,8 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	Relation	relation;
 	DirectLoad *opening;
 
-	check_arguments(relid, slots, slot_pages);
+	check_arguments(slots, slot_pages);
+	check_moment(relid);
 	relation = table_open(relid, RowExclusiveLock);
 
 	/* Below the caller's context at first: an error frees it. */
@@ -167,19 +208,11 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	caller = MemoryContextSwitchTo(context);
 	opening = palloc0(sizeof(DirectLoad));
 	opening->context = context;
-	opening->check_context = AllocSetContextCreate(context, "tipple_direct checks", ALLOCSET_SMALL_SIZES);
-	opening->check = check_relation(relation, opening->check_context);
-	if (smgrnblocks(RelationGetSmgr(relation), MAIN_FORKNUM) != 0)
-		refuse(relation, "it is not empty");
 	opening->subid = GetCurrentSubTransactionId();
-	opening->relid = relid;
-	opening->file = RelationFileOf(relation);
-	opening->needs_wal = RelationNeedsWAL(relation);
 	opening->checksums = DataChecksumsEnabled();
-	opening->all_ours = true;
+	opening->targets = palloc(sizeof(DirectTarget *) * MAX_TARGETS);
 	opening->pieces = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(PIECES * PIECE_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
-	/* It starts a thread, as its last act: from here on an error has to close the load. */
-	open_writer(&opening->writer, opening->file, RelationForkPath(opening->file, MAIN_FORKNUM), opening->needs_wal);
+	take_target(opening, make_target(relation));
 	MemoryContextSetParent(context, TopMemoryContext);
 	load = opening;
 	if (slots > 0)
@@ -194,6 +227,46 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	return load;
 }
 
+/* A subtransaction could abort and leave its rows. */
+static void
+check_subtransaction(void)
+{
+	if (GetCurrentSubTransactionId() != load->subid)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("the load was opened in another subtransaction")));
+}
+
+int
+add_direct_target(Oid relid)
+{
+	MemoryContext caller;
+	Relation	relation;
+
+	require_direct_load();
+	PreventCommandIfParallelMode("tipple_direct.also()");
+	check_subtransaction();
+	check_moment(relid);
+	for (int i = 0; i < load->ntargets; i++)
+	{
+		if (load->targets[i]->relid == relid)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("the load has relation with OID %u already", relid)));
+	}
+	if (load->ntargets == MAX_TARGETS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a load has at most %d relations", MAX_TARGETS)));
+	relation = table_open(relid, RowExclusiveLock);
+	/* An error ends the subtransaction, and with it the load's context. */
+	caller = MemoryContextSwitchTo(load->context);
+	take_target(load, make_target(relation));
+	MemoryContextSwitchTo(caller);
+	table_close(relation, NoLock);
+	return load->ntargets - 1;
+}
+
 DirectLoad *
 require_direct_load(void)
 {
@@ -205,31 +278,33 @@ require_direct_load(void)
 	return load;
 }
 
-DirectLoad *
-current_direct_load(Relation *relation, BlockNumber *blocks)
+DirectTarget *
+current_direct_target(int number, Relation *relation, BlockNumber *blocks)
 {
 	static const char truncated[] = "it was truncated or rewritten since the load was opened";
+	DirectTarget *target;
 
 	require_direct_load();
 	PreventCommandIfParallelMode("tipple_direct");
-	/* A subtransaction could abort and leave its rows. */
-	if (GetCurrentSubTransactionId() != load->subid)
+	check_subtransaction();
+	if (number < 0 || number >= load->ntargets)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("the load was opened in another subtransaction")));
-	*relation = table_open(load->relid, RowExclusiveLock);
-	if (load->altered)
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no relation %d: the load has %d", number, load->ntargets)));
+	target = load->targets[number];
+	*relation = table_open(target->relid, RowExclusiveLock);
+	if (target->altered)
 	{
-		load->altered = false;
-		if (!RelationFileEquals(RelationFileOf(*relation), load->file))
+		target->altered = false;
+		if (!RelationFileEquals(RelationFileOf(*relation), target->file))
 			refuse(*relation, truncated);
-		load->check = check_relation(*relation, load->check_context);
+		check_relation(target, *relation);
 	}
 	/* TRUNCATE keeps a file that is as new as the transaction. */
 	*blocks = smgrnblocks(RelationGetSmgr(*relation), MAIN_FORKNUM);
-	if (*blocks < load->pages)
+	if (*blocks < target->pages)
 		refuse(*relation, truncated);
-	if (*blocks != load->pages)
-		load->all_ours = false; /* COPY has put rows in between */
-	return load;
+	if (*blocks != target->pages)
+		target->all_ours = false;	/* COPY has put rows in between */
+	return target;
 }

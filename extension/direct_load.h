@@ -1,6 +1,6 @@
 /*
  * direct_load.h
- *		The one load that a backend can have open: its state, and what ends it.
+ *		The one load that a backend can have open: the relations that it goes into, and what ends it.
  *
  * Opened by one subtransaction, used and finished by the same; an abort of it closes it, a commit before it is
  * finished is an error.
@@ -16,31 +16,42 @@
 #include "compat.h"
 #include "page_check.h"
 #include "relation_write.h"
+#include "row_check.h"
 #include "shared_slots.h"
 
 /* Pages that are checked, logged and written together: 1 MB; while they are written, the next are checked. */
 #define PIECE_PAGES	128
 #define PIECES		2
 
-typedef struct DirectLoad
+/* A relation that pages are appended to. */
+typedef struct DirectTarget
 {
-	MemoryContext context;		/* of everything here */
-	MemoryContext check_context;
-	SubTransactionId subid;
+	struct DirectLoad *load;
 	Oid			relid;
 	RelationFile file;
 	bool		altered;		/* the relation may have been, since it was checked */
 	bool		needs_wal;
-	bool		checksums;
+	MemoryContext check_context;	/* of the two checks below */
 	PageCheck  *check;
+	RowCheck   *row_check;		/* or NULL: no constraint is left to judge */
 	RelationWriter writer;
+	BlockNumber pages;			/* appended */
+	int64		rows;			/* appended */
+	bool		all_ours;		/* no block of the relation comes from elsewhere */
+} DirectTarget;
+
+typedef struct DirectLoad
+{
+	MemoryContext context;		/* of everything here */
+	SubTransactionId subid;
+	bool		checksums;
+	DirectTarget **targets;
+	int			ntargets;
+	WriteQueue	queue;
 	char	   *pieces;			/* PIECES * PIECE_PAGES pages, aligned for direct I/O */
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;
-	BlockNumber pages;			/* appended */
-	int64		rows;			/* appended */
-	bool		all_ours;		/* no block of the relation comes from elsewhere */
 } DirectLoad;
 
 /* Registers the callbacks that end a load. Once per backend. */
@@ -49,13 +60,16 @@ extern void init_direct_load(void);
 /* Opens a load; see the SQL function. The relation is locked until the transaction ends. */
 extern DirectLoad *open_direct_load(Oid relid, int slots, int slot_pages);
 
-/*
- * The open load, its relation, which is opened and has been found unaltered or acceptable again, and the relation's
- * length. The caller closes the relation with table_close(relation, NoLock).
- */
-extern DirectLoad *current_direct_load(Relation *relation, BlockNumber *blocks);
+/* One more relation for the open load; returns its number. */
+extern int	add_direct_target(Oid relid);
 
-/* The open load, whatever its relation has become. */
+/*
+ * A target of the open load, its relation, which is opened and has been found unaltered or acceptable again, and the
+ * relation's length. The caller closes the relation with table_close(relation, NoLock).
+ */
+extern DirectTarget *current_direct_target(int number, Relation *relation, BlockNumber *blocks);
+
+/* The open load, whatever its relations have become. */
 extern DirectLoad *require_direct_load(void);
 
 /* Ends the load and frees everything. */

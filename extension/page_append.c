@@ -21,6 +21,9 @@
 
 #define CACHE_LINE_BYTES	64
 
+/* Relations of a load beyond which each file is closed again at once. */
+#define MAX_OPEN_FILES	64
+
 /* The part of a tuple's header that only the server knows, as it lies on the page. */
 typedef struct TupleStamp
 {
@@ -84,9 +87,10 @@ refuse_page(Relation relation, int page, const PageFault *fault)
 
 /* Copies, checks and stamps `count` pages from `begin` of the source on. */
 static int64
-take_pages(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block,
+take_pages(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count, BlockNumber block,
 		   char *piece)
 {
+	DirectLoad *load = target->load;
 	TupleStamp	stamp;
 	int64		rows = 0;
 
@@ -105,13 +109,15 @@ take_pages(DirectLoad *load, Relation relation, const PageSource *source, int be
 			read_slot(load->shared, source->slot, (size_t) (begin + i) * BLCKSZ, page, BLCKSZ);
 		if (i + 1 < count)
 			prefetch_page(source_page(load, source, begin + i + 1));
-		nitems = check_page(load->check, page, &fault);
+		nitems = check_page(target->check, page, &fault);
 		if (unlikely(nitems == 0))
 			refuse_page(relation, begin + i, &fault);
 		BlockIdSet(&stamp.block, block + i);
 		stamp_page(page, nitems, stamp);
+		if (target->row_check != NULL)
+			check_rows(target->row_check, relation, page, nitems);
 		/* A page that is logged gets its LSN first. */
-		if (load->checksums && !load->needs_wal)
+		if (load->checksums && !target->needs_wal)
 			((PageHeader) page)->pd_checksum = page_checksum(page, block + i);
 		rows += nitems;
 	}
@@ -119,7 +125,7 @@ take_pages(DirectLoad *load, Relation relation, const PageSource *source, int be
 }
 
 static void
-log_piece(DirectLoad *load, BlockNumber block, int count, char *piece)
+log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 {
 	BlockNumber blocks[PIECE_PAGES];
 	Page		pages[PIECE_PAGES];
@@ -129,15 +135,17 @@ log_piece(DirectLoad *load, BlockNumber block, int count, char *piece)
 		blocks[i] = block + i;
 		pages[i] = (Page) (piece + (size_t) i * BLCKSZ);
 	}
-	log_newpages(&load->file, MAIN_FORKNUM, count, blocks, pages, true);
-	for (int i = 0; load->checksums && i < count; i++)
+	log_newpages(&target->file, MAIN_FORKNUM, count, blocks, pages, true);
+	for (int i = 0; target->load->checksums && i < count; i++)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
 
-/* Piece by piece: the writer writes one while the next is checked. */
+/* Piece by piece: one is written while the next is checked. */
 static int64
-append_batch(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count, BlockNumber block)
+append_batch(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count,
+			 BlockNumber block)
 {
+	DirectLoad *load = target->load;
 	int64		rows = 0;
 
 	for (int done = 0, number = 0; done < count; done += PIECE_PAGES, number++)
@@ -145,17 +153,17 @@ append_batch(DirectLoad *load, Relation relation, const PageSource *source, int 
 		char	   *piece = load->pieces + (size_t) (number % PIECES) * PIECE_PAGES * BLCKSZ;
 		int			pages = Min(PIECE_PAGES, count - done);
 
-		rows += take_pages(load, relation, source, begin + done, pages, block + done, piece);
-		if (load->needs_wal)
-			log_piece(load, block + done, pages, piece);
-		write_blocks(&load->writer, block + done, piece, pages);
+		rows += take_pages(target, relation, source, begin + done, pages, block + done, piece);
+		if (target->needs_wal)
+			log_piece(target, block + done, pages, piece);
+		write_blocks(&target->writer, block + done, piece, pages);
 	}
-	settle_writer(&load->writer);
+	settle_writes(&load->queue);
 	return rows;
 }
 
 static int64
-append_logged_batch(DirectLoad *load, Relation relation, const PageSource *source, int begin, int count,
+append_logged_batch(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count,
 					BlockNumber block)
 {
 	int64		rows;
@@ -168,7 +176,7 @@ append_logged_batch(DirectLoad *load, Relation relation, const PageSource *sourc
 	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 	PG_TRY();
 	{
-		rows = append_batch(load, relation, source, begin, count, block);
+		rows = append_batch(target, relation, source, begin, count, block);
 	}
 	PG_FINALLY();
 	{
@@ -179,7 +187,7 @@ append_logged_batch(DirectLoad *load, Relation relation, const PageSource *sourc
 }
 
 int64
-append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource source)
+append_pages(DirectTarget *target, Relation relation, BlockNumber block, PageSource source)
 {
 	int64		rows = 0;
 
@@ -193,11 +201,14 @@ append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource 
 		int			count = Min(BATCH_PAGES, source.pages - begin);
 
 		CHECK_FOR_INTERRUPTS();
-		rows += load->needs_wal ?
-			append_logged_batch(load, relation, &source, begin, count, block + begin) :
-			append_batch(load, relation, &source, begin, count, block + begin);
+		rows += target->needs_wal ?
+			append_logged_batch(target, relation, &source, begin, count, block + begin) :
+			append_batch(target, relation, &source, begin, count, block + begin);
 	}
-	load->pages += source.pages;
-	load->rows += rows;
+	target->pages += source.pages;
+	target->rows += rows;
+	/* Files of a backend are few. */
+	if (target->load->ntargets > MAX_OPEN_FILES)
+		close_writer(&target->writer);
 	return rows;
 }

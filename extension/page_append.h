@@ -21,6 +21,6 @@ typedef struct PageSource
  * `block` is the relation's length. Returns the number of rows. A bad page is an error; the pages before it may have
  * been written.
  */
-extern int64 append_pages(DirectLoad *load, Relation relation, BlockNumber block, PageSource source);
+extern int64 append_pages(DirectTarget *target, Relation relation, BlockNumber block, PageSource source);
 
 #endif

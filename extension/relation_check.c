@@ -27,6 +27,7 @@
 
 #include "column_checks.h"
 #include "compat.h"
+#include "row_check.h"
 
 /* The role whose members may use the functions; the extension's script makes it. */
 #define DIRECT_ROLE "tipple_direct"
@@ -204,23 +205,18 @@ relation_refusal(Relation relation)
 char *
 staging_refusal(Relation relation)
 {
-	TupleConstr *constraints = RelationGetDescr(relation)->constr;
 	SubTransactionId current = GetCurrentSubTransactionId();
 
 	/* The condition of COPY FREEZE: an abort takes the file away, and nobody else sees the rows before the commit. */
 	if (relation->rd_createSubid != current && NewFileSubid(relation) != current)
 		return pstrdup("it was not created or truncated in the current subtransaction");
-	if (relation->rd_rel->relispartition)
-		return pstrdup("it is a partition");
 	if (RelationGetIndexList(relation) != NIL)
 		return pstrdup("it has an index");
-	if (constraints != NULL && constraints->num_check > 0)
-		return pstrdup("it has a CHECK constraint");
 	if (relation->trigdesc != NULL)
 		return pstrdup("it has a trigger or a foreign key");
 	if (relation->rd_rules != NULL)
 		return pstrdup("it has a rule");
 	if (has_subclass(RelationGetRelid(relation)))
 		return pstrdup("it has children");
-	return NULL;
+	return row_check_refusal(relation);
 }

@@ -24,8 +24,8 @@ segment_path(const RelationWriter *writer, uint32 segment)
 	return segment == 0 ? pstrdup(writer->path) : psprintf("%s.%u", writer->path, segment);
 }
 
-static void
-close_segment(RelationWriter *writer)
+void
+close_writer(RelationWriter *writer)
 {
 	if (writer->fd < 0)
 		return;
@@ -42,7 +42,7 @@ open_segment(RelationWriter *writer, uint32 segment)
 	char	   *path = segment_path(writer, segment);
 	int			flags = O_RDWR | PG_BINARY | (segment > 0 ? O_CREAT : 0);
 
-	close_segment(writer);
+	close_writer(writer);
 	if (writer->direct_io)
 	{
 		writer->fd = OpenTransientFile(path, flags | PG_O_DIRECT);
@@ -60,14 +60,13 @@ open_segment(RelationWriter *writer, uint32 segment)
 }
 
 void
-open_writer(RelationWriter *writer, RelationFile file, char *path, bool register_syncs)
+open_writer(RelationWriter *writer, WriteQueue *queue, RelationFile file, char *path, bool register_syncs)
 {
+	writer->queue = queue;
 	writer->file = file;
 	writer->path = path;
 	writer->register_syncs = register_syncs;
 	writer->fd = -1;
-	writer->behind = NULL;
-	writer->unsettled = false;
 	/* Where O_DIRECT is not the kernel's flag, it is not worth another way. */
 #if PG_O_DIRECT != 0 && !defined(PG_O_DIRECT_USE_F_NOCACHE)
 	writer->direct_io = true;
@@ -76,18 +75,17 @@ open_writer(RelationWriter *writer, RelationFile file, char *path, bool register
 #endif
 	open_segment(writer, 0);
 	/* Through the page cache there is nothing to wait for. */
-	if (writer->direct_io)
-		writer->behind = start_write_behind();
+	if (writer->direct_io && queue->behind == NULL)
+		queue->behind = start_write_behind();
 }
 
 void
-close_writer(RelationWriter *writer)
+close_write_queue(WriteQueue *queue)
 {
-	if (writer->behind != NULL)
-		end_write_behind(writer->behind);
-	writer->behind = NULL;
-	writer->unsettled = false;
-	close_segment(writer);
+	if (queue->behind != NULL)
+		end_write_behind(queue->behind);
+	queue->behind = NULL;
+	queue->writer = NULL;
 }
 
 static void
@@ -143,15 +141,16 @@ register_sync(RelationWriter *writer)
 }
 
 void
-settle_writer(RelationWriter *writer)
+settle_writes(WriteQueue *queue)
 {
+	RelationWriter *writer = queue->writer;
 	SpanWrite	rest;
 
-	if (!writer->unsettled)
+	if (writer == NULL)
 		return;
-	writer->unsettled = false;
+	queue->writer = NULL;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
-	rest = wait_write_behind(writer->behind);
+	rest = wait_write_behind(queue->behind);
 	pgstat_report_wait_end();
 	write_now(writer, rest);
 	if (writer->register_syncs)
@@ -163,17 +162,17 @@ write_segment(RelationWriter *writer, SegmentSpan span, const char *pages)
 {
 	SpanWrite	write;
 
-	settle_writer(writer);
-	if (writer->segment != span.segment)
+	settle_writes(writer->queue);
+	if (writer->fd < 0 || writer->segment != span.segment)
 		open_segment(writer, span.segment);
 	write.fd = writer->fd;
 	write.bytes = pages;
 	write.left = (size_t) span.blocks * BLCKSZ;
 	write.offset = (off_t) span.first * BLCKSZ;
-	if (writer->behind != NULL)
+	if (writer->direct_io && writer->queue->behind != NULL)
 	{
-		hand_over_write(writer->behind, write);
-		writer->unsettled = true;
+		hand_over_write(writer->queue->behind, write);
+		writer->queue->writer = writer;
 		return;
 	}
 	write_now(writer, write);

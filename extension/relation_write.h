@@ -11,31 +11,43 @@
 #include "storage/block.h"
 #include "write_behind.h"
 
+/* The one write that may be under way, of whichever relation. */
+typedef struct WriteQueue
+{
+	WriteBehind *behind;		/* NULL: each write is waited for */
+	struct RelationWriter *writer;	/* of the write that may be under way, or NULL */
+} WriteQueue;
+
 typedef struct RelationWriter
 {
+	WriteQueue *queue;			/* shared with the load's other relations */
 	RelationFile file;
 	char	   *path;			/* of segment 0 */
 	bool		register_syncs; /* tell the checkpointer to fsync what was written */
 	bool		direct_io;
 	int			fd;				/* of the segment below, or -1 */
 	uint32		segment;
-	WriteBehind *behind;		/* NULL: each write is waited for */
-	bool		unsettled;		/* a write may be under way */
 } RelationWriter;
 
-/* Opens the first segment, which exists. `path` is kept. The file closes with the subtransaction at the latest. */
-extern void open_writer(RelationWriter *writer, RelationFile file, char *path, bool register_syncs);
+/* Waits for a write that is under way, whether or not it succeeds, and frees everything. Raises no error. */
+extern void close_write_queue(WriteQueue *queue);
+
+/*
+ * Opens the first segment, which exists. `path` is kept. The file closes with the subtransaction at the latest.
+ * Without a thread yet, the queue gets one where that is of use.
+ */
+extern void open_writer(RelationWriter *writer, WriteQueue *queue, RelationFile file, char *path, bool register_syncs);
 
 /*
  * Writes `count` blocks from `block` on, the relation's end. `pages` is aligned to PG_IO_ALIGN_SIZE, and stays untouched
- * until the next call, or settle_writer, returns.
+ * until the next call with this queue, or settle_writes, returns.
  */
 extern void write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count);
 
-/* Waits until all blocks are in the file, which is not to say on the disk. */
-extern void settle_writer(RelationWriter *writer);
+/* Waits until all blocks of all relations are in their files, which is not to say on the disk. */
+extern void settle_writes(WriteQueue *queue);
 
-/* Waits for a write that is under way, whether or not it succeeds, and closes. Raises no error. */
+/* Closes the file, which nothing may be under way to; the next write opens it again. Raises no error. */
 extern void close_writer(RelationWriter *writer);
 
 #endif

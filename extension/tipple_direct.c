@@ -29,6 +29,7 @@ PG_FUNCTION_INFO_V1(tipple_direct_version);
 PG_FUNCTION_INFO_V1(tipple_direct_why_not);
 PG_FUNCTION_INFO_V1(tipple_direct_open);
 PG_FUNCTION_INFO_V1(tipple_direct_opened);
+PG_FUNCTION_INFO_V1(tipple_direct_also);
 PG_FUNCTION_INFO_V1(tipple_direct_append);
 PG_FUNCTION_INFO_V1(tipple_direct_append_slot);
 PG_FUNCTION_INFO_V1(tipple_direct_finish);
@@ -87,8 +88,8 @@ tipple_direct_open(PG_FUNCTION_ARGS)
 
 	values[0] = Int32GetDatum(BLCKSZ);
 	values[1] = BoolGetDatum(load->checksums);
-	values[2] = BoolGetDatum(load->needs_wal);
-	values[3] = BoolGetDatum(load->writer.direct_io);
+	values[2] = BoolGetDatum(load->targets[0]->needs_wal);
+	values[3] = BoolGetDatum(load->targets[0]->writer.direct_io);
 	nulls[4] = load->shared == NULL;
 	values[4] = nulls[4] ? (Datum) 0 : CStringGetTextDatum(shared_slots_path(load->shared));
 	return make_record(fcinfo, values, nulls);
@@ -105,12 +106,20 @@ tipple_direct_opened(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* also(relation regclass) -> int */
+Datum
+tipple_direct_also(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(add_direct_target(PG_GETARG_OID(0)));
+}
+
 static int64
-append_source(PageSource source)
+append_source(int number, PageSource source)
 {
 	Relation	relation;
 	BlockNumber blocks;
-	DirectLoad *load = current_direct_load(&relation, &blocks);
+	DirectTarget *target = current_direct_target(number, &relation, &blocks);
+	DirectLoad *load = target->load;
 	int64		rows;
 
 	if (source.memory == NULL &&
@@ -119,12 +128,12 @@ append_source(PageSource source)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("there is no slot %d of %d pages: the load has %d slots of %d pages", source.slot,
 						source.pages, load->slots, load->slot_pages)));
-	rows = append_pages(load, relation, blocks, source);
+	rows = append_pages(target, relation, blocks, source);
 	table_close(relation, NoLock);
 	return rows;
 }
 
-/* append(pages bytea) -> bigint */
+/* append(pages bytea, target int) -> bigint */
 Datum
 tipple_direct_append(PG_FUNCTION_ARGS)
 {
@@ -136,45 +145,61 @@ tipple_direct_append(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%zu bytes are not whole pages of %d bytes", bytes, BLCKSZ)));
-	PG_RETURN_INT64(append_source(source));
+	PG_RETURN_INT64(append_source(PG_GETARG_INT32(1), source));
 }
 
-/* append_slot(slot int, pages int) -> bigint */
+/* append_slot(slot int, pages int, target int) -> bigint */
 Datum
 tipple_direct_append_slot(PG_FUNCTION_ARGS)
 {
 	PageSource	source = {NULL, PG_GETARG_INT32(0), PG_GETARG_INT32(1)};
 
-	PG_RETURN_INT64(append_source(source));
+	PG_RETURN_INT64(append_source(PG_GETARG_INT32(2), source));
 }
 
-/* finish() -> (pages bigint, rows bigint) */
-Datum
-tipple_direct_finish(PG_FUNCTION_ARGS)
+/* Makes durable what the commit would not, and gives what others go by; the relation is closed. */
+static void
+finish_target(DirectTarget *target, Relation relation, BlockNumber blocks)
 {
-	Relation	relation;
-	BlockNumber blocks;
-	DirectLoad *load = current_direct_load(&relation, &blocks);
-	Datum		values[2];
-	bool		nulls[2] = {0};
-
-	close_writer(&load->writer);
+	close_writer(&target->writer);
 	/* Without WAL, the commit itself syncs the file, or logs it if it is small. */
-	if (load->needs_wal)
+	if (target->needs_wal)
 		smgrimmedsync(RelationGetSmgr(relation), MAIN_FORKNUM);
 	/* A page that COPY shares with us may hold rows that are not frozen: then the map is VACUUM's to make. */
-	if (blocks > 0 && load->all_ours)
+	if (blocks > 0 && target->all_ours)
 		(void) write_visibility_map(relation, blocks);
 
 	/*
 	 * The row counts of pg_class are left to ANALYZE, which the client runs anyway; the counters that autovacuum goes
 	 * by are those of any insert.
 	 */
-	pgstat_count_heap_insert(relation, load->rows);
-
-	values[0] = Int64GetDatum((int64) load->pages);
-	values[1] = Int64GetDatum(load->rows);
+	pgstat_count_heap_insert(relation, target->rows);
 	table_close(relation, NoLock);
+}
+
+/* finish() -> (pages bigint, rows bigint) */
+Datum
+tipple_direct_finish(PG_FUNCTION_ARGS)
+{
+	DirectLoad *load = require_direct_load();
+	int64		pages = 0;
+	int64		rows = 0;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	for (int number = 0; number < load->ntargets; number++)
+	{
+		Relation	relation;
+		BlockNumber blocks;
+		DirectTarget *target = current_direct_target(number, &relation, &blocks);
+
+		CHECK_FOR_INTERRUPTS();
+		pages += target->pages;
+		rows += target->rows;
+		finish_target(target, relation, blocks);
+	}
+	values[0] = Int64GetDatum(pages);
+	values[1] = Int64GetDatum(rows);
 	close_direct_load();
 	return make_record(fcinfo, values, nulls);
 }

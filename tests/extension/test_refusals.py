@@ -149,11 +149,16 @@ def test_logical_decoding(direct_server: Callable[..., tuple[PostgresServer, str
 
 STAGING = {
     "CREATE TABLE s (a integer PRIMARY KEY)": "it has an index",
-    "CREATE TABLE s (a integer CHECK (a > 0))": "it has a CHECK constraint",
+    "CREATE TABLE s (a integer CHECK (random() < 2))": "its CHECK constraint s_check calls a function",
+    "CREATE FUNCTION f(integer) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true';"
+    "CREATE TABLE s (a integer CHECK (f(a)))": "its CHECK constraint s_a_check calls a function",
+    "CREATE FUNCTION f(integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';"
+    "CREATE TABLE p (a integer) PARTITION BY LIST (f(a)); CREATE TABLE s PARTITION OF p FOR VALUES IN (1)": (
+        "its partition key calls a function"
+    ),
     "CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE s (a integer REFERENCES p)": "it has a trigger or a foreign",
     "CREATE TABLE s (a integer); CREATE TABLE c () INHERITS (s)": "it has children",
     "CREATE TABLE s (a integer); CREATE RULE r AS ON INSERT TO s DO ALSO NOTIFY x": "it has a rule",
-    "CREATE TABLE p (a integer) PARTITION BY LIST (a); CREATE TABLE s PARTITION OF p DEFAULT": "it is a partition",
     "CREATE TABLE s (a integer); INSERT INTO s VALUES (1)": "it is not empty",
     "CREATE TABLE s (a integer); SAVEPOINT x": "it was not created or truncated in the current subtransaction",
     "CREATE TABLE s (a json)": "is of type json",
@@ -173,14 +178,14 @@ def test_open_refuses(direct: psycopg.Connection) -> None:
         open_load(direct, "old")
     refused = refusal(direct, f"{table}; DECLARE c CURSOR FOR SELECT 1")
     assert "cursor is open" in str(refused)
-    for slots, pages in ((-1, 1), (65, 1), (1, 0), (64, 2**30), (2, 2**31 - 1)):
+    for slots, pages in ((-1, 1), (4097, 1), (1, 0), (64, 2**30), (2, 2**31 - 1)):
         assert isinstance(refusal(direct, table, slots, pages), psycopg.errors.InvalidParameterValue)
     refused = refusal(direct, f"{table}; SET TRANSACTION READ ONLY")
     assert isinstance(refused, psycopg.errors.ReadOnlySqlTransaction)
 
 
 def test_wrong_order(direct: psycopg.Connection, source: Table) -> None:
-    for call in ("append('')", "append_slot(0, 1)", "opened()", "finish()"):
+    for call in ("append('')", "append_slot(0, 1)", "also('source')", "opened()", "finish()"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="no load is open"):
             direct.execute(f"SELECT tipple_direct.{call}")  # type: ignore[call-overload]
     refused = {
@@ -189,7 +194,12 @@ def test_wrong_order(direct: psycopg.Connection, source: Table) -> None:
         "SELECT tipple_direct.append_slot(0, 1)": "there is no slot 0",
         "SAVEPOINT s; SELECT tipple_direct.append('')": "opened in another subtransaction",
         "CREATE INDEX ON loaded (a); SELECT tipple_direct.append('')": "it has an index",
-        "ALTER TABLE loaded ADD CHECK (a > 0); SELECT tipple_direct.append('')": "it has a CHECK constraint",
+        "ALTER TABLE loaded ADD CHECK (random() < 2); SELECT tipple_direct.append('')": "CHECK constraint loaded_check",
+        "SELECT tipple_direct.append('', 1)": "there is no relation 1",
+        "SELECT tipple_direct.also('source')": "not created or truncated",
+        "SELECT tipple_direct.also('loaded')": "has relation with OID [0-9]+ already",
+        "SAVEPOINT s; CREATE TABLE t (); SELECT tipple_direct.also('t')": "opened in another subtransaction",
+        "CREATE TABLE t (a integer); SELECT tipple_direct.also('t'); COMMIT": "is not finished",
         "ALTER TABLE loaded ADD d json; SELECT tipple_direct.append('')": "is of type json",
         "TRUNCATE loaded; SELECT tipple_direct.append('')": "truncated or rewritten",
         "ALTER TABLE loaded ALTER b TYPE text; SELECT * FROM tipple_direct.finish()": "truncated or rewritten",

@@ -14,6 +14,7 @@ import pytest
 
 from big import BigFile
 from command import Run, start_tipple
+from conformance.test_structures import is_in_order
 from extension.pages import (
     COLUMNS,
     PAGE_BYTES,
@@ -375,3 +376,35 @@ def test_backend_killed(target: PostgresTarget, big_file: BigFile) -> None:
     assert run.exit_code == 0, run
     assert "done again" in run.output
     job.finish()
+
+
+@pytest.mark.parametrize("options", [
+    {"structure": "sorted", "key": "id"},
+    {"structure": "btree", "key": "id"},
+    {"structure": "heap", "tablespace": "space_one"},
+], ids=["sorted", "btree", "tablespace"])  # fmt: skip
+def test_structures_are_made_of_pages(target: PostgresTarget, tmp_path: Path, options: dict[str, str]) -> None:
+    """What is converted after the load can be loaded by pages, in any tablespace."""
+    target.server.create_tablespace("space_one")
+    schema = tmp_path / "schema.sql"
+    schema.write_text(NUMBERS + ";")
+    text = "".join(f"{n * 7919 % 20_011},x{n},2000-01-01\n" for n in range(20_000))
+    run = load_text(target, tmp_path / "in.csv", text, schema=schema, verify="checksum", **options)
+    assert path_of(run)[0] == "direct"
+    assert target.count("t") == 20_000
+    if options["structure"] == "sorted":
+        assert is_in_order(target, "id")
+    if options["structure"] == "btree":
+        assert target.value("SELECT contype FROM pg_constraint WHERE conname = 't_pkey'") == "p"
+    if "tablespace" in options:
+        assert target.value("SELECT reltablespace <> 0 FROM pg_class WHERE oid = 't'::regclass")
+
+
+@pytest.mark.parametrize("load_as", ["memory", "btree"])
+def test_forms_that_pages_are_not_for(target: PostgresTarget, tmp_path: Path, load_as: str) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text(NUMBERS + ";")
+    options = {"schema": schema, "structure": "btree", "key": "id", "load_as": load_as}
+    run = load_text(target, tmp_path / "in.csv", "1,x,2000-01-01\n", **options)
+    assert path_of(run)[0] == "binary"
+    assert f"not for --load-as {load_as}" in path_of(run)[1]

@@ -343,6 +343,12 @@ class PostgresServer:
         self.execute(f'CREATE DATABASE "{name}" OWNER "{owner}"')
         return name
 
+    def create_tablespace(self, name: str, *, owner: str = LOADER) -> None:
+        """A tablespace in a directory of its own, unless it is there already; the owner may create tables in it."""
+        if not self.rows(f"SELECT FROM pg_tablespace WHERE spcname = '{name}'"):
+            directory = self._place.new_directory()
+            self.execute(f"CREATE TABLESPACE {name} OWNER {owner} LOCATION '{directory}'")
+
     def drop_database(self, name: str) -> None:
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 

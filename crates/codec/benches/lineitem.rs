@@ -1,16 +1,22 @@
-//! Text to COPY binary, to heap pages and to Arrow, on lineitem as dbgen writes it; megabytes are of text.
+//! Text to COPY binary, to heap pages and to Arrow, on lineitem as dbgen writes it; megabytes are of text. And what
+//! looks at every byte besides: the check of UTF-8 where not all is ASCII, the exact cutting of what has quotes.
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::arrow::ArrowEncoder;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
 use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
 use tipple_codec::scan::Scanner;
+use tipple_codec::split::scan_part;
 use tipple_codec::value::ServerVersion;
 use tpchgen::generators::LineItemGenerator;
 
 const WINDOW_BYTES: usize = 256 * 1024;
+/// As much as is read at a time to find record ends.
+const SPLIT_BYTES: usize = 1 << 20;
 /// Memory for pages that is handed over at a time.
 const SLOT_BYTES: usize = 4 << 20;
 
@@ -46,6 +52,30 @@ fn columns() -> Vec<Column> {
     kinds.map(|(name, kind)| Column { name: name.into(), kind, not_null: true }).into()
 }
 
+/// The same records with a letter of two bytes in most comments.
+fn accented(text: &[u8]) -> Vec<u8> {
+    let lines = std::str::from_utf8(text).expect("dbgen writes ASCII").lines();
+    let accented = lines.map(|line| {
+        let comment = line.trim_end_matches('|').rfind('|').expect("a record has fields");
+        format!("{}{}\n", &line[..comment], line[comment..].replacen('e', "é", 1))
+    });
+    accented.collect::<String>().into_bytes()
+}
+
+/// The same records as CSV, all text quoted.
+fn quoted(text: &[u8], columns: &[Column]) -> Vec<u8> {
+    let is_text = |kind: &ColumnType| matches!(kind, ColumnType::Char { .. } | ColumnType::Varchar { .. });
+    let mut csv = String::new();
+    for line in std::str::from_utf8(text).expect("dbgen writes ASCII").lines() {
+        let fields = line.split('|').zip(columns);
+        let fields =
+            fields.map(|(field, column)| if is_text(&column.kind) { format!("\"{field}\"") } else { field.into() });
+        csv.push_str(&fields.collect::<Vec<_>>().join(","));
+        csv.push('\n');
+    }
+    csv.into_bytes()
+}
+
 /// Hands the text over window by window, as a stream does.
 fn each_window(text: &[u8], scanner: &mut Scanner, mut store: impl FnMut(&tipple_codec::scan::Records<'_>)) {
     let mut begin = 0;
@@ -55,6 +85,30 @@ fn each_window(text: &[u8], scanner: &mut Scanner, mut store: impl FnMut(&tipple
         store(&records);
         begin += records.consumed;
     }
+}
+
+fn copy_binary(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    text: &[u8],
+    columns: &[Column],
+    dialect: Dialect,
+    digest: bool,
+) {
+    let mut scanner = Scanner::new(dialect.clone(), columns.len());
+    let mut encoder = CopyBinaryEncoder::new(columns, dialect, ServerVersion(18), digest);
+    group.bench_function(name, |bencher| {
+        bencher.iter_batched_ref(
+            || Vec::with_capacity(4 * WINDOW_BYTES),
+            |out| {
+                each_window(text, &mut scanner, |records| {
+                    out.clear();
+                    assert!(encoder.encode(records, out).problem.is_none());
+                });
+            },
+            BatchSize::LargeInput,
+        );
+    });
 }
 
 fn lineitem_benches(criterion: &mut Criterion) {
@@ -67,19 +121,7 @@ fn lineitem_benches(criterion: &mut Criterion) {
         bencher.iter(|| each_window(&text, &mut scanner, |records| assert!(records.irregular.is_none())));
     });
     for (name, digest) in [("copy_binary", false), ("copy_binary_digest", true)] {
-        let mut encoder = CopyBinaryEncoder::new(&columns, Dialect::tbl(), ServerVersion(18), digest);
-        group.bench_function(name, |bencher| {
-            bencher.iter_batched_ref(
-                || Vec::with_capacity(4 * WINDOW_BYTES),
-                |out| {
-                    each_window(&text, &mut scanner, |records| {
-                        out.clear();
-                        assert!(encoder.encode(records, out).problem.is_none());
-                    });
-                },
-                BatchSize::LargeInput,
-            );
-        });
+        copy_binary(&mut group, name, &text, &columns, Dialect::tbl(), digest);
     }
     let layout = PageLayout { block_size: 8192, fillfactor: 100 };
     let fields: Vec<Option<usize>> = (0..columns.len()).map(Some).collect();
@@ -108,6 +150,26 @@ fn lineitem_benches(criterion: &mut Criterion) {
             each_window(&text, &mut scanner, |records| assert!(encoder.encode(records).1.problem.is_none()));
         });
     });
+
+    let accented = accented(&text);
+    group.throughput(Throughput::Bytes(accented.len() as u64));
+    group.bench_function("validate_utf8", |bencher| {
+        bencher.iter(|| {
+            for window in accented.chunks(WINDOW_BYTES) {
+                // It judges when it has read all, so windows that end within a letter take no less time.
+                black_box(simdutf8::basic::from_utf8(window).is_ok());
+            }
+        });
+    });
+    copy_binary(&mut group, "copy_binary_utf8", &accented, &columns, Dialect::tbl(), false);
+
+    let quoted = quoted(&text, &columns);
+    group.throughput(Throughput::Bytes(quoted.len() as u64));
+    group.bench_function("split_quoted", |bencher| {
+        let dialect = Dialect::csv();
+        bencher.iter(|| quoted.chunks(SPLIT_BYTES).for_each(|part| drop(black_box(scan_part(part, &dialect)))));
+    });
+    copy_binary(&mut group, "copy_binary_quoted", &quoted, &columns, Dialect::csv(), false);
     group.finish();
 }
 

@@ -26,6 +26,8 @@ pub const TRAILER: &[u8; 2] = b"\xff\xff";
 #[derive(Debug, Clone)]
 struct FieldPlan {
     kind: ColumnType,
+    /// Its field in a record.
+    place: usize,
     not_null: bool,
     /// Whether the server sends the value back as it got it.
     digested: bool,
@@ -51,16 +53,33 @@ impl CopyBinaryEncoder {
     /// sum of the 128-bit hashes of the records' digestible columns is kept.
     #[must_use]
     pub fn new(columns: &[Column], dialect: Dialect, server: ServerVersion, digest: bool) -> Self {
-        let fixed_bytes = 2 + columns.iter().map(|column| fixed_bytes(&column.kind)).sum::<usize>();
+        let places: Vec<usize> = (0..columns.len()).collect();
+        Self::of_fields(columns, &places, dialect, server, digest)
+    }
+
+    /// The same for some fields of the records only, in this order: `places` are indexes into `columns`.
+    ///
+    /// # Panics
+    /// Where one of them is none.
+    #[must_use]
+    pub fn of_fields(
+        columns: &[Column],
+        places: &[usize],
+        dialect: Dialect,
+        server: ServerVersion,
+        digest: bool,
+    ) -> Self {
         let decoder = Decoder::new(dialect.clone());
-        let columns: Vec<FieldPlan> = columns
+        let columns: Vec<FieldPlan> = places
             .iter()
-            .map(|column| FieldPlan {
-                digested: column.kind.is_digestible(),
-                kind: column.kind.clone(),
-                not_null: column.not_null,
+            .map(|&place| FieldPlan {
+                digested: columns[place].kind.is_digestible(),
+                kind: columns[place].kind.clone(),
+                place,
+                not_null: columns[place].not_null,
             })
             .collect();
+        let fixed_bytes = 2 + columns.iter().map(|column| fixed_bytes(&column.kind)).sum::<usize>();
         let digested_part = columns.iter().any(|column| !column.digested).then(Vec::new);
         let arrays = ArrayReader::default();
         let digest = digest.then_some(0);
@@ -107,7 +126,8 @@ impl CopyBinaryEncoder {
             let room = self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row));
             out.reserve(room);
             out.extend_from_slice(&count);
-            for (index, column) in self.columns.iter().enumerate() {
+            for column in &self.columns {
+                let index = column.place;
                 let field = records.field(row, index);
                 let (decoder, arrays) = (&mut self.decoder, &mut self.arrays);
                 // SAFETY: room for the whole record was reserved, column by column.

@@ -16,7 +16,7 @@ use crate::source::locate::Complaint;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use tipple_codec::encode::copy_binary;
-use tipple_codec::route::Router;
+use tipple_codec::route::{RoutePlan, Router};
 
 /// What is kept back of one partition before the COPY that is open makes room for it: long enough for COPY's own cost
 /// not to count.
@@ -37,8 +37,22 @@ pub(super) struct Divider {
 }
 
 impl Divider {
+    /// For whole records as COPY binary.
     pub(super) fn new(context: &Context<'_>, routing: &Routing) -> Result<Self> {
-        let router = Router::new(&routing.route)
+        Self::with_route(context, routing, &routing.route)
+    }
+
+    /// For records as COPY binary that consist of the key's columns, in their order.
+    pub(super) fn of_keys(context: &Context<'_>, routing: &Routing) -> Result<Self> {
+        let mut route = routing.route.clone();
+        for (place, key) in route.key.iter_mut().enumerate() {
+            key.column = place;
+        }
+        Self::with_route(context, routing, &route)
+    }
+
+    fn with_route(context: &Context<'_>, routing: &Routing, route: &RoutePlan) -> Result<Self> {
+        let router = Router::new(route)
             .map_err(|_| Error::Internal { message: "the bounds of the partitions cannot be routed by".into() })?;
         let key_column = routing.route.key.first().map_or(0, |key| key.column);
         let columns = context.plan.columns.len();
@@ -55,20 +69,38 @@ impl Divider {
         self.end = 0;
     }
 
-    /// Whether there is a partition for this record.
+    /// The partition of this record; who has none is homeless.
+    #[inline]
+    pub(super) fn find(&mut self, row: usize, record: &[u8]) -> Option<usize> {
+        let partition = self.router.partition_of(record);
+        if partition.is_none() {
+            self.homeless.push(row);
+        }
+        partition
+    }
+
+    /// Whether there is a partition for this record, which is then a part of the chunk.
     #[inline]
     pub(super) fn keep(&mut self, row: usize, record: &[u8]) -> bool {
-        match self.router.partition_of(record) {
-            Some(partition) => {
-                self.end += record.len();
-                self.parts.push((partition, self.end));
-                true
-            }
-            None => {
-                self.homeless.push(row);
-                false
-            }
-        }
+        let Some(partition) = self.find(row, record) else { return false };
+        self.end += record.len();
+        self.parts.push((partition, self.end));
+        true
+    }
+
+    /// Whether partitions are made for the keys that need them.
+    pub(super) fn grows(&self) -> bool {
+        self.grows
+    }
+
+    /// The records that no partition takes; there are none afterwards.
+    pub(super) fn take_homeless(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.homeless)
+    }
+
+    /// Only these are the records that no partition takes.
+    pub(super) fn put_homeless(&mut self, rows: Vec<usize>) {
+        self.homeless = rows;
     }
 
     /// Finds the partitions of the rows of a binary chunk that comes from a columnar source; the first row that no

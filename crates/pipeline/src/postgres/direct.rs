@@ -25,7 +25,7 @@ pub struct Opened<'s> {
     pub block_size: usize,
 }
 
-/// Appends pages to a relation that this session has opened.
+/// Appends pages to relations that this session has opened.
 #[derive(Debug)]
 pub struct DirectWriter<'s> {
     session: &'s Session,
@@ -76,18 +76,26 @@ impl DerefMut for Slot {
     }
 }
 
-/// Opens `table`, which the session's transaction has created or emptied, with memory for `slots` runs of
-/// `slot_pages` pages.
+/// Opens `tables`, which the session's transaction has created or emptied, with memory for `slots` runs of
+/// `slot_pages` pages. They are numbered from 0.
 ///
 /// # Errors
 /// What the server says.
-pub fn open<'s>(session: &'s Session, table: &str, slots: usize, slot_pages: usize, share: bool) -> Result<Opened<'s>> {
+pub fn open<'s>(
+    session: &'s Session,
+    tables: &[String],
+    slots: usize,
+    slot_pages: usize,
+    share: bool,
+) -> Result<Opened<'s>> {
     let shared_slots = if share { slots } else { 0 };
+    let literal = |table: &String| format!("'{}'::regclass", table.replace('\'', "''"));
+    let [first, others @ ..] = tables else { return Err(unexpected("no table to be opened")) };
     let statement = format!(
-        "SELECT block_size, shared_memory FROM tipple_direct.open('{}'::regclass, {shared_slots}, {slot_pages})",
-        table.replace('\'', "''")
+        "SELECT block_size, shared_memory FROM tipple_direct.open({}, {shared_slots}, {slot_pages})",
+        literal(first)
     );
-    let row = one_row(session.query(&statement, "opening the table for pages")?)?;
+    let row = one_row(session.query(&statement, "opening the table for pages").map_err(or_unsuited)?)?;
     let block_size: i32 = row.get(0);
     let block_size = usize::try_from(block_size).map_err(|_| unexpected("a block size below zero"))?;
     let path: Option<String> = row.get(1);
@@ -96,9 +104,13 @@ pub fn open<'s>(session: &'s Session, table: &str, slots: usize, slot_pages: usi
     if share {
         session.run("SELECT tipple_direct.opened()", "opening the table for pages")?;
     }
+    for table in others {
+        let statement = format!("SELECT tipple_direct.also({})", literal(table));
+        session.run(&statement, "opening a table for pages").map_err(or_unsuited)?;
+    }
     let (statement, parameter) = match &shared {
-        Some(_) => ("SELECT tipple_direct.append_slot($1, $2)", vec![Type::INT4, Type::INT4]),
-        None => ("SELECT tipple_direct.append($1)", vec![Type::BYTEA]),
+        Some(_) => ("SELECT tipple_direct.append_slot($2, $3, $1)", vec![Type::INT4, Type::INT4, Type::INT4]),
+        None => ("SELECT tipple_direct.append($2, $1)", vec![Type::INT4, Type::BYTEA]),
     };
     let append = session.wait("preparing to append pages", async {
         let prepared = session.client().prepare_typed(statement, &parameter).await;
@@ -143,23 +155,27 @@ fn is_shared_memory(path: &str) -> bool {
 }
 
 impl DirectWriter<'_> {
-    /// Appends the first `pages` pages of a slot, which can be filled anew afterwards; gives the rows on them.
+    /// Appends the first `pages` pages of a slot, which can be filled anew afterwards, to the table of this number;
+    /// gives the rows on them.
     ///
     /// # Errors
     /// What the server says.
-    pub fn append(&self, slot: &Slot, pages: usize) -> Result<u64> {
+    pub fn append(&self, table: usize, slot: &Slot, pages: usize) -> Result<u64> {
+        let table = table as i32;
         let doing = "appending pages";
         let rows = self.session.wait(doing, async {
             let client = self.session.client();
             let answer = match slot {
                 Slot::Shared { number, .. } => {
-                    client.query_one(&self.append, &[&(*number as i32), &(pages as i32)]).await
+                    client.query_one(&self.append, &[&table, &(*number as i32), &(pages as i32)]).await
                 }
-                Slot::Own(memory) => client.query_one(&self.append, &[&&memory[..pages * self.block_size]]).await,
+                Slot::Own(memory) => {
+                    client.query_one(&self.append, &[&table, &&memory[..pages * self.block_size]]).await
+                }
             };
             answer.map_err(|error| from_server(&error, doing))
-        })?;
-        let rows: i64 = rows.get(0);
+        });
+        let rows: i64 = rows.map_err(or_unsuited)?.get(0);
         u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
     }
 
@@ -172,6 +188,21 @@ impl DirectWriter<'_> {
             one_row(self.session.query("SELECT rows FROM tipple_direct.finish()", "finishing the table's pages")?)?;
         let rows: i64 = row.get(0);
         u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
+    }
+}
+
+/// `check_violation`: the server has found it out, but COPY can name the record.
+const CHECK_VIOLATION: &str = "23514";
+/// `object_not_in_prerequisite_state`: the extension takes no such table.
+const NOT_THIS_TABLE: &str = "55000";
+
+/// What speaks against pages, but not against COPY, is no failure.
+fn or_unsuited(error: Error) -> Error {
+    match error {
+        Error::Server(server) if [CHECK_VIOLATION, NOT_THIS_TABLE].contains(&server.sqlstate.as_str()) => {
+            Error::Unsuited { reason: server.message }
+        }
+        error => error,
     }
 }
 

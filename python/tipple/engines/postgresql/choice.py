@@ -174,11 +174,16 @@ class Chooser:
             return "--commit-every: pages are appended in one transaction"
         if self.structure is not None and self.structure.load_as in ("memory", "btree"):
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
-        if choice.strategy != "swap":
+        if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
         if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):
             return "its CHECK constraints say which records are rejects"
         return direct.unavailable(self.connection, self.task)
+
+    def _misfit(self, choice: Choice, table: TableName) -> str | None:
+        """Why `table`, or one like it, takes no pages."""
+        of_what = direct.misfit_of_partitions if choice.strategy == "partition" else direct.misfit
+        return of_what(self.connection, self.task, table)
 
     def _go_direct(self) -> None:
         self.write_path = "direct"
@@ -201,7 +206,7 @@ class Chooser:
             return self.job.begin(choice.strategy, cut)
 
         def takes_pages(staging: TableName) -> bool:
-            misfit = direct.misfit(self.connection, self.task, staging)
+            misfit = self._misfit(choice, staging)
             if misfit is None:
                 self._go_direct()
             else:
@@ -219,7 +224,7 @@ class Chooser:
         """Chooses the write path as `begin` would, without making anything."""
         obstacle = self._why_not_direct(choice)
         if obstacle is None and choice.exists:
-            obstacle = direct.misfit(self.connection, self.task, self.table)
+            obstacle = self._misfit(choice, self.table)
         if obstacle is None:
             self._go_direct()
         else:

@@ -52,9 +52,11 @@ class CorePlans:
         if self.write_path == "direct":
             # What does not go by pages is read by the server itself.
             target["write_path"] = "text"
+            host, routing = target["connection"]["host"], target["routing"]
+            tables = len(routing["tables"]) if routing is not None else 1
             target["strategy"] = {
                 "name": "direct",
-                "pages": direct.plan(self.connection, self.task, into, target["connection"]["host"]),
+                "pages": direct.plan(self.connection, self.task, into, host, tables=tables),
                 "before": [f"TRUNCATE {into.sql}"],
                 "after": self._owner_proof(owned) + self._slices_done(owned),
             }
@@ -149,7 +151,10 @@ class CorePlans:
     def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
         sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
-        self.settings = {"synchronous_commit": "off for slices, on for publish" if sliced else "on"}
+        # In place: the report has been given them already.
+        self.settings["synchronous_commit"] = "off for slices, on for publish" if sliced else "on"
+        if self.task.tablespaces:
+            self.settings["tablespace"] = ", ".join(self.task.tablespaces)
         return {
             "kind": "postgres",
             "connection": self._stream_connection(owned),
@@ -170,7 +175,7 @@ class CorePlans:
         """The core's `Routing`."""
         if owned.strategy != "partition":
             return None
-        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path == "binary")
+        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path != "text")
         self.server_routes = routed.reason
         return routed.plan
 

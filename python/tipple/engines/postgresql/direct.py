@@ -1,7 +1,9 @@
 """The write path `direct`: ready-made heap pages, appended by the server extension `tipple_direct`.
 
-All pages are one transaction, into a staging table that it has emptied itself; publishing is as for `swap`.
-The staging table is bare: constraints are added, and so checked by the server over all rows, before it is published.
+All pages are one transaction, into a staging table, or its partitions, that it has emptied itself; publishing is as
+for `swap` or `partition`. A staging table is bare: constraints are added, and so checked by the server over all rows,
+before it is published. A partition has its bounds and CHECK constraints: by them the server judges each row on the
+pages.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from tipple.engines.postgresql import partition_bounds
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (1, 0)
 """Of the extension, that this version of Tipple can work with."""
+
+LEAST_SLOT_BYTES = 64 << 10
+"""Pages that are handed over at a time, at least: so many where there are many tables."""
+MANY_TABLES = 256
+"""Of so many at most, pages are built side by side."""
 
 _EXTENSION = """
 SELECT (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
@@ -81,15 +89,34 @@ def misfit(connection: psycopg.Connection[Any], task: LoadTask, table: TableName
     return None if found is None or found[0] is None else str(found[0])
 
 
-def plan(connection: psycopg.Connection[Any], task: LoadTask, table: TableName, host: str) -> dict[str, Any]:
-    """The core's `DirectPlan` for `table`; `host` is the server's, as the streams get it."""
+def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
+    """Why no pages can be built for the partitions of `table`, or None."""
+    found = partition_bounds.read(connection, table)
+    if found is None:
+        return "the table has no partitions"
+    grows = task.partition_by is not None and task.partition_by.grows
+    if len(found.partitions) > MANY_TABLES:
+        return f"it has {len(found.partitions)} partitions, more than {MANY_TABLES}"
+    unroutable = partition_bounds.unroutable(found, task.columns, may_be_none=grows)
+    if unroutable is not None:
+        return f"the server has to find the partition of each record: {unroutable}"
+    misfits = (misfit(connection, task, partition.name) for partition in found.partitions)
+    return next((reason for reason in misfits if reason is not None), None)
+
+
+def plan(
+    connection: psycopg.Connection[Any], task: LoadTask, table: TableName, host: str, *, tables: int
+) -> dict[str, Any]:
+    """The core's `DirectPlan` for `table`, or for its partitions, `tables` in number; `host` is the server's, as the
+    streams get it."""
     places = {column.name: place for place, column in enumerate(task.columns)}
     attributes = connection.execute(_ATTRIBUTES, (table.sql,)).fetchall()
     found = connection.execute(_PAGES, (table.sql,)).fetchone()
     block_size, fillfactor = found if found is not None else (8192, 100)
+    slot_bytes = task.routing_bytes // (tables + 1) if tables > 1 else task.run_bytes
     return {
         "fields": [None if dropped else places.get(name) for name, _, _, dropped in attributes],
         "fillfactor": fillfactor,
-        "slot_pages": task.run_bytes // block_size,
+        "slot_pages": min(max(slot_bytes, LEAST_SLOT_BYTES), task.run_bytes) // block_size,
         "share_memory": host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"),
     }

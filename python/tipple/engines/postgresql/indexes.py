@@ -288,7 +288,7 @@ class _Build:
 
 def _execute(connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
     if work.tablespace:
-        connection.execute("SELECT set_config('default_tablespace', %s, false)", (quote_identifier(work.tablespace),))
+        connection.execute("SELECT set_config('default_tablespace', %s, false)", (work.tablespace,))
     connection.execute(statement.encode())
 
 

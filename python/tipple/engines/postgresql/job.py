@@ -223,8 +223,8 @@ class JobOwner:
     ) -> OwnedJob:
         """Writes the job and creates what it stages into, in one transaction.
 
-        Where pages might be appended, the staging table is bare at first, and `takes_pages` is asked whether it takes
-        them.
+        Where pages might be appended, `takes_pages` is asked whether the staging table, bare at first, or its
+        partitions take them.
         """
         task = self.task
         job_id = str(uuid.uuid4())
@@ -247,6 +247,8 @@ class JobOwner:
             elif strategy == "partition" and staging is not None:
                 partitions.create_staging(self.connection, task, staging, cut)
                 self.furnish(staging)
+                if takes_pages is not None and takes_pages(staging):
+                    plan["direct"] = True
             elif staging is not None:
                 if takes_pages is not None:
                     self._create_staging(staging, bare=True)

@@ -317,11 +317,11 @@ class PartitionPublish:
                 like = table.name
             parent = place.parent or table.sql
             self._settle(step.leaf.name, final)
+            if self.structure is not None:
+                structure.settle_names(self.connection, self.structure, step.leaf.name, final)
             self._attach(parent, final, place.bound)
             self._drop_bound_checks(final)
             self._rename_indexes(final, like, renames[step.leaf.name], taken)
-            if self.structure is not None:
-                structure.settle_names(self.connection, self.structure, step.leaf.name, final)
             taken.add(final.name)
         if default is not None:
             self._attach(table.sql, default.name, partition_bounds.DEFAULT)

@@ -17,7 +17,7 @@ from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.errors import JobBusy, TippleError
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
@@ -171,7 +171,7 @@ class Publish:
         if not exists:
             self._swap(staging, exists=False)
             if self.task.tablespaces:
-                place = quote_identifier(tablespaces.of(self.connection, self.table))
+                place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
             for constraint in self._constraints_left():
                 self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")

@@ -40,6 +40,14 @@ WHERE c.relkind = 'r' AND (c.oid = to_regclass(%(table)s)
 """
 
 
+_SAME_INDEX = """
+SELECT FROM pg_index own JOIN pg_class c ON c.oid = own.indexrelid JOIN pg_index other USING (indrelid)
+JOIN pg_class o ON o.oid = other.indexrelid
+WHERE own.indexrelid = to_regclass(%s) AND other.indexrelid <> own.indexrelid AND o.relam = c.relam
+    AND other.indkey = own.indkey AND other.indpred IS NULL
+"""
+
+
 class Key(msgspec.Struct, frozen=True):
     """A primary key or a unique constraint."""
 
@@ -349,9 +357,15 @@ def _summary_name(table: str, key: Sequence[str], number: int = 1) -> str:
 def settle_names(
     connection: psycopg.Connection[Any], wanted: AppliedStructure, staging: TableName, table: TableName
 ) -> None:
-    """Gives the BRIN index of what was staged the name that it keeps, in `table`, which `staging` is now."""
+    """Gives the BRIN index of what was staged the name that it keeps, in `table`, which `staging` is now.
+
+    Where the table had such an index before, it has it again, and needs no other.
+    """
     own = TableName(table.schema, summary_index(staging).name)
     if wanted.structure != "sorted" or not _exists(connection, own):
+        return
+    if connection.execute(_SAME_INDEX, (own.sql,)).fetchone() is not None:
+        connection.execute(f"DROP INDEX {own.sql}")
         return
     names = (_summary_name(table.name, wanted.key, number) for number in itertools.count(1))
     final = next(name for name in names if not _exists(connection, TableName(table.schema, name)))

@@ -140,11 +140,25 @@ impl HeapPageEncoder {
         pages: &mut PageBuffer<M>,
         mut skip: impl FnMut(&Problem) -> bool,
     ) -> Encoded {
+        self.encode_rows(records, &mut (first..records.rows()), pages, &mut skip)
+            .unwrap_or_else(|| Encoded { row: records.rows(), stop: Problem::structure(records).map(Stop::Problem) })
+    }
+
+    /// The same for some of the records, which `rows` names; `None` where it came to their end. What is behind the
+    /// last whole record is not looked at.
+    #[inline]
+    pub fn encode_rows<M: DerefMut<Target = [u8]>>(
+        &mut self,
+        records: &Records<'_>,
+        rows: &mut impl Iterator<Item = usize>,
+        pages: &mut PageBuffer<M>,
+        mut skip: impl FnMut(&Problem) -> bool,
+    ) -> Option<Encoded> {
         let check = TextCheck::of(records, self.dialect.family);
-        for row in first..records.rows() {
+        for row in rows {
             let text = records.start(row + 1) - records.start(row);
             if text > LONGEST_TEXT_BYTES {
-                return Encoded { row, stop: Some(Stop::TooLarge) };
+                return Some(Encoded { row, stop: Some(Stop::TooLarge) });
             }
             let stop = match self.fill_values(records, row, text, check) {
                 Ok(shape) => match self.put_tuple(shape, pages) {
@@ -154,9 +168,9 @@ impl HeapPageEncoder {
                 Err(problem) if skip(&problem) => continue,
                 Err(problem) => Stop::Problem(problem),
             };
-            return Encoded { row, stop: Some(stop) };
+            return Some(Encoded { row, stop: Some(stop) });
         }
-        Encoded { row: records.rows(), stop: Problem::structure(records).map(Stop::Problem) }
+        None
     }
 
     /// Writes a record's values into the scratch memory, as `heap_fill_tuple` does.

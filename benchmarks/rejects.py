@@ -1,0 +1,149 @@
+"""The part `rejects`: what records that cannot be stored cost the others.
+
+One record in a hundred with a wrong value or a field too few, of four kinds; and a thousand
+in six million that repeat a key. Each is compared with the same load of the file without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from contest import Contestant, Digest, Rounds, play
+from data import Data, complete, lines_of, read_through, write_lines
+from peers_duckdb import TBL, DuckdbTrack
+from peers_postgresql import CopyPeers, PostgresTrack
+from report import Goal, cost_goal, result_table
+
+from tipple.plan.tpch import CREATE_TABLE, PRIMARY_KEYS
+
+BAD_EVERY = 100
+REPEATED_EVERY = 6000
+REPEATS_BEFORE = 5
+"""How far before it the record stands that is repeated: in the same window, mostly."""
+BAD_COST = 1.10
+VIOLATION_COST = 1.20
+MAX_REJECTS = "2%"
+
+_FIELDS = "(([^|]*[|]){%d})[^|]*"
+_SPOILT = f"""
+    CASE rowid // {BAD_EVERY} % 4
+        WHEN 0 THEN 'x' || line
+        WHEN 1 THEN regexp_replace(line, '[^|]*[|]$', '')
+        WHEN 2 THEN regexp_replace(line, '^{_FIELDS % 5}', '\\1' || repeat('9', 20))
+        ELSE regexp_replace(line, '^{_FIELDS % 10}', '\\11995-02-30')
+    END"""
+"""No number; the last field missing; more than numeric(15,2) holds; no date. (Too long a text is none of them, because
+DuckDB's varchar(n) holds it.)"""
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """A file with records that cannot be stored, and those of it that can, as COPY text."""
+
+    file: Path
+    good: Path
+
+
+def spoilt(data: Data) -> tuple[Spoilt, Spoilt]:
+    """Files with bad records, and with repeated keys; made where they are missing."""
+    place = data.file.parent / "spoilt"
+    bad = Spoilt(place / "bad.tbl", place / "bad-good.text")
+    repeated = Spoilt(place / "repeated.tbl", place / "repeated-good.text")
+    if not place.exists():
+        with complete(place) as unfinished:
+            scratch = unfinished / "lines.duckdb"
+            with duckdb.connect(str(scratch)) as connection:
+                connection.execute(f"CREATE TABLE lines AS {lines_of(data.file)}")
+                for one, chosen, instead in (
+                    (bad, f"rowid % {BAD_EVERY} = {BAD_EVERY // 2}", _SPOILT),
+                    (repeated, f"rowid % {REPEATED_EVERY} = {REPEATED_EVERY // 2}", "before"),
+                ):
+                    lines = f"(SELECT rowid, line, lag(line, {REPEATS_BEFORE}) OVER () AS before FROM lines)"
+                    all_of_them = f"SELECT CASE WHEN {chosen} THEN {instead} ELSE line END FROM {lines}"
+                    write_lines(connection, all_of_them, unfinished / one.file.name)
+                    storable = f"SELECT left(line, -1) FROM lines WHERE NOT ({chosen})"
+                    write_lines(connection, storable, unfinished / one.good.name)
+            scratch.unlink()
+    return bad, repeated
+
+
+def run_rejects(
+    tracks: Sequence[DuckdbTrack | PostgresTrack], data: Data, rounds: Rounds
+) -> tuple[dict[str, Any], list[Goal]]:
+    """All contestants on each track: the records for the JSON file, and the goals."""
+    bad, repeated = spoilt(data)
+    read_through([data.file, bad.file, repeated.file])
+    content: dict[str, Any] = {}
+    goals: list[Goal] = []
+    for track in tracks:
+        title = f"{track.name}, records that cannot be stored"
+        results = play(title, _contestants(track, data, bad, repeated), track, rounds)
+        content[track.key] = [result.record(data.megabytes) for result in results]
+        print("\n" + result_table(title, results, data.megabytes), flush=True)
+        bad_text, repeated_text = f"{track.name}: 1 % bad records", f"{track.name}: a repeated key in {REPEATED_EVERY}"
+        goals += cost_goal(results, bad_text, "bad", "clean", at_most=BAD_COST)
+        goals += cost_goal(results, f"{bad_text}, direct", "bad-direct", "clean-direct", at_most=BAD_COST)
+        goals += cost_goal(results, repeated_text, "repeated", "keyed-skip", at_most=VIOLATION_COST)
+        goals += cost_goal(results, repeated_text, "repeated", "keyed", at_most=VIOLATION_COST)
+    return content, goals
+
+
+def _contestants(track: DuckdbTrack | PostgresTrack, data: Data, bad: Spoilt, repeated: Spoilt) -> list[Contestant]:
+    create = CREATE_TABLE["lineitem"]
+    key = ", ".join(PRIMARY_KEYS["lineitem"])
+    keyed_create = create.replace("\n)", f",\n    PRIMARY KEY ({key})\n)")
+    skip = ("--on-error", "skip", "--max-rejects", MAX_REJECTS, "--rejects", str(track.rejects))
+
+    def plain(database: str) -> None:
+        track.make_table(database, create)
+
+    def keyed(database: str) -> None:
+        track.make_table(database, keyed_create)
+
+    def load(
+        name: str, label: str, file: Path, expected: Digest, *options: str,
+        prepare: Callable[[str], None] = plain, rejects: bool = False, optional: bool = False,
+    ) -> Contestant:  # fmt: skip
+        accepted = (3,) if rejects else (0,)
+        return track.contestant(
+            name, label, [file], expected, *options, prepare=prepare, accepted=accepted, optional=optional
+        )
+
+    clean, good, once = (_digest(track, pieces) for pieces in (data.pieces, [bad.good], [repeated.good]))
+    skipping = "--on-error skip"
+    found = [
+        load("clean", "clean, --on-error stop", data.file, clean),
+        load("clean-skip", f"clean, {skipping}", data.file, clean, *skip),
+        load("bad", f"1 % bad records, {skipping}", bad.file, good, *skip, rejects=True),
+        load("keyed", "primary key, clean, --on-error stop", data.file, clean, prepare=keyed),
+        load("keyed-skip", f"primary key, clean, {skipping}", data.file, clean, *skip, prepare=keyed),
+        load(
+            "repeated", f"primary key, one repeated in {REPEATED_EVERY}, {skipping}", repeated.file, once, *skip,
+            prepare=keyed, rejects=True, optional=True,
+        ),
+    ]  # fmt: skip
+    if isinstance(track, PostgresTrack):
+
+        def direct(database: str) -> None:
+            plain(database)
+            track.with_extension(database)
+
+        path = ("--write-path", "direct")
+        found += [
+            load("clean-direct", "direct, clean, --on-error stop", data.file, clean, *path, prepare=direct),
+            load(
+                "bad-direct", f"direct, 1 % bad, {skipping}", bad.file, good, *path, *skip, prepare=direct, rejects=True
+            ),
+        ]
+    return found
+
+
+def _digest(track: DuckdbTrack | PostgresTrack, pieces: Sequence[Path]) -> Digest:
+    if isinstance(track, PostgresTrack):
+        return track.reference(CopyPeers(track, pieces).fill)
+    copies = [f"COPY lineitem FROM '{piece}' ({TBL})" for piece in pieces]
+    return track.fill(CREATE_TABLE["lineitem"], *copies)

@@ -1,0 +1,245 @@
+//! One stream: text in, pages out.
+
+use super::super::Context;
+use super::super::chunks::{Encoder, Skip, example, explain};
+use super::super::parse::{ParsedWindow, Parser};
+use super::super::queue::WorkQueue;
+use super::super::rejects::RejectLog;
+use super::super::single;
+use super::divide::{PageDivider, Parts};
+use super::{CANCEL_CHECK, Parcel};
+use crate::counters::{StreamCounters, StreamState};
+use crate::error::{Error, Result};
+use crate::plan::{DirectPlan, PostgresTarget, Routes};
+use crate::postgres::direct::Slot;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
+use tipple_codec::problem::Problem;
+use tipple_codec::value::ServerVersion;
+
+/// So many records are looked at before their way is judged ...
+const JUDGED_AFTER_ROWS: u64 = 20_000;
+/// ... and of so many, one may go by COPY.
+const COPIED_SHARE: u64 = 10;
+
+/// Records that went one way and the other, in all streams.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    seen: AtomicU64,
+    copied: AtomicU64,
+}
+
+/// Where a stream gets memory from, and where what it has built goes.
+#[derive(Debug, Clone)]
+pub(super) struct Outlet {
+    pub(super) free: Receiver<Slot>,
+    pub(super) parcels: Sender<Parcel>,
+}
+
+/// One stream.
+pub(super) struct Stream<'c, 'p> {
+    context: &'c Context<'p>,
+    counters: &'c StreamCounters,
+    heap: HeapPageEncoder,
+    /// For what goes by COPY.
+    text: Encoder,
+    /// For the digest alone, where one is wanted.
+    digested: Option<(CopyBinaryEncoder, Vec<u8>)>,
+    /// By relation.
+    buffers: Vec<Option<PageBuffer<Slot>>>,
+    /// Finds a record's relation, where there are several.
+    divider: Option<PageDivider>,
+    layout: PageLayout,
+    outlet: Outlet,
+    counts: &'c Counts,
+    routes: Routes,
+}
+
+impl<'c, 'p> Stream<'c, 'p> {
+    pub(super) fn new(
+        context: &'c Context<'p>,
+        target: &PostgresTarget,
+        plan: &DirectPlan,
+        layout: PageLayout,
+        counters: &'c StreamCounters,
+        outlet: Outlet,
+        counts: &'c Counts,
+    ) -> Result<Self> {
+        let load = context.plan;
+        let server = ServerVersion(target.server_version);
+        let heap = HeapPageEncoder::new(&load.columns, &plan.fields, load.dialect.clone(), server, layout)
+            .map_err(|column| Error::Unsuited { reason: format!("no pages can be built of column {}", column.name) })?;
+        let digested = load
+            .digest
+            .then(|| (CopyBinaryEncoder::new(&load.columns, load.dialect.clone(), server, true), Vec::new()));
+        let text = Encoder::new(context, target, load.rejects.is_some());
+        let divider = target.routing.as_ref().map(|routing| PageDivider::new(context, routing, server)).transpose()?;
+        let relations = target.routing.as_ref().map_or(1, |routing| routing.tables.len());
+        let buffers = (0..relations).map(|_| None).collect();
+        let routes = Routes::default();
+        Ok(Self { context, counters, heap, text, digested, buffers, divider, layout, outlet, counts, routes })
+    }
+
+    pub(super) fn run<'lc, 'lp>(
+        &mut self,
+        queue: &WorkQueue<'_>,
+        rejects: &mut Option<RejectLog<'lc, 'lp>>,
+    ) -> Result<()> {
+        let context = self.context;
+        let mut parser = Parser::new(context);
+        while let Some(work) = queue.take(context)? {
+            self.counters.take(work.n());
+            if let Some(log) = rejects {
+                log.enter(work.n());
+            }
+            let before = self.digest();
+            let mut totals =
+                parser.parse(context, self.counters, &work, rejects, |parsed, rejects| self.store(parsed, rejects))?;
+            totals.digest.sum = self.digest().wrapping_sub(before);
+            context.add(&work, &totals);
+            context.add_routes(std::mem::take(&mut self.routes));
+        }
+        (0..self.buffers.len()).try_for_each(|relation| self.hand_over(relation))
+    }
+
+    fn digest(&self) -> u128 {
+        self.digested.as_ref().map_or(0, |(encoder, _)| encoder.digest())
+    }
+
+    /// Puts the records of a window on pages, or where they go else.
+    fn store(&mut self, parsed: &ParsedWindow<'_>, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
+        let records = parsed.records;
+        let mut divider = self.divider.take();
+        let parts = match &mut divider {
+            None => Parts::One(0),
+            Some(divider) => divider.divide(records),
+        };
+        let mut copied = 0;
+        let mut first_problem = None;
+        match parts {
+            Parts::One(relation) => {
+                first_problem = self.put((parsed, relation, records.rows()), rejects, &mut copied, |row| row)?;
+                self.routes.straight_rows += records.rows() as u64;
+            }
+            Parts::Many(ref parts) => {
+                for &(relation, rows) in parts {
+                    let problem =
+                        self.put((parsed, relation, rows.len()), rejects, &mut copied, |place| rows[place] as usize)?;
+                    self.routes.routed_rows += rows.len() as u64;
+                    // As if the records had been taken in their order.
+                    first_problem = [first_problem, problem].into_iter().flatten().min_by_key(|problem| problem.row);
+                }
+            }
+        }
+        let before = first_problem.as_ref().map_or(records.rows(), |problem: &Problem| problem.row);
+        let homeless = match &mut divider {
+            None => Vec::new(),
+            Some(divider) => divider.refuse_homeless(self.context, parsed, before, &mut self.heap, rejects)?,
+        };
+        self.divider = divider;
+        if let Some(problem) = first_problem.or_else(|| Problem::structure(records)).filter(|_| rejects.is_none()) {
+            // Whoever parses keeps irregular records, where they are kept.
+            return Err(explain(self.context, parsed, &problem));
+        }
+        if let Some((encoder, out)) = &mut self.digested {
+            out.clear();
+            encoder.encode_those(records, out, |_| true, |row, _| homeless.binary_search(&row).is_err());
+        }
+        self.judge(records.rows() as u64, copied)
+    }
+
+    /// Puts `count` records of a window on pages of a relation, those whose rows `at` gives in turn; returns the first
+    /// that cannot be stored and is no reject. What fits no page goes by COPY, and is counted.
+    fn put(
+        &mut self,
+        (parsed, relation, count): (&ParsedWindow<'_>, usize, usize),
+        rejects: &mut Option<RejectLog<'_, '_>>,
+        copied: &mut u64,
+        at: impl Fn(usize) -> usize,
+    ) -> Result<Option<Problem>> {
+        let mut place = 0;
+        loop {
+            let mut buffer = match self.buffers[relation].take() {
+                Some(buffer) => buffer,
+                None => PageBuffer::new(self.wait_for_slot()?, self.layout),
+            };
+            let mut skip = Skip::new(parsed, rejects);
+            let mut reached = place;
+            let mut rows = (place..count).inspect(|&next| reached = next).map(&at);
+            let encoded = self.heap.encode_rows(parsed.records, &mut rows, &mut buffer, |problem| skip.take(problem));
+            skip.finish()?;
+            self.buffers[relation] = Some(buffer);
+            let Some(encoded) = encoded else { return Ok(None) };
+            place = reached;
+            match encoded.stop {
+                None => return Ok(None),
+                Some(Stop::Full) => self.hand_over(relation)?,
+                Some(Stop::TooLarge) => {
+                    self.copy(parsed, encoded.row, rejects)?;
+                    (place, *copied) = (place + 1, *copied + 1);
+                }
+                Some(Stop::Problem(problem)) if problem.is_unsure() => {
+                    self.context.note_fallback(|| example(self.context, parsed, &problem));
+                    self.copy(parsed, encoded.row, rejects)?;
+                    (place, *copied) = (place + 1, *copied + 1);
+                }
+                Some(Stop::Problem(problem)) => return Ok(Some(problem)),
+            }
+        }
+    }
+
+    /// Gives up where too many records go by COPY: other ways are faster then.
+    fn judge(&self, rows: u64, copied: u64) -> Result<()> {
+        let seen = self.counts.seen.fetch_add(rows, Ordering::Relaxed) + rows;
+        let copied = self.counts.copied.fetch_add(copied, Ordering::Relaxed) + copied;
+        if seen >= JUDGED_AFTER_ROWS && copied * COPIED_SHARE > seen {
+            let reason = format!("of the first {seen} records, {copied} fit no page or need the server's own reading");
+            return Err(Error::Unsuited { reason });
+        }
+        Ok(())
+    }
+
+    /// Sends one record by COPY.
+    fn copy(&mut self, parsed: &ParsedWindow<'_>, row: usize, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
+        let mut record = parsed.records.skip(row);
+        record.truncate(1);
+        let parsed = ParsedWindow { records: &record, first_record: parsed.first_record + row as u64, ..*parsed };
+        for chunk in self.text.encode(self.context, &parsed, rejects)? {
+            self.send(Parcel::Rows(chunk))?;
+        }
+        Ok(())
+    }
+
+    /// Hands over the pages that are built for a relation.
+    fn hand_over(&mut self, relation: usize) -> Result<()> {
+        let Some(buffer) = self.buffers[relation].take() else { return Ok(()) };
+        let (slot, pages) = buffer.finish();
+        if pages == 0 {
+            return Ok(());
+        }
+        self.counters.enter(StreamState::Send);
+        self.send(Parcel::Pages { relation, slot, pages })?;
+        self.counters.enter(StreamState::Encode);
+        Ok(())
+    }
+
+    fn wait_for_slot(&self) -> Result<Slot> {
+        self.counters.enter(StreamState::Wait);
+        loop {
+            match self.outlet.free.recv_timeout(CANCEL_CHECK) {
+                Ok(slot) => {
+                    self.counters.enter(StreamState::Encode);
+                    return Ok(slot);
+                }
+                Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Cancelled),
+            }
+        }
+    }
+
+    fn send(&self, parcel: Parcel) -> Result<()> {
+        single::send(self.context, &self.outlet.parcels, parcel)
+    }
+}

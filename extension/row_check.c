@@ -1,0 +1,111 @@
+/*
+ * row_check.c
+ *		See row_check.h.
+ */
+#include "postgres.h"
+
+#include "row_check.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/tupdesc.h"
+#include "catalog/pg_proc.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "storage/bufpage.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+
+struct RowCheck
+{
+	EState	   *estate;
+	ResultRelInfo *result;
+	TupleTableSlot *slot;
+	bool		has_checks;
+	bool		is_partition;
+};
+
+static bool
+is_not_the_servers_own(Oid function, void *context)
+{
+	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+}
+
+static bool
+may_call_anything(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	/* A domain has constraints of its own. */
+	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_not_the_servers_own, NULL))
+		return true;
+	return expression_tree_walker(node, may_call_anything, context);
+}
+
+char *
+row_check_refusal(Relation relation)
+{
+	TupleConstr *constraints = RelationGetDescr(relation)->constr;
+
+	for (int i = 0; constraints != NULL && i < constraints->num_check; i++)
+	{
+		ConstrCheck *constraint = &constraints->check[i];
+
+		if (may_call_anything(stringToNode(constraint->ccbin), NULL))
+			return psprintf("its CHECK constraint %s calls a function that is not immutable and the server's own",
+							quote_identifier(constraint->ccname));
+	}
+	if (relation->rd_rel->relispartition && may_call_anything((Node *) RelationGetPartitionQual(relation), NULL))
+		return pstrdup("its partition key calls a function that is not immutable and the server's own");
+	return NULL;
+}
+
+RowCheck *
+make_row_check(Relation relation)
+{
+	TupleConstr *constraints = RelationGetDescr(relation)->constr;
+	bool		has_checks = constraints != NULL && constraints->num_check > 0;
+	bool		is_partition = relation->rd_rel->relispartition;
+	RowCheck   *check;
+
+	if (!has_checks && !is_partition)
+		return NULL;
+	check = palloc0(sizeof(RowCheck));
+	check->has_checks = has_checks;
+	check->is_partition = is_partition;
+	check->estate = CreateExecutorState();
+	/* A copy of the descriptor: the relation's own would be pinned until the end of this statement only. */
+	check->slot = MakeSingleTupleTableSlot(CreateTupleDescCopyConstr(RelationGetDescr(relation)), &TTSOpsHeapTuple);
+	check->result = makeNode(ResultRelInfo);
+	/* In no range table, as for a partition that COPY finds by itself. */
+	InitResultRelInfo(check->result, relation, 0, NULL, 0);
+	return check;
+}
+
+void
+check_rows(RowCheck *check, Relation relation, const char *page, int nitems)
+{
+	EState	   *estate = check->estate;
+	HeapTupleData tuple;
+
+	/* The relation may have moved in memory since the last call. */
+	check->result->ri_RelationDesc = relation;
+	tuple.t_tableOid = RelationGetRelid(relation);
+	for (OffsetNumber item = 1; item <= nitems; item++)
+	{
+		ItemId		pointer = PageGetItemId((Page) page, item);
+
+		tuple.t_len = ItemIdGetLength(pointer);
+		tuple.t_data = (HeapTupleHeader) PageGetItem((Page) page, pointer);
+		tuple.t_self = tuple.t_data->t_ctid;
+		ExecStoreHeapTuple(&tuple, check->slot, false);
+		check->slot->tts_tableOid = tuple.t_tableOid;
+		if (check->has_checks)
+			ExecConstraints(check->result, check->slot, estate);
+		if (check->is_partition)
+			(void) ExecPartitionCheck(check->result, check->slot, estate, true);
+		ResetPerTupleExprContext(estate);
+	}
+	ExecClearTuple(check->slot);
+}

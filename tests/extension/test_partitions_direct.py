@@ -1,0 +1,166 @@
+"""Partitioned loading by pages: what holds for COPY into partitions holds here, and rows find the same places."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from big import COLUMNS, BigFile
+from conformance import test_partitions
+from conftest import version_parameter
+from extension.pages import assert_sound
+from extension.test_write_path import path_of, ready_target
+from faults.oracle import Disturbed, moments
+from faults.test_kill import kill_after
+from loading import load_text
+from servers.installations import VERSIONS
+from servers.postgres import PostgresServer
+from targets import PostgresTarget
+
+
+@pytest.fixture(params=[version_parameter(max(VERSIONS))])
+def postgres_target(
+    request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]
+) -> Iterator[PostgresTarget]:
+    """A fresh database with the extension: so the tests of partitions go by pages wherever that is possible."""
+    yield from ready_target(server_of(request.param))
+
+
+@pytest.fixture
+def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
+    yield from ready_target(postgres_server)
+
+
+for _name, _test in vars(test_partitions).items():
+    if _name.startswith("test_"):
+        globals()[_name] = _test
+
+TREE = """
+CREATE TABLE {0} (a integer, b numeric(8,2), c text, d date) PARTITION BY RANGE (d);
+CREATE TABLE {0}_1 PARTITION OF {0} FOR VALUES FROM (MINVALUE) TO ('2023-07-01');
+CREATE TABLE {0}_2 PARTITION OF {0} FOR VALUES FROM ('2023-07-01') TO ('2024-01-01');
+CREATE TABLE {0}_3 PARTITION OF {0} FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
+"""
+
+
+def records(count: int, seed: int = 1) -> list[str]:
+    r = random.Random(seed)
+    return [
+        f"{n},{r.randrange(10**6) / 100:.2f},text {r.randrange(1000)},202{r.randrange(2, 4)}-{r.randrange(1, 13):02}-11"
+        for n in range(count)
+    ]
+
+
+def contents(target: PostgresTarget, table: str) -> list[tuple[object, ...]]:
+    return target.rows(f"SELECT replace(tableoid::regclass::text, '{table}', ''), * FROM {table} ORDER BY 1, 2, 4")
+
+
+def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path) -> None:
+    """Rows, places, rejects and their reasons, with records that fit no page and values that only the server reads."""
+    lines = records(30_000)
+    for place, line in {
+        7: "7,1.5,before the tree,BC",
+        11: "11,12345678,too wide a number,2023-01-01",
+        300: f"300,1,{'long and varied '.join(map(str, range(2000)))},2023-08-01",
+        4000: "4000,1,only the server,11 January 2024",
+        4001: "4001,1,no partition,2024-02-01",
+        4002: "4002,1,no partition for NULL,",
+        4003: "4003,x,two faults,2024-02-01",
+        20_000: "20000,1,too few",
+    }.items():
+        lines[place] = line
+    text = "\n".join(lines) + "\n"
+    results = []
+    for table, write_path in (("one", "direct"), ("two", "binary")):
+        target.execute(TREE.format(table))
+        rejects = tmp_path / f"{table}.bad"
+        run = load_text(
+            target,
+            tmp_path / f"{table}.csv",
+            text,
+            table=table,
+            write_path=write_path,
+            on_error="skip",
+            max_rejects=10,
+            rejects=rejects,
+            verify="checksum",
+            jobs=2,
+            check=3,
+        )
+        assert path_of(run)[0] == write_path, run
+        # What was refused and where; the server, which reads more by COPY, words it in its own way.
+        with (tmp_path / f"{table}.bad.reasons.csv").open(newline="") as reasons:
+            told = [(row["record_number"], row["byte_offset"], row["sqlstate"]) for row in csv.DictReader(reasons)]
+        results.append((contents(target, table), rejects.read_text(), told))
+    assert results[0] == results[1]
+    assert results[0][1].count("\n") == 6
+    for number in (1, 2):
+        assert_sound(target.server, target.database, f"one_{number}", mapped=number == 1)
+
+
+def test_a_check_constraint_names_the_record(target: PostgresTarget, tmp_path: Path) -> None:
+    """The server judges rows on pages; which record it was is what COPY then says."""
+    target.execute(TREE.format("t") + "ALTER TABLE t ADD CONSTRAINT few CHECK (a <> 17000)")
+    text = "\n".join(records(20_000))
+    failed = load_text(target, tmp_path / "a.csv", text, check=1)
+    assert "17,001, which begins at byte" in failed.stderr, failed
+    assert target.count("t") == 0
+    run = load_text(target, tmp_path / "b.csv", text.replace("17000,", "17,"))
+    assert path_of(run)[0] == "direct", run
+    assert target.count("t") == 20_000
+
+
+def test_growing_partitions(target: PostgresTarget, tmp_path: Path) -> None:
+    """What samples show is there before; a key that they have not shown begins the load anew, by COPY."""
+    target.execute("CREATE TABLE t (a integer NOT NULL, b text) PARTITION BY RANGE (a)")
+    lines = [f"{n},x" for n in range(60_000)]
+    run = load_text(target, tmp_path / "a.csv", "\n".join(lines), partition_by="range(a, every=20000)")
+    assert path_of(run)[0] == "direct", run
+    lines[30_000] = "1000000,y"
+    run = load_text(target, tmp_path / "b.csv", "\n".join(lines), partition_by="range(a, every=20000)", mode="replace")
+    assert run.summary is not None
+    assert run.summary["rows"] == 60_000
+    assert target.rows("SELECT count(*), max(a) FROM t") == [(60_000, 1_000_000)]
+
+
+def test_what_stands_against_pages_is_said(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(
+        "CREATE TABLE t (a integer, b text) PARTITION BY LIST ((a % 2)); CREATE TABLE t_0 PARTITION OF t DEFAULT"
+    )
+    run = load_text(target, tmp_path / "a.csv", "1,x\n2,y\n")
+    assert path_of(run)[0] == "binary"
+    assert "not direct: the server has to find the partition of each record" in path_of(run)[1]
+    target.execute(
+        "CREATE TABLE u (a integer, b text CHECK (length(b) < random() + 9)) PARTITION BY LIST (a);"
+        "CREATE TABLE u_0 PARTITION OF u DEFAULT"
+    )
+    run = load_text(target, tmp_path / "a.csv", "1,x\n2,y\n", table="u")
+    assert path_of(run)[0] == "binary"
+    assert "calls a function that is not immutable" in path_of(run)[1]
+
+
+@pytest.mark.timeout(600)
+def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
+    """Nothing is seen of a load that was killed, and the next run ends it."""
+    killed = 0
+    for number, moment in enumerate(moments(31, 3, 1.2)):
+        job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, write_path="direct")
+        job.drop()
+        target.execute(
+            f"CREATE TABLE t{number} ({COLUMNS}) PARTITION BY RANGE (id);"
+            f"CREATE TABLE t{number}_a PARTITION OF t{number} FOR VALUES FROM (MINVALUE) TO (20000);"
+            f"CREATE TABLE t{number}_b PARTITION OF t{number} FOR VALUES FROM (20000) TO (MAXVALUE)"
+        )
+        killed += kill_after(job.start(), moment)
+        job.visible()
+        run = job.run()
+        assert run.exit_code == 0, run
+        job.check_rows()
+        assert_sound(target.server, target.database, f"t{number}_a")
+        assert target.leftovers(job.table, f"{job.table}_a", f"{job.table}_b") == set()
+        job.drop()
+    assert killed > 0
