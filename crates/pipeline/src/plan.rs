@@ -72,6 +72,8 @@ pub struct Feeding {
     pub first_n: u32,
     /// The text of a slice: the shortest run of whole records that is not shorter than this.
     pub block_bytes: usize,
+    /// The most records of a slice; 0 where there is no limit.
+    pub block_records: u64,
     /// Text that is read at a time; 0 for the default.
     pub chunk_bytes: usize,
 }
@@ -123,6 +125,13 @@ pub struct CutPlan {
     /// The format, where the sources are columnar: nothing but `sources` and `slice_bytes` counts then.
     #[serde(default)]
     pub columnar: Option<ColumnarFormat>,
+    /// Whether small sources share slices. Only a slice of one source can be divided at any record.
+    #[serde(default = "yes")]
+    pub groups: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How columnar sources are written.
@@ -174,6 +183,15 @@ pub struct LoadPlan {
     pub feeding: Feeding,
     /// How many streams.
     pub streams: usize,
+    /// The processors that the streams' threads are pinned to, in turn; none: the kernel places them.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// The most records that a transaction stores of a slice; the rest of it becomes a slice of its own.
+    #[serde(default)]
+    pub commit_records: Option<u64>,
+    /// The number of the first of these slices.
+    #[serde(default)]
+    pub first_part_n: u32,
     /// Bytes that are parsed at a time.
     pub window_bytes: usize,
     /// The longest record, in bytes.
@@ -397,8 +415,19 @@ pub struct LoadOutcome {
     pub slices: Vec<(u32, u64, u64)>,
     /// The slices among them that were cut while their source was read.
     pub cut: Vec<Slice>,
+    /// The slices among them that `commit_records` has ended early, where nobody has gone on with their rest.
+    pub parts: Vec<Part>,
     /// How rows came into their partitions.
     pub routes: Routes,
+}
+
+/// A slice that was stored up to a record only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// What was stored, under the number of the whole.
+    pub done: Slice,
+    /// What was not, under a number of its own.
+    pub rest: Slice,
 }
 
 /// How many rows came into their partitions in which way.

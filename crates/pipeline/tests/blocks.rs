@@ -12,7 +12,7 @@ use tipple_pipeline::source::blocks::{BlockCutter, BlockText, BlockWindows, Cutt
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
-    Cutting { sources, dialect, header: false, block_bytes, chunk_bytes, max_record_bytes: 1 << 20 }
+    Cutting { sources, dialect, header: false, block_bytes, block_records: 0, chunk_bytes, max_record_bytes: 1 << 20 }
 }
 
 fn blocks(how: Cutting<'_>) -> Result<Vec<BlockText>> {
@@ -102,13 +102,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_block_size((dialect, contents) in any_files(3, 6), header: bool, chunk_bytes in 1_usize..40) {
+    fn every_block_size((dialect, contents) in any_files(3, 6), header: bool, chunk_bytes in 1_usize..40, block_records in 0_u64..4) {
         let mut files = Files::new(&contents);
         with_form(&mut files, &StreamForm::default());
         let total: usize = contents.iter().map(Vec::len).sum();
         let expected = expected(&contents, &dialect, header);
         for block_bytes in (1..=total + 1).step_by(1 + total / 40) {
-            let how = Cutting { header, ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
+            let how = Cutting { header, block_records, ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
             let cut = blocks(how).map_err(|error| TestCaseError::fail(error.to_string()))?;
             // An unclosed escape at the very end is dropped, as COPY does.
             let mut found = records(&cut, how);
@@ -120,7 +120,12 @@ proptest! {
             }
             prop_assert_eq!(&found, &expected, "block {}", block_bytes);
             let (last, others) = cut.split_last().map_or((None, &cut[..0]), |(last, others)| (Some(last), others));
-            prop_assert!(others.iter().all(|block| block.text.len() >= block_bytes));
+            if block_records == 0 {
+                prop_assert!(others.iter().all(|block| block.text.len() >= block_bytes));
+            } else {
+                let counts = cut.iter().map(|block| records(std::slice::from_ref(block), how).len() as u64);
+                prop_assert!(counts.max().unwrap_or(0) <= block_records, "at most {} records", block_records);
+            }
             prop_assert!(last.is_none_or(|block| !block.text.is_empty()));
             // The same blocks, however much is read at a time.
             let other = blocks(Cutting { chunk_bytes: 0, ..how }).map_err(|error| TestCaseError::fail(error.to_string()))?;

@@ -129,7 +129,8 @@ pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
         for index in 0..plan.streams {
             let (queue, digested) = (&queue, digested.clone());
             scope.spawn(move || {
-                if let Err(error) = stream(context, sink, queue, &digested, index) {
+                let pinned = context.pin(index);
+                if let Err(error) = pinned.and_then(|()| stream(context, sink, queue, &digested, index)) {
                     context.fail(error);
                 }
                 context.counters.streams[index].enter(StreamState::Done);
@@ -191,6 +192,7 @@ fn stream(
         if let Some(log) = &mut rejects {
             log.keep()?;
         }
+        context.leave(&work, &totals);
         context.add(&work, &totals);
     }
     Ok(())

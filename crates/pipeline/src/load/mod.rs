@@ -12,6 +12,7 @@ mod explain;
 mod feed;
 mod guard;
 mod parse;
+mod pin;
 mod queue;
 mod rejects;
 mod router;

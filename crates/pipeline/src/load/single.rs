@@ -64,7 +64,9 @@ pub(super) fn run(
                 let (queue, lanes) = (&queue, lanes.clone());
                 scope.spawn(move || {
                     let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
-                    if let Err(error) = stream(context, target, queue, &lanes, &mut rejects, index) {
+                    let pinned = context.pin(index);
+                    let streamed = pinned.and_then(|()| stream(context, target, queue, &lanes, &mut rejects, index));
+                    if let Err(error) = streamed {
                         context.fail(error);
                     }
                     context.counters.streams[index].enter(StreamState::Done);

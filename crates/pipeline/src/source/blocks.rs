@@ -53,6 +53,8 @@ pub struct Cutting<'p> {
     pub header: bool,
     /// The least length of a block.
     pub block_bytes: usize,
+    /// The most records of a block; 0 where there is no limit.
+    pub block_records: u64,
     /// Text that is read at a time; 0 for the default.
     pub chunk_bytes: usize,
     /// The longest record.
@@ -66,6 +68,10 @@ pub struct BlockCutter<'p> {
     feed: std::slice::Iter<'p, usize>,
     open: Option<OpenSource>,
     block: BlockText,
+    /// Records of the block, where they are limited; at the end of a source one more, which may have no record end.
+    block_records: u64,
+    /// Bytes of the block that are whole records, where they are limited.
+    whole: usize,
     /// Bytes of the block whose records were counted.
     scanned: usize,
     /// What the bytes before `scanned` have left the reader in.
@@ -98,6 +104,8 @@ impl<'p> BlockCutter<'p> {
             feed: feed.iter(),
             open: None,
             block: BlockText::default(),
+            block_records: 0,
+            whole: 0,
             scanned: 0,
             state: State::Outside,
         }
@@ -111,7 +119,9 @@ impl<'p> BlockCutter<'p> {
         let mut fresh = Some(fresh);
         loop {
             let Some(source) = &mut self.open else {
-                let full = self.block.text.len() >= self.how.block_bytes || self.block.pieces.len() >= MAX_PIECES;
+                let full = self.block.text.len() >= self.how.block_bytes
+                    || self.block.pieces.len() >= MAX_PIECES
+                    || self.is_at_limit();
                 let next = if full { None } else { self.feed.next() };
                 match next {
                     Some(&index) => self.begin_source(index)?,
@@ -135,6 +145,7 @@ impl<'p> BlockCutter<'p> {
         let planned = &self.how.sources[index];
         let reader = TextReader::open(planned, self.how.dialect, self.how.chunk_bytes, self.counters.as_ref())?;
         self.scanned = self.block.text.len();
+        self.whole = self.scanned;
         self.state = State::Outside;
         self.open = Some(OpenSource {
             index,
@@ -152,6 +163,9 @@ impl<'p> BlockCutter<'p> {
 
     /// Where the block ends, if that is known: something has to follow, so that the end of a source is seen as such.
     fn find_cut(&mut self) -> Option<usize> {
+        if self.how.block_records > 0 {
+            return self.find_cut_by_records();
+        }
         let source = self.open.as_mut()?;
         let text = &self.block.text;
         let (least, dialect) = (self.how.block_bytes.max(1), self.how.dialect);
@@ -178,6 +192,28 @@ impl<'p> BlockCutter<'p> {
         }
     }
 
+    fn is_at_limit(&self) -> bool {
+        self.how.block_records > 0 && self.block_records >= self.how.block_records
+    }
+
+    /// The same where records are limited: they are looked at one by one.
+    fn find_cut_by_records(&mut self) -> Option<usize> {
+        while !self.is_at_limit() && self.whole < self.how.block_bytes.max(1) {
+            let rest = &self.block.text[self.scanned..];
+            let Some(length) = split::first_record(rest, self.state, self.how.dialect) else {
+                self.state = split::count_records(rest, self.state, self.how.dialect).1;
+                self.scanned = self.block.text.len();
+                return None;
+            };
+            self.scanned += length;
+            self.whole = self.scanned;
+            self.state = State::Outside;
+            self.block_records += 1;
+            self.open.as_mut()?.records += 1;
+        }
+        (self.whole < self.block.text.len()).then_some(self.whole)
+    }
+
     /// Hands out the block up to `cut`; what follows begins the next one.
     fn cut_at(&mut self, cut: usize, fresh: &mut Option<Vec<u8>>) -> BlockText {
         let rest = self.block.text[cut..].to_vec();
@@ -188,11 +224,13 @@ impl<'p> BlockCutter<'p> {
             source.begin = 0;
         }
         self.scanned = 0;
+        self.whole = 0;
         self.state = State::Outside;
         self.hand_out(rest, fresh)
     }
 
     fn hand_out(&mut self, rest: Vec<u8>, fresh: &mut Option<Vec<u8>>) -> BlockText {
+        self.block_records = 0;
         let mut text = fresh.take().unwrap_or_default();
         text.clear();
         text.reserve(self.how.block_bytes.max(rest.len()) + CHUNK_BYTES);
@@ -318,6 +356,7 @@ impl<'p> BlockCutter<'p> {
         }
         self.close_piece(own);
         self.note_file_bytes();
+        self.block_records += 1;
         if let Some(source) = self.open.take() {
             let planned = &self.how.sources[source.index];
             if !planned.is_stdin() {

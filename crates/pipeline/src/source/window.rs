@@ -141,7 +141,7 @@ pub(super) fn too_long(planned: &Source, offset: u64, limit_bytes: usize) -> Err
     Error::Invalid {
         message: format!(
             "{}: the record that begins at byte {offset} is longer than {limit_bytes} bytes; an unclosed quote? \
-             Otherwise raise --max-record-size",
+             Otherwise raise --max-record-size, and --memory-limit where one is given",
             planned.path.display(),
         ),
     }

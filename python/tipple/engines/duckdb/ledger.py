@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from tipple.engines.base import JobRecord, Reject
+from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.spool import SpooledReject
 from tipple.plan.url import TableName, parse_table_name
@@ -223,7 +223,8 @@ def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reje
     found = connection.execute(
         f"""
         SELECT r.source,
-               CASE WHEN json_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
+               CASE WHEN json_array_length(s.pieces) = 1 AND (r.n < j.first_n OR r.n >= {FIRST_PART_N})
+                   THEN s.before ELSE 0 END
                    + r.record_index + 1,
                r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
         FROM {catalog(connection)}.tipple.reject r JOIN (
@@ -267,8 +268,28 @@ def planned_slices(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[d
 def cut_slices(connection: duckdb.DuckDBPyConnection, job_id: str, first_n: int) -> list[tuple[int, int]]:
     """Number and first source of the slices that were cut while their source was read."""
     return connection.execute(
-        f"SELECT n, source FROM {_slice(connection)} WHERE job_id = ? AND n >= ? AND state = 'done'", [job_id, first_n]
+        f"SELECT n, source FROM {_slice(connection)} WHERE job_id = ? AND n >= ? AND n < ? AND state = 'done'",
+        [job_id, first_n, FIRST_PART_N],
     ).fetchall()
+
+
+def next_part_n(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:
+    """The number of the next slice that is the rest of another one."""
+    row = first_row(
+        connection, f"SELECT max(n) FROM {_slice(connection)} WHERE job_id = ? AND n >= ?", [job_id, FIRST_PART_N]
+    )
+    return int(row[0]) + 1 if row is not None and row[0] is not None else FIRST_PART_N
+
+
+def divide(connection: duckdb.DuckDBPyConnection, job_id: str, parts: Sequence[dict[str, Any]]) -> None:
+    """Cuts slices where their transaction has ended; call it in that transaction, before they are marked as done."""
+    for part in parts:
+        pieces = part["done"]["pieces"]
+        connection.execute(
+            f"UPDATE {_slice(connection)} SET byte_length = ?, pieces = ? WHERE job_id = ? AND n = ?",
+            [sum(piece["length"] for piece in pieces), json.dumps(pieces), job_id, part["done"]["n"]],
+        )
+    insert_slices(connection, job_id, [part["rest"] for part in parts])
 
 
 def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> None:
