@@ -3,7 +3,7 @@
 use super::Context;
 use super::feed::{Block, cutting};
 use super::parse::ParsedWindow;
-use crate::error::{Error, ServerError};
+use crate::error::{BadRecord, Error, ServerError};
 use crate::postgres::copy::{CopyFailure, Place};
 use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
@@ -39,6 +39,20 @@ impl Context<'_> {
     /// An error that names the record at `place`.
     pub(super) fn explain_complaint(&self, place: Place, complaint: Complaint) -> Error {
         let plan = self.plan;
+        if self.columnar.is_some() {
+            let Complaint { column, text, reason, sqlstate, remedy } = complaint;
+            return Error::BadRecord(Box::new(BadRecord {
+                file: plan.sources[place.source].path.display().to_string(),
+                record_number: place.offset + 1,
+                // Rows of columnar files do not lie in one place.
+                byte_offset: 0,
+                column,
+                text,
+                reason,
+                sqlstate: (!sqlstate.is_empty()).then_some(sqlstate),
+                remedy,
+            }));
+        }
         let at = (place.offset, place.record);
         locate::bad_record(&plan.sources[place.source], at, &plan.dialect, plan.header, complaint)
     }
@@ -71,7 +85,8 @@ impl Context<'_> {
     /// What is wrong with a record, found by the server.
     pub(super) fn server_complaint(&self, record: &[u8], server: &ServerError, column: Option<&str>) -> Complaint {
         let ServerError { message, sqlstate, detail, .. } = server;
-        let position = column.and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
+        // The record of a columnar source is no text of the plan's dialect.
+        let position = column.filter(|_| self.columnar.is_none()).and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
         let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }

@@ -19,6 +19,7 @@ mod sender;
 mod single;
 mod slices;
 mod transaction;
+mod violations;
 
 pub use context::Context;
 

@@ -3,7 +3,7 @@
 use super::Context;
 use super::context::SliceTotals;
 use super::queue::Work;
-use super::rejects::RejectLog;
+use super::rejects::{RejectLog, count};
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
 use crate::postgres::copy::Place;
@@ -88,10 +88,6 @@ impl Parser {
         totals.digest.rows = totals.rows();
         Ok(totals)
     }
-}
-
-fn count(rejects: &Option<RejectLog<'_, '_>>) -> u64 {
-    rejects.as_ref().map_or(0, RejectLog::count)
 }
 
 /// What there is to know of a piece before its first window.

@@ -18,6 +18,11 @@ use tipple_codec::problem::Problem;
 /// The columns of a line.
 const COLUMNS: &str = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record";
 
+/// The rejects in a log, where there is one.
+pub(super) fn count(log: &Option<RejectLog<'_, '_>>) -> u64 {
+    log.as_ref().map_or(0, RejectLog::count)
+}
+
 /// The rejects of one stream.
 #[derive(Debug)]
 pub(super) struct RejectLog<'c, 'p> {
