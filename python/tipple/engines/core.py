@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -81,8 +81,10 @@ def load_plan(
     *,
     digest: bool,
     rejects_before: int = 0,
+    violations: Mapping[str, Any] | None = None,
 ) -> str:
-    """The plan of a load, as the core takes it; `rejects_before` are those of the job's earlier runs."""
+    """The plan of a load, as the core takes it; `rejects_before` are those of the job's earlier runs, `violations`
+    records that are known to violate constraints."""
     return json.dumps(
         {
             "sources": _sources(task),
@@ -111,6 +113,7 @@ def load_plan(
                 "spool": task.spool,
                 "job_id": job_id,
             },
+            "violations": violations or {},
             "columnar": task.columnar,
             "target": target,
         }

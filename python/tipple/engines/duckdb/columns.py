@@ -59,7 +59,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
         "ORDER BY c.column_index",
         list(found),
     ).fetchall()
-    generated = _generated_columns(connection, TableName(*found))
+    generated = generated_columns(connection, TableName(*found))
     time_zone = first_row(connection, "SELECT current_setting('TimeZone')")
     utc = time_zone is not None and time_zone[0] in UTC_NAMES
     return Table(
@@ -77,7 +77,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     )
 
 
-def _generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
+def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
     """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
     sql = first_row(
         connection,

@@ -10,8 +10,8 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import duckdb
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge
+from tipple.engines.duckdb import ledger, merge, violations
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
@@ -129,10 +129,7 @@ class DuckLoad:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            if task.definition is not None:
-                connection.execute(task.definition.create_sql(self.into, with_constraints=True))
-            elif task.mode == "replace":
-                connection.execute(f"DELETE FROM {self.into}")
+            self._make_room()
             if task.ledger:
                 self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
@@ -295,27 +292,105 @@ class DuckLoad:
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
+    def _make_room(self) -> None:
+        """Creates the table that is missing, or takes the rows away that are to be replaced."""
+        if self.task.definition is not None:
+            self.connection.execute(self.task.definition.create_sql(self.into, with_constraints=True))
+        elif self.task.mode == "replace":
+            self.connection.execute(f"DELETE FROM {self.into}")
+
     def _insert(self, runner: Runner, job_id: str, cut: Cut, *, rejects_before: int = 0) -> dict[str, Any]:
-        """Stores the slices' rows in the transaction that is open."""
-        target = {"kind": "arrow", "preserve_order": self.keep_order}
-        digest = self.task.verify == "checksum" and self.task.atomic
-        plan = core.load_plan(self.task, job_id, cut, target, digest=digest, rejects_before=rejects_before)
-        job = core.start_load(self.task, plan)
-        insert = _Insert(self.connection, self._insert_statement(), job)
-        with runner.phase("load"):
-            try:
-                insert.start()
-                outcome = runner.run(_Both(job, insert))
-            except BaseException:
-                insert.interrupt()
+        """Stores the slices' rows in the transaction that is open, without records that violate constraints.
+
+        Where one transaction holds all rows, it is looked for such records first, and the cost does not depend on
+        whether there are any. Otherwise, and where the first one is to be named, that is done once DuckDB refuses.
+        """
+        task = self.task
+        reading = _Reading(runner, job_id, cut, rejects_before)
+        # What can be read but once is stored, or not, as it comes; an upsert's rows do not go into the table.
+        readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
+        if readable_again and task.atomic and task.rejects is not None:
+            return self._store(reading, self._find_violations(reading))
+        try:
+            return self._store(reading, {})
+        except ConstraintViolated:
+            if not readable_again or task.together is not None:
                 raise
-        stored = insert.rows
+            self._rollback()
+            self._begin()
+            if task.atomic:
+                self._make_room()
+            found = self._find_violations(reading)
+            if not found:
+                raise
+            spool.discard(task)
+            return self._store(reading, found)
+
+    def _find_violations(self, reading: _Reading) -> dict[str, Any]:
+        """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
+
+        Raises:
+            BadRecord, TooManyRejects: there are more of them than may be rejected.
+        """
+        task = self.task
+        what = violations.examination(self.connection, task)
+        if what is None:
+            return {}
+
+        def read(statement: str, columns: list[int]) -> None:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns}
+            self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="check")
+            spool.discard(task)
+
+        most = 0 if task.rejects is None else task.rejects.max_count
+        found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
+        count = sum(len(source["offsets"]) for source in found["sources"])
+        if most is not None and count > most:
+            # Whoever reads them knows what is to be said of the record that is one too many.
+            target = {"kind": "arrow", "preserve_order": False}
+            self._pull(reading, f"SELECT count(*) FROM {_STREAM}", target, phase="check", violations=found)
+        return found if count else {}
+
+    def _store(self, reading: _Reading, violating: dict[str, Any]) -> dict[str, Any]:
+        """Stores the rows, but those of the records that are known to violate constraints."""
+        target = {"kind": "arrow", "preserve_order": self.keep_order}
+        stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
                 f"internal error: {outcome['rows']} rows were read, but DuckDB stored {stored}",
                 hint="nothing was published; please report this with the command",
             )
         return outcome
+
+    def _pull(
+        self,
+        reading: _Reading,
+        statement: str,
+        target: dict[str, Any],
+        *,
+        phase: str,
+        violations: Mapping[str, Any] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """Carries out a statement that takes what the core reads; the number that it gives, and the core's outcome."""
+        plan = core.load_plan(
+            self.task,
+            reading.job_id,
+            reading.cut,
+            target,
+            digest=phase == "load" and self.task.verify == "checksum" and self.task.atomic,
+            rejects_before=reading.rejects_before,
+            violations=violations,
+        )
+        job = core.start_load(self.task, plan)
+        insert = _Insert(self.connection, statement, job)
+        with reading.runner.phase(phase):
+            try:
+                insert.start()
+                outcome = reading.runner.run(_Both(job, insert))
+            except BaseException:
+                insert.interrupt()
+                raise
+        return insert.rows, outcome
 
     def _insert_statement(self) -> str:
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
@@ -416,6 +491,19 @@ class DuckLoad:
             settings={"preserve_insertion_order": str(self.keep_order).lower()},
             notes=self.notes,
         )
+
+
+class _Reading(NamedTuple):
+    """What is read, once or again."""
+
+    runner: Runner
+    job_id: str
+    cut: Cut
+    rejects_before: int
+
+
+class ConstraintViolated(TippleError):
+    """A record violates a constraint; DuckDB does not say which."""
 
 
 def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
@@ -523,6 +611,7 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
     elif isinstance(error, duckdb.ConstraintException):
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
