@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use tipple_codec::column::Column;
+use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::batch::text_form::Form;
 use tipple_codec::route::RoutePlan;
@@ -154,6 +154,9 @@ pub struct FieldPlan {
     /// How its values are spelled where they go as text.
     #[serde(default)]
     pub form: Form,
+    /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses.
+    #[serde(default)]
+    pub read_as: Option<ColumnType>,
 }
 
 /// What all loads have in common.

@@ -57,6 +57,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    names_refused_records: bool
+    """Whether its own refusal of a value says which record it stands in."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
     together: frozenset[str]
@@ -255,12 +257,14 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """Index of the source file."""
     record_number: int
     """Its number in the file, from 1, the header not counted."""
-    byte_offset: int
+    byte_offset: int | None
+    """None where a record has no place of its own in the file, as in a columnar one."""
     column: str | None
     reason: str
     sqlstate: str
+    """Empty where no server would refuse the record: it is Tipple that would lose something of it."""
     record: bytes
-    """The record as the source has it, its record end included."""
+    """The record as the source has it, its record end included; of a columnar source as CSV."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Reject:

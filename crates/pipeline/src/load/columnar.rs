@@ -10,21 +10,22 @@ use super::rejects::{self, RejectLog};
 use super::violations::kept;
 use crate::counters::{Counters, StreamCounters, StreamState};
 use crate::error::{Error, Result};
-use crate::plan::{ColumnarFormat, ColumnarPlan, LoadPlan, PostgresTarget, Target, WritePath};
+use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, PostgresTarget, Target, WritePath};
 use crate::postgres::copy::{Chunk, CopyFailure, Origin, OriginRows, Place};
 use crate::source::columnar::ColumnarFile;
 use crate::source::locate::{self, Complaint};
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{Field, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema, without_rows};
 use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
 use tipple_codec::encode::batch::csv_text::CsvRows;
-use tipple_codec::encode::batch::text_form::Form;
+use tipple_codec::encode::batch::text_form::{Form, unpacked};
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
 use tipple_codec::value::ServerVersion;
 
@@ -48,6 +49,8 @@ pub(super) struct Opening {
 #[derive(Debug)]
 pub(super) struct ColumnarJob {
     plan: ColumnarPlan,
+    /// The target's columns as values are read for them.
+    columns: Vec<Column>,
     /// In which batches are handed over.
     schema: SchemaRef,
     shared: Option<Shared>,
@@ -76,9 +79,9 @@ impl Opening {
             Target::Postgres(target) if target.write_path == WritePath::Text => Taker::CopyText,
             Target::Postgres(_) => Taker::CopyBinary,
         };
-        let schema =
-            output_schema(&fields, &plan.columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
-        Ok(Self { job: ColumnarJob { plan: columnar, schema, shared: None }, stream })
+        let columns = read_as(&fields, &plan.columns, &columnar.fields);
+        let schema = output_schema(&fields, &columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
+        Ok(Self { job: ColumnarJob { plan: columnar, columns, schema, shared: None }, stream })
     }
 
     /// The schema in which batches are handed over.
@@ -103,6 +106,21 @@ impl Opening {
         }
         job
     }
+}
+
+/// The columns, those that the target would cast by itself with the type to read them as: text may be anything, and
+/// integers may be too large.
+fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Vec<Column> {
+    let kind = |(field, (column, plan)): (&Arc<Field>, (&Column, &FieldPlan))| {
+        let from = unpacked(field.data_type());
+        let kind = plan.read_as.clone().filter(|kind| {
+            let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+            // Bytes as text have a form of their own in every engine.
+            (is_text && *kind != ColumnType::Bytea) || (from.is_integer() && matches!(kind, ColumnType::Integer { .. }))
+        });
+        Column { kind: kind.unwrap_or_else(|| column.kind.clone()), ..column.clone() }
+    };
+    fields.iter().zip(columns.iter().zip(plans)).map(kind).collect()
 }
 
 /// The fields that a plan wants of a stream.
@@ -303,7 +321,7 @@ fn shape<'s>(
         *slot = None;
     }
     if slot.is_none() {
-        let columns = &context.plan.columns;
+        let columns = &job.columns;
         let forms: Vec<Form> = job.plan.fields.iter().map(|field| field.form).collect();
         let conformer = Conformer::new(fields, columns, &forms, job.schema.clone())
             .map_err(|unreadable| explain(context.plan, source, &unreadable))?;
@@ -488,7 +506,8 @@ impl Context<'_> {
 
     /// What is wrong with a value of a batch.
     fn batch_complaint(&self, problem: &BatchProblem, text: &[u8]) -> Complaint {
-        let column = &self.plan.columns[problem.column];
+        let columns = self.columnar.as_ref().map_or(&self.plan.columns, |job| &job.columns);
+        let column = &columns[problem.column];
         let text = locate::shown(text);
         let (reason, sqlstate, remedy) = match problem.unfit {
             Unfit::Refused(refusal) => {

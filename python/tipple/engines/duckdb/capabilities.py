@@ -9,6 +9,7 @@ CAPABILITIES = Capabilities(
     parallel_sessions=False,
     resumes_slices=False,
     unbounded_numeric=False,
+    names_refused_records=False,
     preserves_order=True,
     together=frozenset({"transaction", "merge"}),
 )

@@ -235,19 +235,30 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if *from == DataType::Null {
         return Ok(Step::Nulls);
     }
-    if strings::is_string(from) && strings::is_string(to) {
+    // Labels, UUIDs and the like are handed over as text, once they have been found to be such.
+    let any_text = matches!(
+        column.kind,
+        ColumnType::Text
+            | ColumnType::Varchar { .. }
+            | ColumnType::Char { .. }
+            | ColumnType::Numeric { .. }
+            | ColumnType::Decimal
+            | ColumnType::Opaque
+    );
+    let is_read = strings::is_string(to) && !any_text;
+    if strings::is_string(from) && strings::is_string(to) && any_text {
         return Ok(Step::Strings);
     }
     // A decimal's digits are counted, whatever its type promises.
     let is_decimal = matches!(to, DataType::Decimal64(..) | DataType::Decimal128(..));
-    if from == to && !is_decimal {
+    if from == to && !is_decimal && !is_read {
         return Ok(Step::Same);
     }
     if let Some(convert) = direct::find(from, to) {
         return Ok(Step::Direct(convert));
     }
     let reread_type = arrow::data_type(&column.kind);
-    if from == to {
+    if from == to && !is_read {
         return Ok(Step::Same);
     }
     if *to != reread_type && *to != DataType::Utf8 {
@@ -257,7 +268,7 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if !text_form::is_writable(from) {
         return Err(unreadable(index, from));
     }
-    Ok(if *to == DataType::Utf8 { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
+    Ok(if *to == DataType::Utf8 && !is_read { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
 }
 
 impl Way {
