@@ -12,7 +12,7 @@ use tipple_pipeline::source::blocks::{BlockCutter, BlockText, BlockWindows, Cutt
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
-    Cutting { sources, dialect, header: false, block_bytes, chunk_bytes, max_record_bytes: 1 << 20 }
+    Cutting { sources, dialect, header: false, block_bytes, chunk_bytes, max_record_bytes: 1 << 20, skips: false }
 }
 
 fn blocks(how: Cutting<'_>) -> Result<Vec<BlockText>> {
@@ -32,8 +32,7 @@ fn records(blocks: &[BlockText], how: Cutting<'_>) -> Vec<(usize, u64, u64, Vec<
     let mut all = Vec::new();
     for block in blocks {
         for &piece in &block.pieces {
-            let source = &how.sources[piece.piece.source];
-            let mut windows = BlockWindows::new(source, piece, &block.text, 8, how.max_record_bytes);
+            let mut windows = BlockWindows::new(how.dialect, piece, &block.text, 8, how.max_record_bytes);
             let mut number = piece.first_record;
             while let Some(window) = windows.fill().expect("a window") {
                 let length =

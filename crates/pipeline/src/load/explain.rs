@@ -10,16 +10,17 @@ use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
+use tipple_codec::value::Refusal;
 
 impl Context<'_> {
     /// The problem that the codec found in a window that begins at `place`.
     pub(super) fn explain_problem(&self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
         let place = parsed.place.behind(problem.start, parsed.first_record + problem.row as u64);
-        self.explain_complaint(place, self.complaint(parsed.window, problem))
+        self.explain_complaint(place, self.complaint(place.source, parsed.window, problem))
     }
 
     /// What is wrong with a record, found by the codec.
-    pub(super) fn complaint(&self, window: &[u8], problem: &Problem) -> Complaint {
+    pub(super) fn complaint(&self, source: usize, window: &[u8], problem: &Problem) -> Complaint {
         let record = &window[problem.start..problem.end];
         let (column, text, reason, sqlstate, remedy) = match problem.kind {
             ProblemKind::Structure(what) => {
@@ -29,7 +30,12 @@ impl Context<'_> {
             ProblemKind::Value { column, refusal } => {
                 let text = self.field_text(record, column);
                 let column = &self.plan.columns[column];
-                let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                let (mut reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                if refusal == Refusal::InvalidEncoding
+                    && let Some(undecodable) = locate::undecodable_reason(&self.plan.sources[source], record)
+                {
+                    reason = undecodable;
+                }
                 (Some(column.name.clone()), text, reason, sqlstate, remedy)
             }
         };

@@ -201,6 +201,7 @@ pub(super) fn cutting(plan: &LoadPlan) -> Cutting<'_> {
         block_bytes: plan.feeding.block_bytes,
         chunk_bytes: plan.feeding.chunk_bytes,
         max_record_bytes: plan.max_record_bytes,
+        skips: plan.rejects.is_some(),
     }
 }
 

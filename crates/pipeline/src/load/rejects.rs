@@ -112,7 +112,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// # Errors
     /// As [`RejectLog::push`].
     pub(super) fn push_problem(&mut self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Result<()> {
-        let complaint = self.context.complaint(parsed.window, problem);
+        let complaint = self.context.complaint(parsed.place.source, parsed.window, problem);
         let record = &parsed.window[problem.start..problem.end];
         let index = parsed.first_record + problem.row as u64;
         self.push(parsed.place.behind(problem.start, index), index, record, complaint)
