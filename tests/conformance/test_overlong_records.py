@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command import environment
-from loading import load, load_words
+from loading import load, load_here, load_words
 from spoilt import told
 from targets import DuckdbTarget, Target, write
 
@@ -51,7 +51,7 @@ def test_longer_than_the_limit(engine_target: Target, tmp_path: Path, kind: str)
         bad = [(number + 100_000, offset + len(front), column, code) for number, offset, column, code in bad]
         data = front + data
     rejects = tmp_path / "bad.csv"
-    options = {"max_record_size": "1MB", "on_error": "skip", "max_rejects": 4, "rejects": rejects, "jobs": 2}
+    options: dict[str, object] = {"max_record_size": "1MB", "on_error": "skip", "max_rejects": 4, "rejects": rejects, "jobs": 2}
     if kind == "stdin":
         words = load_words(engine_target.url, ("-",), "t", {**options, "format": "csv", "header": "no"})
         run = subprocess.run(
@@ -60,29 +60,29 @@ def test_longer_than_the_limit(engine_target: Target, tmp_path: Path, kind: str)
         assert run.returncode == 3, run.stderr.decode()
     else:
         path = write(tmp_path / ("in.csv.gz" if kind == "gz" else "in.csv"), gzip.compress(data, 1) if kind == "gz" else data)
-        load(engine_target, path, format="csv", header="no", check=3, **options)
+        load_here(engine_target, path, format="csv", header="no", check=3, **options)
     assert told(rejects) == bad
     assert rejects.read_bytes() == raw
     assert engine_target.count("t") == 996 + (100_000 if kind == "slices" else 0)
     # What is kept is no record, so nobody loads the beginning of one in place of the whole.
-    again = tmp_path / "again.csv"
-    load(engine_target, rejects, format="csv", header="no", on_error="skip", max_rejects=4, rejects=again, check=3)
-    assert {code for *_, code in told(again)} == {"22P04"}
+    options["rejects"] = tmp_path / "again.csv"
+    load_here(engine_target, rejects, format="csv", header="no", check=3, **options)
+    assert {code for *_, code in told(tmp_path / "again.csv")} == {"22P04"}
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gz", "plain"])
 def test_memory_is_bounded(tmp_path: Path, packed: bool) -> None:
-    """A field of 500 MB."""
+    """A field of 300 MB."""
     target = DuckdbTarget(tmp_path / "target.duckdb")
     target.execute("CREATE TABLE t (a integer, b varchar)")
     path = tmp_path / ("in.csv.gz" if packed else "in.csv")
     with gzip.open(path, "wb", 1) if packed else path.open("wb") as file:
         file.write(b'1,x\n2,"')
-        for _ in range(500):
+        for _ in range(300):
             file.write(b"0123456789abcde\n" * 65_536)
         file.write(b'"\n3,x\n')
     rejects = tmp_path / "bad.csv"
-    options = {"format": "csv", "header": "no", "jobs": 1}
+    options: dict[str, object] = {"format": "csv", "header": "no", "jobs": 1}
     assert "longer than" in load(target, path, check=1, **options).stderr
     run = load(target, path, on_error="skip", max_rejects=1, rejects=rejects, check=3, **options)
     assert run.summary is not None
@@ -119,12 +119,12 @@ def test_undecodable_bytes(engine_target: Target, tmp_path: Path, encoding: str,
     data = b"".join(lines)
     path = write(tmp_path / ("in.csv.bz2" if packed else "in.csv"), bz2.compress(data) if packed else data)
     rejects = tmp_path / "bad.csv"
-    options = {"format": "csv", "header": "no", "encoding": encoding}
-    run = load(engine_target, path, on_error="skip", max_rejects=3, rejects=rejects, check=3, **options)
+    options: dict[str, object] = {"format": "csv", "header": "no", "encoding": encoding}
+    run = load_here(engine_target, path, on_error="skip", max_rejects=3, rejects=rejects, check=3, **options)
     assert told(rejects) == bad
     assert rejects.read_bytes().count(b"\xff") == (5 if encoding != "sjis" else 3)
     assert run.summary is not None
     assert (run.summary["rows"], engine_target.count("t")) == (19_997, 19_997)
     reasons = Path(f"{rejects}.reasons.csv").read_text()
     assert f"no character of {encoding}" in reasons
-    assert "no character of" in load(engine_target, path, restart=True, check=1, **options).stderr
+    assert "no character of" in load_here(engine_target, path, restart=True, check=1, **options).stderr

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loading import load
+from command import environment
+from loading import load, load_words
 from spoilt import TABLE, Spoilt, spoil, told
 from targets import DuckdbTarget, PostgresTarget, Target, write
 
@@ -251,6 +254,33 @@ def test_constraints(engine_target: Target, tmp_path: Path, old_rows: int) -> No
 def test_constraints_transaction_by_transaction(tmp_path: Path) -> None:
     """DuckDB's transactions come in the order of the sources, so the same records are rejected."""
     check_keyed(DuckdbTarget(tmp_path / "target.duckdb"), tmp_path, 1, no_atomic=True)
+
+
+@pytest.mark.parametrize("verify", ["count", "checksum"])
+def test_constraints_of_standard_input(engine_target: Target, tmp_path: Path, verify: str) -> None:
+    """It can be read but once, and bad values are among the records."""
+    engine_target.execute(KEYED)
+    lines, bad, codes = keyed(0)
+    lines[11_000:11_000] = ["x,1,1,x\n"]
+    bad = sorted([number + (number > 11_000) for number in bad] + [11_001])
+    rejects = tmp_path / "bad.csv"
+    options = {"on_error": "skip", "max_rejects": len(bad), "rejects": rejects, "verify": verify, "format": "csv"}
+    words = load_words(engine_target.url, ("-",), "t", {**options, "header": "no", "jobs": 2})
+
+    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "tipple", *words, *more]
+        return subprocess.run(command, input="".join(lines).encode(), env=environment(), capture_output=True, check=False)
+
+    less = run("--max-rejects", str(len(bad) - 1))
+    assert less.returncode == 1 and b"cannot be stored" in less.stderr, less.stderr.decode()
+    assert engine_target.count("t") == 0
+    all_of_it = run()
+    assert all_of_it.returncode == 3, all_of_it.stderr.decode()
+    assert [number for number, *_ in told(rejects)] == bad
+    assert sorted(code for *_, code in told(rejects)) == sorted([*codes, "22P02"])
+    assert rejects.read_text() == "".join(lines[number - 1] for number in bad)
+    assert engine_target.count("t") == len(lines) - len(bad)
+    assert engine_target.leftovers("p", "t") == set()
 
 
 @pytest.mark.parametrize(

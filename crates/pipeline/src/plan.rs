@@ -259,6 +259,10 @@ pub enum Target {
         /// there (of a columnar source: its row). Nothing is stored yet: somebody looks for records to refuse.
         #[serde(default)]
         examined: Option<Vec<usize>>,
+        /// Behind the place, also the number of the slice, that of the record in its piece (as in the ledger), and the
+        /// record as it stands in the source: of what cannot be read again.
+        #[serde(default)]
+        with_records: bool,
     },
     /// COPY into a PostgreSQL server.
     Postgres(Box<PostgresTarget>),

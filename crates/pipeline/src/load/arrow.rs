@@ -8,7 +8,7 @@ use super::columnar::{BatchFeed, ColumnarJob};
 use super::parse::{ParsedWindow, Parser};
 use super::queue::WorkQueue;
 use super::rejects::RejectLog;
-use super::violations::{self, kept};
+use super::violations::{self, Examined, Wanted, kept};
 use crate::counters::{Counters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::{LoadPlan, Target};
@@ -17,6 +17,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tipple_codec::digest;
@@ -49,8 +50,8 @@ pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSourc
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
     let ending = Arc::new(Ending::new());
     let mut schema = schema.unwrap_or_else(|| arrow::schema(&plan.columns));
-    if let Target::Arrow { examined: Some(columns), .. } = &plan.target {
-        schema = violations::examined_schema(&schema, columns);
+    if let Some(wanted) = Wanted::of(&plan.target) {
+        schema = wanted.schema(&schema);
     }
     let source = BatchSource {
         schema,
@@ -213,10 +214,13 @@ fn encode(
             batch
         }
     };
-    let Target::Arrow { examined: Some(columns), .. } = &context.plan.target else { return Ok(batch) };
-    let begin = parsed.place.offset;
-    let offsets = kept(records.rows(), &skipped).map(|row| begin + records.start(row) as u64);
-    Ok(violations::examined(&batch, columns, parsed.place.source, offsets))
+    let Some(wanted) = Wanted::of(&context.plan.target) else { return Ok(batch) };
+    let kept = kept(records.rows(), &skipped).map(|row| Examined {
+        offset: parsed.place.offset + records.start(row) as u64,
+        index: parsed.first_record + row as u64,
+        record: Cow::Borrowed(&parsed.window[records.start(row)..records.start(row + 1)]),
+    });
+    Ok(wanted.batch(&batch, (parsed.place.source, parsed.slice), kept))
 }
 
 /// Rejects the records of a window that are known to violate constraints; their rows, ascending.
@@ -264,10 +268,8 @@ fn columnar_stream(
         }
         let mut totals = feed.read(context, counters, &work, &mut rejects, |fed, rejects| {
             let mut stored = fed.conform(context, rejects)?;
-            if let Target::Arrow { examined: Some(columns), .. } = &context.plan.target {
-                let place = fed.place();
-                let offsets = stored.rows.iter().map(|&row| place.offset + row as u64);
-                stored.batch = violations::examined(&stored.batch, columns, place.source, offsets);
+            if let Some(wanted) = Wanted::of(&context.plan.target) {
+                stored.batch = fed.examined(&wanted, &stored);
             }
             if context.plan.digest {
                 sum = sum.plus(digest_of(&stored.batch, digested)?);

@@ -7,7 +7,7 @@ use super::Context;
 use super::context::SliceTotals;
 use super::queue::Work;
 use super::rejects::{self, RejectLog};
-use super::violations::kept;
+use super::violations::{Examined, Wanted, kept};
 use crate::counters::{Counters, StreamCounters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, PostgresTarget, Target, WritePath};
@@ -17,6 +17,7 @@ use crate::source::locate::{self, Complaint};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, SchemaRef};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -335,9 +336,14 @@ fn shape<'s>(
 }
 
 impl Fed<'_> {
-    /// The first row.
-    pub(super) fn place(&self) -> Place {
-        self.place
+    /// What is wanted of rows that somebody looks for violations in.
+    pub(super) fn examined(&self, wanted: &Wanted<'_>, stored: &Stored) -> RecordBatch {
+        let rows = stored.rows.iter().map(|&row| {
+            let number = self.place.offset + row as u64;
+            let record = if wanted.with_records() { self.record(row) } else { Vec::new() };
+            Examined { offset: number, index: number, record: Cow::Owned(record) }
+        });
+        wanted.batch(&stored.batch, (self.place.source, self.slice), rows)
     }
 
     /// The batch as the target takes it, without what goes to `log`.

@@ -3,10 +3,12 @@
 
 use super::Context;
 use super::explain::remedy;
-use crate::plan::{Constraint, Violations};
+use crate::plan::{Constraint, Target, Violations};
 use crate::source::locate::Complaint;
+use arrow_array::builder::BinaryBuilder;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use tipple_codec::scan::Records;
@@ -14,6 +16,9 @@ use tipple_codec::scan::Records;
 /// The columns behind those of the target: the index of the source, and where in it the record begins.
 const PLACE_COLUMNS: [(&str, DataType); 2] =
     [("tipple_source", DataType::Int32), ("tipple_offset", DataType::Int64)];
+/// Those behind the place, where records are wanted: the slice, the record's number in its piece, and its text.
+const RECORD_COLUMNS: [(&str, DataType); 3] =
+    [("tipple_slice", DataType::Int32), ("tipple_index", DataType::Int64), ("tipple_record", DataType::Binary)];
 
 impl Violations {
     /// The violations in a range of a source: offset and constraint, ascending.
@@ -50,25 +55,74 @@ impl Context<'_> {
     }
 }
 
-/// The schema of [`examined`].
-pub(super) fn examined_schema(schema: &Schema, columns: &[usize]) -> SchemaRef {
-    let own = columns.iter().map(|&index| schema.fields()[index].clone());
-    let place = PLACE_COLUMNS.iter().map(|(name, kind)| Arc::new(Field::new(*name, kind.clone(), false)));
-    Arc::new(Schema::new(own.chain(place).collect::<Vec<_>>()))
+/// What is wanted of a batch in which somebody looks for violations.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'p> {
+    columns: &'p [usize],
+    with_records: bool,
 }
 
-/// Some columns of a batch, and behind them the places of its records.
-pub(super) fn examined(
-    batch: &RecordBatch,
-    columns: &[usize],
-    source: usize,
-    offsets: impl Iterator<Item = u64>,
-) -> RecordBatch {
-    let mut arrays: Vec<ArrayRef> = columns.iter().map(|&index| batch.column(index).clone()).collect();
-    arrays.push(Arc::new(Int32Array::from_value(source as i32, batch.num_rows())));
-    arrays.push(Arc::new(Int64Array::from_iter_values(offsets.map(u64::cast_signed))));
-    RecordBatch::try_new(examined_schema(&batch.schema(), columns), arrays)
-        .expect("every record of the batch has a place")
+/// A record of such a batch.
+pub(super) struct Examined<'r> {
+    /// Where it begins in its source.
+    pub(super) offset: u64,
+    /// Its number in the piece.
+    pub(super) index: u64,
+    /// Its text.
+    pub(super) record: Cow<'r, [u8]>,
+}
+
+impl<'p> Wanted<'p> {
+    /// What `target` wants; `None` where rows are to be stored.
+    pub(super) fn of(target: &'p Target) -> Option<Self> {
+        match target {
+            Target::Arrow { examined: Some(columns), with_records, .. } => {
+                Some(Self { columns, with_records: *with_records })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the records themselves are wanted.
+    pub(super) fn with_records(&self) -> bool {
+        self.with_records
+    }
+
+    /// The schema of [`Wanted::batch`], where stored rows have `schema`.
+    pub(super) fn schema(&self, schema: &Schema) -> SchemaRef {
+        let own = self.columns.iter().map(|&index| schema.fields()[index].clone());
+        let others = PLACE_COLUMNS.iter().chain(RECORD_COLUMNS.iter().filter(|_| self.with_records));
+        let others = others.map(|(name, kind)| Arc::new(Field::new(*name, kind.clone(), false)));
+        Arc::new(Schema::new(own.chain(others).collect::<Vec<_>>()))
+    }
+
+    /// The wanted columns of `batch`, and what is wanted of its records, which come from `source` and `slice`.
+    pub(super) fn batch<'r>(
+        &self,
+        batch: &RecordBatch,
+        (source, slice): (usize, u32),
+        records: impl Iterator<Item = Examined<'r>>,
+    ) -> RecordBatch {
+        let rows = batch.num_rows();
+        let (mut offsets, mut indexes) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut texts = BinaryBuilder::new();
+        for Examined { offset, index, record } in records {
+            offsets.push(offset.cast_signed());
+            if self.with_records {
+                indexes.push(index.cast_signed());
+                texts.append_value(record);
+            }
+        }
+        let mut arrays: Vec<ArrayRef> = self.columns.iter().map(|&index| batch.column(index).clone()).collect();
+        arrays.push(Arc::new(Int32Array::from_value(source as i32, rows)));
+        arrays.push(Arc::new(Int64Array::from(offsets)));
+        if self.with_records {
+            arrays.push(Arc::new(Int32Array::from_value(slice.cast_signed(), rows)));
+            arrays.push(Arc::new(Int64Array::from(indexes)));
+            arrays.push(Arc::new(texts.finish()));
+        }
+        RecordBatch::try_new(self.schema(&batch.schema()), arrays).expect("a place for every record of the batch")
+    }
 }
 
 /// The numbers up to `rows` without `skipped`, which ascend.

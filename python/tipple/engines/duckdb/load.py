@@ -19,7 +19,7 @@ import msgspec
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, violations
+from tipple.engines.duckdb import ledger, merge, staged, violations
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
@@ -311,6 +311,10 @@ class DuckLoad:
         readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
         if readable_again and task.atomic and task.rejects is not None:
             return self._store(reading, self._find_violations(reading))
+        if task.rejects is not None and task.mode != "upsert" and not readable_again:
+            what = violations.examination(self.connection, task, whole=True)
+            if what is not None:
+                return self._store_staged(reading, what)
         try:
             return self._store(reading, {})
         except ConstraintViolated:
@@ -343,7 +347,10 @@ class DuckLoad:
             spool.discard(task)
 
         most = 0 if task.rejects is None else task.rejects.max_count
-        found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
+        try:
+            found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "checking constraints") from None
         count = sum(len(source["offsets"]) for source in found["sources"])
         if most is not None and count > most:
             # Whoever reads them knows what is to be said of the record that is one too many.
@@ -361,6 +368,18 @@ class DuckLoad:
                 hint="nothing was published; please report this with the command",
             )
         return outcome
+
+    def _store_staged(self, reading: _Reading, what: violations.Examination) -> dict[str, Any]:
+        """Stores what can be read but once, where constraints may refuse some of it."""
+
+        def read(statement: str, columns: list[int]) -> dict[str, Any]:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns, "with_records": True}
+            return self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="load")[1]
+
+        try:
+            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "storing rows") from None
 
     def _pull(
         self,

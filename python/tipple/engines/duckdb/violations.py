@@ -9,6 +9,7 @@ sources: a record that is refused takes no key from a later one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -36,10 +37,17 @@ class Examination(msgspec.Struct, kw_only=True):
     """The columns that the constraints look at, of those that are loaded."""
     definition: str
     """The table for them: loaded columns, what else constraints look at, and places."""
+    whole: bool
+    """Whether it holds all that is to be stored, and the records themselves."""
 
 
-def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Examination | None:
-    """What there is to look at; None where the table has no constraint that can be looked at."""
+def examination(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False
+) -> Examination | None:
+    """What there is to look at; None where the table has no constraint that can be looked at.
+
+    With `whole` it is all that is to be stored, and the records themselves.
+    """
     facts = {
         name: (type_text, default)
         for name, type_text, default in connection.execute(
@@ -55,7 +63,7 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Examin
     generated = generated_columns(connection, task.table)
     needed = {name for constraint in constraints for name in constraint.columns or ()}
     anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
-    names = [name for name in facts if anything or name in needed]
+    names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
     columns = [name for name in loaded if name in names]
 
     def clause(name: str) -> str:
@@ -66,7 +74,10 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Examin
         return f"{quote_identifier(name)} {type_text} {how}"
 
     places = ["tipple_source INTEGER", "tipple_offset BIGINT"]
-    return Examination(constraints=constraints, columns=columns, definition=", ".join([*map(clause, names), *places]))
+    if whole:
+        places += ["tipple_slice INTEGER", "tipple_index BIGINT", "tipple_record BLOB"]
+    definition = ", ".join([*map(clause, names), *places])
+    return Examination(constraints=constraints, columns=columns, definition=definition, whole=whole)
 
 
 def find(
@@ -82,21 +93,40 @@ def find(
         connection: in the transaction in which they would be stored.
         task: the load.
         what: what is looked at.
-        read: carries out an INSERT (the argument) that reads these columns, by index, and places from the sources.
+        read: reads these columns, by index, into the table that its statement names.
         limit: how many are wanted at most, the first ones.
     """
+    with tables(connection, what):
+        read(*reading(task, what))
+        found = find_all(connection, task, what.constraints)
+    return _as_plan(found if limit is None else found[:limit], task, what.constraints)
+
+
+@contextmanager
+def tables(connection: duckdb.DuckDBPyConnection, what: Examination) -> Iterator[None]:
+    """Makes the tables of an examination, and drops them."""
     connection.execute(f"CREATE TEMP TABLE {EXAMINED} ({what.definition})")
     connection.execute(f"CREATE TEMP TABLE {REFUSED} (tipple_source INTEGER, tipple_offset BIGINT, violated INTEGER)")
     try:
-        names = [column.name for column in task.columns]
-        into = ", ".join([*map(quote_identifier, what.columns), PLACE])
-        values = [_value(task, name) for name in what.columns]
-        source = f"INSERT INTO {EXAMINED} ({into}) SELECT {', '.join([*values, PLACE])}"
-        read(source, [names.index(name) for name in what.columns])
-        found = sorted(_violations(connection, f"{catalog(connection)}.{task.table.sql}", what.constraints))
-        return _as_plan(found if limit is None else found[:limit], task, what.constraints)
+        yield
     finally:
         _drop(connection)
+
+
+def reading(task: LoadTask, what: Examination) -> tuple[str, list[int]]:
+    """The statement, but for where it reads from, that fills the table; and the columns that it reads, by index."""
+    names = [column.name for column in task.columns]
+    others = f"{PLACE}, tipple_slice, tipple_index, tipple_record" if what.whole else PLACE
+    into = ", ".join([*map(quote_identifier, what.columns), others])
+    values = ", ".join([*(_value(task, name) for name in what.columns), others])
+    return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", [names.index(name) for name in what.columns]
+
+
+def find_all(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, constraints: Sequence[Constraint]
+) -> list[Violation]:
+    """What violates constraints in the table that was filled, in the order of the sources."""
+    return sorted(_violations(connection, f"{catalog(connection)}.{task.table.sql}", constraints))
 
 
 def _value(task: LoadTask, name: str) -> str:
