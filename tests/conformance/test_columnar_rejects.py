@@ -55,7 +55,9 @@ def table() -> pa.Table:
 
 def told(path: Path) -> list[tuple[str, str, str, str]]:
     with Path(f"{path}.reasons.csv").open(encoding="utf-8", newline="") as file:
-        return [(row["record_number"], row["byte_offset"], row["column"], row["sqlstate"]) for row in csv.DictReader(file)]
+        return [
+            (row["record_number"], row["byte_offset"], row["column"], row["sqlstate"]) for row in csv.DictReader(file)
+        ]
 
 
 def check(target: Target, rejects: Path, rows: int, count: int) -> None:
@@ -82,7 +84,8 @@ def test_parquet(engine_target: Target, tmp_path: Path, options: dict[str, objec
         return
     # Mended, they are loaded by the same command.
     mended = [
-        f"{row + 100_000},1,z,sad,2021-01-01,{GOOD_UUID}" if row != 18 else f'18,1,"",glad,,{GOOD_UUID}' for row in WRONG
+        f"{row + 100_000},1,z,sad,2021-01-01,{GOOD_UUID}" if row != 18 else f'18,1,"",glad,,{GOOD_UUID}'
+        for row in WRONG
     ]
     rejects.write_text("".join(line + "\n" for line in mended))
     run = load(engine_target, path, on_error="skip", max_rejects=10, rejects=rejects, replay=True, check=3)
@@ -117,7 +120,8 @@ def test_overlong_strings(postgres_target: PostgresTarget, tmp_path: Path) -> No
     assert rejects.read_text() == "".join(f"{number},fives\n" for number in range(1, 1000, 2))
     assert {sqlstate for *_, sqlstate in told(rejects)} == {"22001"}
     run = load(postgres_target, path, on_error="skip", max_rejects=499, rejects=rejects, restart=True, check=1)
-    assert "--max-rejects 499" in run.stderr and "more than 4 characters" in run.stderr
+    assert "--max-rejects 499" in run.stderr
+    assert "more than 4 characters" in run.stderr
     assert postgres_target.count("t") == 500
 
 
@@ -127,4 +131,6 @@ def test_without_skipping_the_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"a": pa.array([1, 2, 3, 2])}), path)
     run = load(target, path, check=1)
-    assert "23505" in run.stderr and str(path) in run.stderr and "record    4" in run.stderr
+    assert "23505" in run.stderr
+    assert str(path) in run.stderr
+    assert "record    4" in run.stderr

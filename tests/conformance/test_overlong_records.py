@@ -51,7 +51,13 @@ def test_longer_than_the_limit(engine_target: Target, tmp_path: Path, kind: str)
         bad = [(number + 100_000, offset + len(front), column, code) for number, offset, column, code in bad]
         data = front + data
     rejects = tmp_path / "bad.csv"
-    options: dict[str, object] = {"max_record_size": "1MB", "on_error": "skip", "max_rejects": 4, "rejects": rejects, "jobs": 2}
+    options: dict[str, object] = {
+        "max_record_size": "1MB",
+        "on_error": "skip",
+        "max_rejects": 4,
+        "rejects": rejects,
+        "jobs": 2,
+    }
     if kind == "stdin":
         words = load_words(engine_target.url, ("-",), "t", {**options, "format": "csv", "header": "no"})
         run = subprocess.run(
@@ -59,7 +65,9 @@ def test_longer_than_the_limit(engine_target: Target, tmp_path: Path, kind: str)
         )
         assert run.returncode == 3, run.stderr.decode()
     else:
-        path = write(tmp_path / ("in.csv.gz" if kind == "gz" else "in.csv"), gzip.compress(data, 1) if kind == "gz" else data)
+        path = write(
+            tmp_path / ("in.csv.gz" if kind == "gz" else "in.csv"), gzip.compress(data, 1) if kind == "gz" else data
+        )
         load_here(engine_target, path, format="csv", header="no", check=3, **options)
     assert told(rejects) == bad
     assert rejects.read_bytes() == raw

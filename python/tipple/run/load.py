@@ -35,7 +35,7 @@ from tipple.report.model import (
     LoadReport,
 )
 from tipple.report.progress import ProgressForm, open_progress
-from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, write_rejects
 from tipple.run.request import Request
@@ -184,11 +184,7 @@ def load(
     started_at = utc_now()
     target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
     name = parse_table_name(table)
-    names: list[Any] = []
-    if isinstance(sources, (str, os.PathLike)):
-        names = [sources]
-    elif not is_stream(sources):
-        names = list(cast("Sequence[str | os.PathLike[str]]", sources))
+    names = [] if is_stream(sources) else paths_of(sources)
     if jobs is not None and jobs < 1:
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
@@ -215,7 +211,7 @@ def load(
         columnar, stream_identity = open_stream(sources)
         paths = [stream_identity.path]
     else:
-        paths = find_sources([os.fspath(source) for source in names])
+        paths = find_sources(names)
         columnar = recognise(paths, format)
     options = Given(
         delimiter=delimiter,

@@ -236,6 +236,8 @@ class Request:
                 chosen = self._named(names, loadable, all_names, self.sources[0].path)
             except UsageError as error:
                 hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+                if any(name.startswith("__index_level_") for name in names):
+                    hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
                 raise UsageError(str(error), hint=hint) from None
         self.columnar_plan = plan_of(columnar.format, names, [column.type_text for column in chosen])
         moments = {field.name for field in columnar.fields if field.is_moment}

@@ -53,11 +53,7 @@ pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSourc
     if let Some(wanted) = Wanted::of(&plan.target) {
         schema = wanted.schema(&schema);
     }
-    let source = BatchSource {
-        schema,
-        receiver,
-        ending: ending.clone(),
-    };
+    let source = BatchSource { schema, receiver, ending: ending.clone() };
     (source, BatchSink { sender, ending })
 }
 

@@ -140,13 +140,7 @@ impl Encoder {
             let rows = OriginRows::Text { text, records: rows.map(place).collect() };
             Arc::new(Origin { slice: parsed.slice, place: begin, rows })
         });
-        Chunk {
-            format,
-            bytes: Bytes::from(bytes),
-            rows: (end - first - skipped.len()) as u64,
-            place: begin,
-            origin,
-        }
+        Chunk { format, bytes: Bytes::from(bytes), rows: (end - first - skipped.len()) as u64, place: begin, origin }
     }
 }
 

@@ -347,11 +347,7 @@ impl Fed<'_> {
     }
 
     /// The batch as the target takes it, without what goes to `log`.
-    pub(super) fn conform(
-        &mut self,
-        context: &Context<'_>,
-        log: &mut Option<RejectLog<'_, '_>>,
-    ) -> Result<Stored> {
+    pub(super) fn conform(&mut self, context: &Context<'_>, log: &mut Option<RejectLog<'_, '_>>) -> Result<Stored> {
         let count = self.batch.num_rows();
         let (batch, rows) = if log.is_some() {
             let mut bad = Vec::new();

@@ -92,7 +92,9 @@ impl Context<'_> {
     pub(super) fn server_complaint(&self, record: &[u8], server: &ServerError, column: Option<&str>) -> Complaint {
         let ServerError { message, sqlstate, detail, .. } = server;
         // The record of a columnar source is no text of the plan's dialect.
-        let position = column.filter(|_| self.columnar.is_none()).and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
+        let position = column
+            .filter(|_| self.columnar.is_none())
+            .and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
         let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }

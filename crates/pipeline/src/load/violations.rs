@@ -14,8 +14,7 @@ use std::sync::Arc;
 use tipple_codec::scan::Records;
 
 /// The columns behind those of the target: the index of the source, and where in it the record begins.
-const PLACE_COLUMNS: [(&str, DataType); 2] =
-    [("tipple_source", DataType::Int32), ("tipple_offset", DataType::Int64)];
+const PLACE_COLUMNS: [(&str, DataType); 2] = [("tipple_source", DataType::Int32), ("tipple_offset", DataType::Int64)];
 /// Those behind the place, where records are wanted: the slice, the record's number in its piece, and its text.
 const RECORD_COLUMNS: [(&str, DataType); 3] =
     [("tipple_slice", DataType::Int32), ("tipple_index", DataType::Int64), ("tipple_record", DataType::Binary)];

@@ -41,9 +41,7 @@ class Examination(msgspec.Struct, kw_only=True):
     """Whether it holds all that is to be stored, and the records themselves."""
 
 
-def examination(
-    connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False
-) -> Examination | None:
+def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False) -> Examination | None:
     """What there is to look at; None where the table has no constraint that can be looked at.
 
     With `whole` it is all that is to be stored, and the records themselves.
@@ -161,7 +159,9 @@ def _refused_alone(constraint: Constraint, target: str) -> str:
         case "check":
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT ({constraint.terms[0]})"
         case "unique":
-            return f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({_names(constraint)})"
+            return (
+                f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({_names(constraint)})"
+            )
         case "foreign key":
             # Where a table refers to itself, DuckDB wants the other row to be there before the statement.
             known = _keys(constraint.refers_to or target, constraint.refers_to_terms)

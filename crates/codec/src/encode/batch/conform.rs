@@ -14,7 +14,9 @@ use crate::problem::ProblemKind;
 use crate::scan::Scanner;
 use crate::value::Refusal;
 use arrow_array::builder::BinaryBuilder;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 

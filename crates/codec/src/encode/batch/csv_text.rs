@@ -70,10 +70,7 @@ mod tests {
     #[test]
     fn fields_are_read_back_as_what_they_are() {
         let texts = StringArray::from(vec![Some("a,\"b\"\nc"), Some(""), None, Some("\\."), Some("plain")]);
-        let schema = Schema::new(vec![
-            Field::new("n", DataType::Int32, true),
-            Field::new("t", DataType::Utf8, true),
-        ]);
+        let schema = Schema::new(vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)]);
         let numbers = Int32Array::from(vec![Some(1), None, Some(-3), Some(4), Some(5)]);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers), Arc::new(texts)]).expect("a batch");
         let spelling = Spelling { form: Form::Plain, nanoseconds: true };
