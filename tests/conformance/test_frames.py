@@ -29,8 +29,8 @@ COLUMNS: dict[str, list[Any]] = {
     "l": [[1, 2], None, []],
 }
 TABLE = (
-    "CREATE TABLE t (i integer, f double precision, s text, b boolean, d date, ts timestamp, n numeric(12,2), c varchar(9),"
-    " l bigint[])"
+    "CREATE TABLE t (i integer, f double precision, s text, b boolean, d date, ts timestamp, n numeric(12,2), "
+    "c varchar(9), l bigint[])"
 )
 
 

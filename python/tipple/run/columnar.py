@@ -47,12 +47,17 @@ def paths_of(sources: Any) -> list[str]:
     """
     if isinstance(sources, (str, os.PathLike)):
         return [os.fspath(sources)]
-    if isinstance(sources, Sequence) and all(isinstance(source, (str, os.PathLike)) for source in sources):
-        return [os.fspath(source) for source in sources]
+    try:
+        found = list(sources)
+    except TypeError:
+        # A lazy frame, for example, is nothing to iterate over.
+        found = [None]
+    if all(isinstance(source, (str, os.PathLike)) for source in found):
+        return [os.fspath(source) for source in found]
     raise UsageError(
         f"the sources are {type(sources).__module__.partition('.')[0]} {type(sources).__qualname__}: "
         "neither paths nor an Arrow stream",
-        hint="give paths, or an object with __arrow_c_stream__: a table, a frame (of a lazy one: collect() it), a reader",
+        hint="give paths, or an object with __arrow_c_stream__: a table, a frame, a reader; collect() a lazy frame",
     )
 
 

@@ -345,8 +345,8 @@ def load(
             with _part.finishing():
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
                     found = result.reject_rows()
-                    paths_of = [identity.path for identity in identities]
-                    write_rejects(policy, numbered_by_row(found) if request.columnar_plan else found, paths_of)
+                    files = [identity.path for identity in identities]
+                    write_rejects(policy, numbered_by_row(found) if request.columnar_plan else found, files)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy
