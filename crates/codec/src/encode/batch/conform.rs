@@ -247,7 +247,8 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
             | ColumnType::Decimal
             | ColumnType::Opaque
     );
-    let is_read = strings::is_string(to) && !any_text;
+    let reread_type = arrow::data_type(&column.kind);
+    let is_read = strings::is_string(to) && strings::is_string(&reread_type) && !any_text;
     if strings::is_string(from) && strings::is_string(to) && any_text {
         return Ok(Step::Strings);
     }
@@ -259,7 +260,6 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if let Some(convert) = direct::find(from, to) {
         return Ok(Step::Direct(convert));
     }
-    let reread_type = arrow::data_type(&column.kind);
     if from == to && !is_read {
         return Ok(Step::Same);
     }
