@@ -107,18 +107,24 @@ def database(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def fresh_server() -> Iterator[Callable[..., PostgresServer]]:
-    """Makes servers of the test's own, started, which it may crash: `fresh_server(18, {"fsync": "on"})`."""
+    """Makes servers of the test's own, which it may crash, started if not told otherwise: `fresh_server(18, {"fsync":
+    "on"})`."""
     servers: list[PostgresServer] = []
 
     def make(
-        version: int = max(VERSIONS), settings: Mapping[str, str] | None = None, **arguments: Any
+        version: int = max(VERSIONS),
+        settings: Mapping[str, str] | None = None,
+        *,
+        start: bool = True,
+        **arguments: Any,
     ) -> PostgresServer:
         reason = missing_reason(version)
         if reason:
             pytest.skip(reason)
         server = PostgresServer(version, settings, **arguments)
         servers.append(server)
-        server.start()
+        if start:
+            server.start()
         return server
 
     try:

@@ -18,7 +18,7 @@ from servers.postgres import LOADER, PostgresServer
 
 Row = tuple[Any, ...]
 
-LEDGER = ("tipple.job", "tipple.slice", "tipple.reject", "tipple.unlogged_job")
+LEDGER = ("tipple.job", "tipple.slice", "tipple.reject", "tipple.unlogged_job", "tipple.parquet_table")
 
 
 class Target:

@@ -287,12 +287,12 @@ class PostgresServer:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def run(self, program: str, *arguments: object) -> str:
-        """Run a program of the installation as the server's user; returns what it wrote.
+        """Run a program of the installation as the server's user, in its directory; returns what it wrote.
 
         Raises:
             RuntimeError: it failed.
         """
-        return _run_as(self._place.user, self.bin / program, *arguments)
+        return _run_as(self._place.user, self.bin / program, *arguments, cwd=self.directory)
 
     # ---- connections ---------------------------------------------------------------------------------------
 
@@ -353,12 +353,12 @@ class PostgresServer:
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-def _run_as(user: ServerUser, *command: object) -> str:
+def _run_as(user: ServerUser, *command: object, cwd: Path = Path("/")) -> str:
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         text=True,
-        cwd="/",
+        cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "LANG": "C"},
         **user.popen_arguments,  # type: ignore[call-overload]
     )

@@ -223,7 +223,19 @@ Examples:
 @click.option("--resume", metavar="JOB", help="Go on with this job, or fail. (The same command resumes by itself.)")
 @click.option("--restart", is_flag=True, help="Load again although this was loaded, or begun, before.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
-@click.option("--memory-limit", metavar="SIZE", help="Cap of an embedded engine's own memory, such as 4GB.")
+@click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    help="The most memory of this process, such as 500MB: buffers shrink to it, and a load that does not fit ends with "
+    "nothing published. DuckDB's own buffers come on top, and get the same limit.",
+)
+@click.option("--pin-cpus", metavar="LIST", help="Pin the streams' threads to these CPUs, in turn, such as 0-3,8.")
+@click.option(
+    "--commit-every",
+    metavar="ROWS",
+    type=click.IntRange(min=1),
+    help="The most rows that a transaction stores, where a load is more than one: with --no-atomic, and for staging.",
+)
 @click.option(
     "--max-record-size",
     metavar="SIZE",
@@ -300,6 +312,8 @@ def load(
     restart: bool,
     dry_run: bool,
     memory_limit: str | None,
+    pin_cpus: str | None,
+    commit_every: int | None,
     max_record_size: str,
     retry_for: int,
     stall_timeout: int,
@@ -358,6 +372,8 @@ def load(
         restart=restart,
         dry_run=dry_run,
         memory_limit=memory_limit,
+        pin_cpus=pin_cpus,
+        commit_every=commit_every,
         max_record_size=max_record_size,
         retry_for=retry_for,
         stall_timeout=stall_timeout,

@@ -43,6 +43,9 @@ ANALYZE = "analyze"
 PROCESSING_PHASES = frozenset({CONVERT, "index", ANALYZE, "publish"})
 """The work after the load, until the table is ready for queries; publishing together is waiting, and none."""
 
+FIRST_PART_N = 1 << 30
+"""From here on numbers are those of slices that --commit-every has made of the rest of others."""
+
 UTC_NAMES = frozenset(
     prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
 )
@@ -64,6 +67,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    in_process: bool = False
+    """Whether the engine runs in this process, and has memory of its own in it."""
+    names_refused_records: bool
+    """Whether its own refusal of a value says which record it stands in."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
     structures: tuple[Structure, ...] = ()
@@ -148,6 +155,10 @@ class Cut(msgspec.Struct, kw_only=True):
     """The number of the first slice that is cut."""
     block_bytes: int
     """The least text of a slice that is cut while it is read."""
+    block_records: int = 0
+    """The most records of such a slice; 0: no limit."""
+    first_part_n: int = FIRST_PART_N
+    """The number of the first slice that is the rest of another one."""
 
     @property
     def is_done(self) -> bool:
@@ -219,6 +230,14 @@ class LoadTask(msgspec.Struct, kw_only=True):
     retry_seconds: int
     stall_seconds: int
     memory_limit_bytes: int | None
+    routing_bytes: int
+    """What a stream keeps back of records for other partitions than the one whose COPY is open."""
+    run_bytes: int
+    """Ready-made pages that are handed over at a time."""
+    cpus: tuple[int, ...] = ()
+    """The processors that the streams' threads are pinned to, in turn; none: the kernel places them."""
+    commit_every: int | None = None
+    """The most records that a transaction stores; None: a slice each, or all, as the strategy has it."""
     key: tuple[str, ...] = ()
     """The columns that tell rows apart, for `upsert`."""
     on_conflict: OnConflict = "update"
@@ -272,12 +291,14 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """Index of the source file."""
     record_number: int
     """Its number in the file, from 1, the header not counted."""
-    byte_offset: int
+    byte_offset: int | None
+    """None where a record has no place of its own in the file, as in a columnar one."""
     column: str | None
     reason: str
     sqlstate: str
+    """Empty where no server would refuse the record: it is Tipple that would lose something of it."""
     record: bytes
-    """The record as the source has it, its record end included."""
+    """The record as the source has it, its record end included; of a columnar source as CSV."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Reject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -58,6 +58,7 @@ def cut(task: LoadTask) -> Cut:
         "streams": task.streams,
         "max_record_bytes": task.max_record_bytes,
         "columnar": task.columnar["format"] if task.columnar is not None else None,
+        "groups": task.commit_every is None,
     }
     try:
         found = json.loads(_core.cut_sources(json.dumps(plan)))
@@ -70,6 +71,7 @@ def cut(task: LoadTask) -> Cut:
         line_end=found["line_end"],
         first_n=len(slices),
         block_bytes=task.block_bytes,
+        block_records=task.commit_every or 0,
     )
 
 
@@ -81,8 +83,21 @@ def load_plan(
     *,
     digest: bool,
     rejects_before: int = 0,
+    commit_records: int | None = None,
+    violations: Mapping[str, Any] | None = None,
 ) -> str:
-    """The plan of a load, as the core takes it; `rejects_before` are those of the job's earlier runs."""
+    """The plan of a load, as the core takes it.
+
+    Args:
+        task: the load.
+        job_id: the job in the ledger.
+        cut: what is left to load.
+        target: the core's `Target`.
+        digest: whether a digest of what is read is wanted.
+        rejects_before: the rejects of the job's earlier runs.
+        commit_records: the most records that are stored of a slice at a time.
+        violations: records that are known to violate constraints.
+    """
     return json.dumps(
         {
             "sources": _sources(task),
@@ -97,8 +112,12 @@ def load_plan(
                 "done": cut.done,
                 "first_n": cut.first_n,
                 "block_bytes": cut.block_bytes,
+                "block_records": cut.block_records,
             },
             "streams": _streams(task, cut, in_order=target.get("preserve_order", task.preserve_order)),
+            "cpus": task.cpus,
+            "commit_records": commit_records,
+            "first_part_n": cut.first_part_n,
             "window_bytes": task.window_bytes,
             "max_record_bytes": task.max_record_bytes,
             "digest": digest,
@@ -111,6 +130,7 @@ def load_plan(
                 "spool": task.spool,
                 "job_id": job_id,
             },
+            "violations": violations or {},
             "columnar": task.columnar,
             "target": target,
         }

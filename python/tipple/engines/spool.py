@@ -53,10 +53,15 @@ def rejects(
 def lines(task: LoadTask) -> Iterator[SpooledReject]:
     """The rejects of this run, as the core has written them (`rejects.rs`), in no order."""
     csv.field_size_limit(sys.maxsize)
-    for path in sorted(Path(task.spool or "").glob("*.csv")):
+    for path in files(task):
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.reader(file):
                 yield SpooledReject._make([*line[:-1], line[-1].removeprefix("\\x")])
+
+
+def files(task: LoadTask) -> list[Path]:
+    """Those that hold rejects of this run."""
+    return [path for path in sorted(Path(task.spool or "").glob("*.csv")) if path.stat().st_size]
 
 
 def settle(task: LoadTask) -> None:

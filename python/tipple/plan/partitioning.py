@@ -5,6 +5,7 @@
     range(l_orderkey, bounds=[100, 200])   two boundaries make three partitions: below 100, 100 to 199, from 200 on
     range(a, b, bounds=[(1, 'x'), (2, 'a')])
     list(l_returnflag, values=[A, [N, R]]) a partition for A, and one for N and R
+    list(l_returnflag)                     a partition for each value; of files only (--structure parquet)
     hash(l_orderkey, 8)
 
 A boundary belongs to the partition above it. Values are written as they are or in single quotes.
@@ -38,7 +39,7 @@ class PartitionBy(msgspec.Struct, frozen=True, kw_only=True):
     boundaries: tuple[tuple[str, ...], ...] = ()
     """Of `range`: the keys at which a new partition begins, as they were written, without quotes."""
     values: tuple[tuple[str | None, ...], ...] = ()
-    """Of `list`: the keys of each partition; None is NULL."""
+    """Of `list`: the keys of each partition; None is NULL. Empty: each value has one of its own."""
     count: int = 0
     """Of `hash`: how many partitions."""
 
@@ -124,6 +125,9 @@ def parse_partition_by(text: str) -> PartitionBy:
     columns = [reader.column()]
     option = ""
     while not option:
+        if reader.next == ")" and method.lower() == "list" and len(columns) == 1:
+            option = "each value"
+            break
         if reader.next != ",":
             raise reader.error("does not say which partitions there are")
         reader.take(",")
@@ -139,6 +143,8 @@ def parse_partition_by(text: str) -> PartitionBy:
             found = _every(reader, columns)
         case "range", "bounds":
             found = _bounds(reader, columns)
+        case "list", "each value":
+            found = PartitionBy(method="list", columns=tuple(columns))
         case "list", "values":
             found = _list(reader, columns)
         case "hash", "count":

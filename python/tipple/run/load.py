@@ -25,7 +25,9 @@ from tipple.engines.base import (
 )
 from tipple.engines.findings import short
 from tipple.errors import BadRecord, TooManyRejects, UsageError
+from tipple.plan import memory
 from tipple.plan.columnar import refuse_text_options
+from tipple.plan.cpus import parse_cpus
 from tipple.plan.partitioning import parse_partition_by
 from tipple.plan.size import parse_size
 from tipple.plan.sniff import Given
@@ -36,21 +38,17 @@ from tipple.report.model import (
     LoadReport,
 )
 from tipple.report.progress import ProgressForm, open_progress
-from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
+from tipple.run.memory_watch import MemoryWatch
 from tipple.run.part import ALONE, Part
-from tipple.run.rejects import check_writable, reject_policy, write_rejects
+from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, write_rejects
 from tipple.run.request import Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
 
 DEFAULT_TARGET = "duckdb:///tipple.duckdb"
-WINDOW_BYTES = 256 * 1024
-"""What a stream parses at a time: text, field list and output together stay in a core's second-level cache."""
-BLOCK_BYTES = 8 * 1024 * 1024
-"""The least text of a slice that is cut while it is read: as small as slices of files get; two and a half of them per
-stream are in memory."""
-MAX_RECORD_BYTES = 16 * 1024 * 1024
+MAX_RECORD_BYTES = memory.DEFAULTS.max_record_bytes
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
 PUBLISHING_PHASES = ("publish", PUBLISH_TOGETHER)
@@ -110,6 +108,8 @@ def load(
     restart: bool = False,
     dry_run: bool = False,
     memory_limit: int | str | None = None,
+    pin_cpus: str | None = None,
+    commit_every: int | None = None,
     max_record_size: int | str = MAX_RECORD_BYTES,
     retry_for: int = RETRY_SECONDS,
     stall_timeout: int = STALL_SECONDS,
@@ -178,7 +178,11 @@ def load(
         resume: the job that this call must go on with.
         restart: load again although this was loaded before, or was begun and left.
         dry_run: plan only.
-        memory_limit: cap of the embedded engine's own memory, in bytes, or as a text such as `"4GB"`.
+        memory_limit: the most memory of this process, in bytes, or as a text such as `"4GB"`; a load that does not fit
+            ends with nothing published. An embedded engine's own buffers come on top, and get the same limit.
+        pin_cpus: the CPUs that the streams' threads are pinned to, in turn, such as `"0-3,8"`.
+        commit_every: the most rows that a transaction stores, where a load is more than one. With `atomic` that is
+            about staging, and readers see no difference.
         max_record_size: the longest record, likewise.
         retry_for: seconds that a lost server is waited for.
         stall_timeout: seconds without an answer after which a server is given up.
@@ -201,17 +205,17 @@ def load(
     started_at = utc_now()
     target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
     name = parse_table_name(table)
-    names: list[Any] = []
-    if isinstance(sources, (str, os.PathLike)):
-        names = [sources]
-    elif not is_stream(sources):
-        names = list(cast("Sequence[str | os.PathLike[str]]", sources))
+    names = [] if is_stream(sources) else paths_of(sources)
     if jobs is not None and jobs < 1:
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
     memory_limit_bytes = None if memory_limit is None else _size("--memory-limit", memory_limit)
     max_record_bytes = _size("--max-record-size", max_record_size)
+    cores = os.sched_getaffinity(0)
+    streams = jobs or len(cores)
+    sizes = memory.plan_memory(memory_limit_bytes, streams, max_record_bytes)
+    cpus = parse_cpus(pin_cpus, cores) if pin_cpus is not None else ()
     policy = reject_policy(name, on_error, max_rejects, rejects, replay=replay)
     asked_structure = parse_structure(structure, load_as, key=tuple(key or ()), access_method=access_method, mode=mode)
     tablespaces = (tablespace,) if isinstance(tablespace, str) else tuple(tablespace)
@@ -221,14 +225,24 @@ def load(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
+    if commit_every is not None:
+        _check_commit_every(commit_every, ledger=ledger)
     upserts = mode == "upsert"
     divided = parse_partition_by(partition_by) if partition_by is not None else None
     if replace_scope != "table" and mode != "replace":
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
-    if (divided or replace_scope != "table") and not find_engine(target.engine).capabilities.partitions:
+    files = structure == "parquet"
+    capabilities = find_engine(target.engine).capabilities
+    if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
         raise UsageError(
             f"{target.engine} has no partitions to load or replace",
-            hint="leave out --partition-by and --replace-scope",
+            hint="leave out --partition-by and --replace-scope"
+            + ("; files have them: --structure parquet" if "parquet" in capabilities.structures else ""),
+        )
+    if divided is not None and divided.method == "list" and not divided.values and not files:
+        raise UsageError(
+            f"--partition-by {partition_by!r} does not say which partitions there are",
+            hint="for example 'list(region, values=[EU, US])'",
         )
     stream_identity: Identity | None = None
     columnar: Columnar | None
@@ -236,7 +250,7 @@ def load(
         columnar, stream_identity = open_stream(sources)
         paths = [stream_identity.path]
     else:
-        paths = find_sources([os.fspath(source) for source in names])
+        paths = find_sources(names)
         columnar = recognise(paths, format)
     options = Given(
         delimiter=delimiter,
@@ -254,10 +268,10 @@ def load(
     )
     if columnar is not None:
         refuse_text_options(columnar.format, msgspec.structs.asdict(options))
-        if policy is not None:
+        if commit_every is not None:
             raise UsageError(
-                "--on-error skip is for delimited text: a record of a columnar source has no text to keep",
-                hint="leave it out: the first record that cannot be stored is named, and nothing is published",
+                "--commit-every is for delimited text: row groups of a columnar source are stored whole",
+                hint="leave it out, and write smaller row groups if transactions are too large",
             )
         format = "text"
     sniffer = Sniffer(paths, format, options)
@@ -265,6 +279,11 @@ def load(
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
     runner = _part.runner(display)
+    if memory_limit_bytes is not None and _part is ALONE:
+        # Of tables side by side nobody can tell whose memory it is.
+        runner.memory = MemoryWatch(
+            memory_limit_bytes, engine_bytes=memory_limit_bytes if capabilities.in_process else 0
+        )
     spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
@@ -296,22 +315,23 @@ def load(
                 )
                 request.resolve()
                 identities = list(request.sources)
+                if policy is not None:
+                    request.read_every_value()
                 if replay:
                     request.replay()
-                    # Rejects are kept as text that was unpacked, decoded and cleared of comments.
+                    # Rejects are kept as text that was unpacked, decoded and cleared of comments; rows as CSV.
                     kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
                     identities = [identify(path, kept, refuse=False) for path in loaded]
                 if key and upserts:
                     request.choose_key(key)
                 elif asked_structure is not None and key:
                     asked_structure = msgspec.structs.replace(asked_structure, key=request.structure_key(key))
-                streams = jobs or len(os.sched_getaffinity(0))
                 facts = {
                     "target": request.table.sql,
                     # The mode as it was asked for: a table that the first run created is there in the second.
                     "mode": mode or "auto",
                     "columns": [[column.name, column.type_text] for column in request.columns],
-                    "dialect": request.dialect_json if columnar is None else request.columnar_plan,
+                    "dialect": request.columnar_plan or request.dialect_json,
                     "header": request.header,
                     "sources": [msgspec.to_builtins(identity) for identity in identities],
                 }
@@ -328,13 +348,13 @@ def load(
                     facts["tablespaces"] = list(tablespaces)
                 if upserts:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
-                if upserts and columnar is not None and columnar.stream is not None:
+                if upserts and request.columnar_plan and columnar is not None and columnar.stream is not None:
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 slice_plan = plan_slices(
                     [(s.path, s.size) for s in identities],
                     streams,
-                    minimum_slice_bytes=MINIMUM_SLICE_BYTES if columnar is None else MINIMUM_COLUMNAR_SLICE_BYTES,
+                    minimum_slice_bytes=MINIMUM_COLUMNAR_SLICE_BYTES if request.columnar_plan else MINIMUM_SLICE_BYTES,
                 )
                 task = LoadTask(
                     table=request.table,
@@ -347,9 +367,9 @@ def load(
                     header=request.header,
                     streams=streams,
                     slice_bytes=slice_plan.slice_bytes,
-                    block_bytes=BLOCK_BYTES,
-                    window_bytes=WINDOW_BYTES,
-                    max_record_bytes=max_record_bytes,
+                    block_bytes=sizes.block_bytes,
+                    window_bytes=sizes.window_bytes,
+                    max_record_bytes=sizes.max_record_bytes,
                     write_path=write_path,
                     preserve_order=preserve_order,
                     analyze=analyze,
@@ -362,6 +382,10 @@ def load(
                     retry_seconds=retry_for,
                     stall_seconds=stall_timeout,
                     memory_limit_bytes=memory_limit_bytes,
+                    routing_bytes=sizes.routing_bytes,
+                    run_bytes=sizes.run_bytes,
+                    cpus=cpus,
+                    commit_every=commit_every,
                     key=request.key,
                     on_conflict=on_conflict,
                     partition_by=divided,
@@ -371,7 +395,7 @@ def load(
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
                     columnar=request.columnar_plan,
-                    stream=columnar.stream if columnar is not None else None,
+                    stream=columnar.stream if columnar is not None and not replay else None,
                     together=_part.together,
                     counts_slices=_part.counts_slices,
                 )
@@ -381,7 +405,9 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             with _part.finishing():
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                    write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
+                    found = result.reject_rows()
+                    names = [identity.path for identity in identities]
+                    write_rejects(policy, numbered_by_row(found) if request.columnar_plan else found, names)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy
@@ -436,6 +462,15 @@ class _Called:
 
     def close(self) -> None:
         return
+
+
+def _check_commit_every(rows: int, *, ledger: bool) -> None:
+    if rows < 1:
+        raise UsageError("--commit-every must be at least 1 row", hint="leave it out for a slice per transaction")
+    if not ledger:
+        raise UsageError(
+            "--commit-every needs the ledger, which knows how far a slice has come", hint="leave out --no-ledger"
+        )
 
 
 def _what_is_stored(atomic: bool) -> str:

@@ -15,6 +15,8 @@ from tipple.engines.core import core_error
 from tipple.errors import Interrupted
 from tipple.report.model import PhaseTime
 from tipple.report.progress import Progress
+from tipple.run import memory_watch
+from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
 
@@ -28,6 +30,8 @@ class JobRunner:
         self._stop = stop or threading.Event()
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
+        self.memory: MemoryWatch | None = None
+        """Ends a job that outgrows its limit, where there is one."""
         self._started = time.monotonic()
 
     @property
@@ -61,16 +65,21 @@ class JobRunner:
 
         Raises:
             Interrupted: after Ctrl-C, once the job has stopped.
-            TippleError: what went wrong.
+            TippleError: what went wrong, or more memory in use than allowed.
         """
         try:
             # The first waits are short: a small load should not be rounded up to the next poll.
             pause = 0.002
             while not job.wait(pause):
-                pause = min(pause * 2, POLL_SECONDS)
+                pause = min(pause * 2, POLL_SECONDS if self.memory is None else memory_watch.POLL_SECONDS)
                 self._show(self._snapshot(job))
                 if self._stop.is_set():
                     raise KeyboardInterrupt
+                excess = self.memory.excess() if self.memory is not None else None
+                if excess is not None:
+                    job.cancel()
+                    self._wait_for_end(job)
+                    raise excess
             self._show(self._snapshot(job))
             outcome = job.result()
         except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from tipple.engines.base import (
     LoadResult,
     LoadTask,
 )
+from tipple.plan.size import format_bytes
 from tipple.plan.storage import StorageSize
 from tipple.plan.url import Target
 from tipple.report.model import (
@@ -105,7 +106,7 @@ def make_report(
             for path, size, outcome, rows in zip(paths, sizes, outcomes, rows_by_source, strict=True)
         ],
         verify=verify,
-        settings=result.settings,
+        settings=result.settings | _asked_settings(task),
         notes=result.notes,
         sniff=sniff,
         structure=result.structure,
@@ -113,6 +114,19 @@ def make_report(
         started_at=started_at,
         finished_at=utc_now(),
     )
+
+
+def _asked_settings(task: LoadTask) -> dict[str, str]:
+    """The settings that the user has asked for, by option name."""
+    settings = {}
+    if task.memory_limit_bytes is not None:
+        settings["memory_limit"] = format_bytes(task.memory_limit_bytes)
+    if task.cpus:
+        streams = range(task.streams)
+        settings["pin_cpus"] = ", ".join(f"stream {n + 1}: {task.cpus[n % len(task.cpus)]}" for n in streams)
+    if task.commit_every is not None:
+        settings["commit_every"] = f"{task.commit_every:,} rows"
+    return settings
 
 
 def utc_now() -> str:

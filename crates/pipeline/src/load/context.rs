@@ -5,8 +5,8 @@ use super::queue::Work;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
-use crate::plan::{LoadOutcome, LoadPlan, Routes, Slice, SourceOutcome};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::plan::{LoadOutcome, LoadPlan, Part, Piece, Routes, Slice, SourceOutcome};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tipple_codec::digest::RowDigest;
 
@@ -24,6 +24,8 @@ pub struct Context<'p> {
     digest: Mutex<RowDigest>,
     slices: Mutex<Vec<SliceDone>>,
     cut: Mutex<Vec<Slice>>,
+    parts: Mutex<Vec<Part>>,
+    next_part_n: AtomicU32,
     rejects: AtomicU64,
     late_rejects: Mutex<Vec<(u32, usize)>>,
     guarded: AtomicBool,
@@ -51,6 +53,8 @@ pub(super) struct SliceTotals {
     pub(super) pieces: Vec<(usize, u64, u64)>,
     /// Records that could not be stored.
     pub(super) rejects: u64,
+    /// What the limit of a transaction has left of it.
+    pub(super) rest: Vec<Piece>,
 }
 
 impl SliceTotals {
@@ -73,6 +77,8 @@ impl<'p> Context<'p> {
             late_rejects: Mutex::default(),
             guarded: AtomicBool::new(false),
             cut: Mutex::default(),
+            parts: Mutex::default(),
+            next_part_n: AtomicU32::new(plan.first_part_n),
             target_digest: Mutex::default(),
             routes: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
@@ -121,6 +127,21 @@ impl<'p> Context<'p> {
         let mut digest = lock(&self.digest);
         *digest = digest.plus(totals.digest);
         self.counters.slice_done();
+    }
+
+    /// A number for the rest of a slice.
+    pub(super) fn new_part_n(&self) -> u32 {
+        self.next_part_n.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes what is left of a slice, for the caller to go on with.
+    pub(super) fn leave(&self, work: &Work<'_>, totals: &SliceTotals) {
+        if totals.rest.is_empty() {
+            return;
+        }
+        let done = Slice { n: work.n(), pieces: done_pieces(&work.pieces(), &totals.rest) };
+        let rest = Slice { n: self.new_part_n(), pieces: totals.rest.clone() };
+        lock(&self.parts).push(Part { done, rest });
     }
 
     /// A statement that writes the slices that were cut while their source was read into the ledger, as planned.
@@ -269,7 +290,54 @@ impl<'p> Context<'p> {
             sources,
             slices,
             cut: std::mem::take(&mut *lock(&self.cut)),
+            parts: std::mem::take(&mut *lock(&self.parts)),
             routes: *lock(&self.routes),
         })
+    }
+}
+
+/// The beginning of `whole` that `rest` is the end of.
+pub(super) fn done_pieces(whole: &[Piece], rest: &[Piece]) -> Vec<Piece> {
+    let Some(first) = rest.first() else { return whole.to_vec() };
+    let mut done = whole[..=whole.len() - rest.len()].to_vec();
+    if let Some(last) = done.last_mut() {
+        last.length = first.offset - last.offset;
+    }
+    done.retain(|piece| piece.length > 0);
+    done
+}
+
+/// What `done`, its beginning, has left of `whole`.
+pub(super) fn rest_pieces(whole: &[Piece], done: &[Piece]) -> Vec<Piece> {
+    let done_bytes: u64 = done.iter().map(|piece| piece.length).sum();
+    let mut skip = done_bytes;
+    let mut rest = Vec::new();
+    for piece in whole {
+        let skipped = skip.min(piece.length);
+        skip -= skipped;
+        if skipped < piece.length {
+            rest.push(Piece { offset: piece.offset + skipped, length: piece.length - skipped, ..*piece });
+        }
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_its_beginning_and_its_rest() {
+        let piece = |source, offset, length| Piece { source, offset, length };
+        let whole = [piece(0, 5, 10), piece(1, 0, 7), piece(2, 3, 4)];
+        for (done, rest) in [
+            (vec![piece(0, 5, 4)], vec![piece(0, 9, 6), whole[1], whole[2]]),
+            (vec![whole[0]], vec![whole[1], whole[2]]),
+            (vec![whole[0], piece(1, 0, 6)], vec![piece(1, 6, 1), whole[2]]),
+            (whole.to_vec(), vec![]),
+        ] {
+            assert_eq!(done_pieces(&whole, &rest), done);
+            assert_eq!(rest_pieces(&whole, &done), rest);
+        }
     }
 }

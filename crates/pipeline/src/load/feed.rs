@@ -199,8 +199,10 @@ pub(super) fn cutting(plan: &LoadPlan) -> Cutting<'_> {
         dialect: &plan.dialect,
         header: plan.header,
         block_bytes: plan.feeding.block_bytes,
+        block_records: plan.feeding.block_records,
         chunk_bytes: plan.feeding.chunk_bytes,
         max_record_bytes: plan.max_record_bytes,
+        skips: plan.rejects.is_some(),
     }
 }
 

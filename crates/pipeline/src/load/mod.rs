@@ -12,6 +12,7 @@ mod explain;
 mod feed;
 mod guard;
 mod parse;
+mod pin;
 mod queue;
 mod rejects;
 mod router;
@@ -19,6 +20,7 @@ mod sender;
 mod single;
 mod slices;
 mod transaction;
+mod violations;
 
 pub use context::Context;
 

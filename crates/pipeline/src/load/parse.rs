@@ -3,13 +3,15 @@
 use super::Context;
 use super::context::SliceTotals;
 use super::queue::Work;
-use super::rejects::RejectLog;
+use super::rejects::{RejectLog, count};
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
+use crate::plan::Piece;
 use crate::postgres::copy::Place;
 use crate::source::SourceFile;
 use crate::source::blocks::BlockWindows;
-use crate::source::window::{WindowReader, Windows};
+use crate::source::locate;
+use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
 
@@ -55,30 +57,47 @@ impl Parser {
         let (window_bytes, limit) = (plan.window_bytes, plan.max_record_bytes);
         let mut totals = SliceTotals::default();
         let rejects_before_slice = count(rejects);
+        // What is cut while it is read is no longer than a transaction may be.
+        let mut left = plan.commit_records.unwrap_or(u64::MAX);
         match work {
             Work::Slice(slice) => {
-                for &piece in &slice.pieces {
+                // Records of a slice of several sources are numbered by source: it is divided between them.
+                let divisible = slice.pieces.len() == 1;
+                for (index, &piece) in slice.pieces.iter().enumerate() {
+                    if left == 0 {
+                        totals.rest = slice.pieces[index..].to_vec();
+                        break;
+                    }
                     let source = SourceFile::open(&plan.sources[piece.source])?;
                     let mut reader =
                         WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
-                    let begin = PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1) };
-                    let rows =
+                    let limit_records = if divisible { left } else { u64::MAX };
+                    let begin =
+                        PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1), limit_records };
+                    let (rows, end) =
                         parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
                     source.check_unchanged()?;
-                    totals.pieces.push((piece.source, rows, piece.length));
+                    left = left.saturating_sub(rows);
+                    let length = end.map_or(piece.length, |end| end - piece.offset);
+                    if length < piece.length {
+                        let offset = piece.offset + length;
+                        totals.rest = vec![Piece { offset, length: piece.length - length, ..piece }];
+                    }
+                    totals.pieces.push((piece.source, rows, length));
                 }
             }
             Work::Block(block) => {
                 for &piece in block.pieces() {
                     let index = piece.piece.source;
-                    let mut reader = BlockWindows::new(&plan.sources[index], piece, block.text(), window_bytes, limit);
+                    let mut reader = BlockWindows::new(&plan.dialect, piece, block.text(), window_bytes, limit);
                     let begin = PieceBegin {
                         source: index,
                         slice: block.n(),
                         record: Some(piece.first_record),
                         read: (block.file_bytes(), block.text().len() as u64),
+                        limit_records: u64::MAX,
                     };
-                    let rows =
+                    let (rows, _) =
                         parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
                     totals.pieces.push((index, rows, piece.piece.length));
                 }
@@ -90,10 +109,6 @@ impl Parser {
     }
 }
 
-fn count(rejects: &Option<RejectLog<'_, '_>>) -> u64 {
-    rejects.as_ref().map_or(0, RejectLog::count)
-}
-
 /// What there is to know of a piece before its first window.
 struct PieceBegin {
     source: usize,
@@ -102,9 +117,11 @@ struct PieceBegin {
     record: Option<u64>,
     /// Bytes of the file per bytes of text.
     read: (u64, u64),
+    /// The most regular records to read.
+    limit_records: u64,
 }
 
-/// Reads one piece, and gives the rows that were stored.
+/// Reads one piece, and gives the rows that were stored, and where it stopped if the limit was reached.
 fn parse_piece<'c, 'p>(
     scanner: &mut Scanner,
     context: &Context<'_>,
@@ -113,12 +130,14 @@ fn parse_piece<'c, 'p>(
     begin: PieceBegin,
     rejects: &mut Option<RejectLog<'c, 'p>>,
     store: &mut impl FnMut(&ParsedWindow<'_>, &mut Option<RejectLog<'c, 'p>>) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Option<u64>)> {
     let rejects_before = count(rejects);
     // Where records were counted beforehand, their numbers are those in the source.
     let first = begin.record.map_or(0, |record| record - 1);
     let mut piece_records = first;
-    loop {
+    let mut left = begin.limit_records;
+    let mut end = None;
+    while end.is_none() {
         context.check_cancelled()?;
         stream.enter(StreamState::Read);
         let Some(window) = reader.fill()? else { break };
@@ -128,9 +147,26 @@ fn parse_piece<'c, 'p>(
             offset: window.offset,
             record: begin.record.is_some().then_some(piece_records + 1),
         };
+        if window.overlong {
+            let (plan, columns) = (context.plan, context.plan.columns.len());
+            let limit = plan.max_record_bytes;
+            let Some(log) = rejects else {
+                return Err(too_long(&plan.sources[begin.source], window.offset, limit));
+            };
+            let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
+            log.push(place, piece_records, &record, locate::overlong(&record, limit))?;
+            piece_records += 1;
+            let left_out = reader.leave_out(&mut || context.check_cancelled())?;
+            stream.add(left_out * begin.read.0 / begin.read.1.max(1), 0);
+            continue;
+        }
         let mut records = scanner.scan(window.bytes);
         let (mut consumed, mut rows) = (0, 0);
         loop {
+            if records.rows() as u64 > left {
+                records.truncate(left as usize);
+            }
+            left -= records.rows() as u64;
             if records.rows() > 0 || (records.irregular.is_some() && rejects.is_none()) {
                 let parsed = ParsedWindow {
                     records: &records,
@@ -155,7 +191,7 @@ fn parse_piece<'c, 'p>(
                 }
                 problem.end = window.bytes.len();
             }
-            let complaint = context.complaint(window.bytes, &problem);
+            let complaint = context.complaint(begin.source, window.bytes, &problem);
             let record = &window.bytes[problem.start..problem.end];
             log.push(place.behind(problem.start, piece_records), piece_records, record, complaint)?;
             piece_records += 1;
@@ -174,10 +210,11 @@ fn parse_piece<'c, 'p>(
             piece_records += 1;
             consumed = window.bytes.len();
         }
+        end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);
         let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);
         stream.add(read, rows);
         reader.consume(consumed);
     }
     let rejected = count(rejects) - rejects_before;
-    Ok(piece_records - first - rejected)
+    Ok((piece_records - first - rejected, end))
 }

@@ -6,6 +6,7 @@ use super::feed::{Block, Blocks};
 use crate::error::Result;
 use crate::job::lock;
 use crate::plan::{Piece, Slice};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread::Scope;
@@ -16,8 +17,8 @@ const OFFSET_BITS: u32 = 44;
 /// What a stream does at a time, and what is stored and retried as one.
 #[derive(Debug)]
 pub(super) enum Work<'p> {
-    /// Byte ranges of files.
-    Slice(&'p Slice),
+    /// Byte ranges of files: a slice of the plan, or the rest of one.
+    Slice(Cow<'p, Slice>),
     /// Text in memory.
     Block(Block),
 }
@@ -104,7 +105,7 @@ impl<'p> WorkQueue<'p> {
             return Ok(Some(Work::Block(block)));
         }
         if let Some(slice) = lock(&self.slices).pop_front() {
-            return Ok(Some(Work::Slice(slice)));
+            return Ok(Some(Work::Slice(Cow::Borrowed(slice))));
         }
         Ok(self.blocks.take(context)?.map(Work::Block))
     }
@@ -120,6 +121,6 @@ impl<'p> WorkQueue<'p> {
         if of_block.is_some_and(|block| of_slice.is_none_or(|slice| block < slice)) {
             return Ok(waiting.take().map(Work::Block));
         }
-        Ok(slices.pop_front().map(Work::Slice))
+        Ok(slices.pop_front().map(|slice| Work::Slice(Cow::Borrowed(slice))))
     }
 }

@@ -64,7 +64,9 @@ pub(super) fn run(
                 let (queue, lanes) = (&queue, lanes.clone());
                 scope.spawn(move || {
                     let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
-                    if let Err(error) = stream(context, target, queue, &lanes, &mut rejects, index) {
+                    let pinned = context.pin(index);
+                    let streamed = pinned.and_then(|()| stream(context, target, queue, &lanes, &mut rejects, index));
+                    if let Err(error) = streamed {
                         context.fail(error);
                     }
                     context.counters.streams[index].enter(StreamState::Done);
@@ -148,7 +150,11 @@ fn stream<'c, 'p>(
         while let Some(work) = queue.take(context)? {
             counters.take(work.n());
             let lane = lanes.of(work.n())?;
-            let totals = feed.read(context, counters, &work, |chunk| {
+            if let Some(log) = rejects {
+                log.enter(work.n());
+            }
+            let with_origin = rejects.is_some();
+            let totals = feed.read(context, counters, &work, with_origin, rejects, |chunk, _| {
                 counters.enter(StreamState::Send);
                 send(context, &lane, chunk)
             })?;

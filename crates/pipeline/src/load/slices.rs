@@ -4,7 +4,7 @@
 use super::Context;
 use super::chunks::Encoder;
 use super::columnar::ChunkFeed;
-use super::context::SliceTotals;
+use super::context::{SliceTotals, done_pieces, rest_pieces};
 use super::guard::{Guard, is_records_fault};
 use super::parse::Parser;
 use super::queue::{Work, WorkQueue};
@@ -12,9 +12,10 @@ use super::rejects::RejectLog;
 use super::router::{Divider, PartitionWriter};
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
-use crate::plan::{LedgerKey, Piece, PostgresTarget, Routes, WritePath};
+use crate::plan::{LedgerKey, Piece, PostgresTarget, Routes, Slice, WritePath};
 use crate::postgres::copy::{CopyFailure, CopyWriter};
 use crate::postgres::session::{Session, Waits};
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 /// The first pause before a lost server is tried again; it doubles up to [`LONGEST_PAUSE`].
@@ -25,13 +26,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) const BEGIN_IMMEDIATE: &str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
 
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> {
+    if context.is_in_memory() && context.plan.rejects.is_some() {
+        // There is no second attempt at what cannot be read again.
+        context.guard();
+    }
     let queue = WorkQueue::new(context, false);
     std::thread::scope(|scope| {
         queue.start_feeders(scope, context);
         for index in 0..context.plan.streams {
             let queue = &queue;
             scope.spawn(move || {
-                if let Err(error) = stream(context, target, queue, index) {
+                let pinned = context.pin(index);
+                if let Err(error) = pinned.and_then(|()| stream(context, target, queue, index)) {
                     context.fail(error);
                 }
                 context.counters.streams[index].enter(StreamState::Done);
@@ -44,17 +50,26 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> 
 fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
     let mut session: Option<Session> = None;
     let mut worker = Worker::new(context, target, index);
-    while let Some(work) = queue.take(context)? {
+    let mut rest: Option<Work<'_>> = None;
+    while let Some(work) = rest.take().map_or_else(|| queue.take(context), |rest| Ok(Some(rest)))? {
         context.counters.streams[index].take(work.n());
+        worker.rest_n = None;
         let mut lost_since: Option<Instant> = None;
         let mut pause = FIRST_PAUSE;
         loop {
             let guarded = context.is_guarded();
             match worker.load(&mut session, &work, lost_since.is_some()) {
-                Ok(totals) => {
+                Ok(Some(totals)) => {
                     context.add(&work, &totals);
+                    if let Some(n) = worker.rest_n.filter(|_| !totals.rest.is_empty()) {
+                        context.counters.slice_found();
+                        rest = Some(Work::Slice(Cow::Owned(Slice { n, pieces: totals.rest })));
+                    }
                     break;
                 }
+                // A crash has taken the transaction with it that made this slice of the rest of another one, which the
+                // ledger has as planned again: whoever called loads that once more.
+                Ok(None) => break,
                 Err(error @ Error::Connection { .. }) => {
                     session = None;
                     let since = *lost_since.get_or_insert_with(Instant::now);
@@ -101,17 +116,20 @@ struct Worker<'c, 'p> {
     /// The last attempt failed because the server refused a record that can be rejected.
     refused: bool,
     columnar: Option<ChunkFeed<'c>>,
+    /// The number of what the slice leaves over, the same in every attempt.
+    rest_n: Option<u32>,
 }
 
 impl<'c, 'p> Worker<'c, 'p> {
     fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Self {
         let rejects = RejectLog::open(context, &format!("stream-{index}"));
         let columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
-        Self { context, target, index, parser: Parser::new(context), rejects, refused: false, columnar }
+        Self { context, target, index, parser: Parser::new(context), rejects, refused: false, columnar, rest_n: None }
     }
 
-    /// Loads one slice in one transaction; `again` where an earlier attempt may have committed.
-    fn load(&mut self, slot: &mut Option<Session>, work: &Work<'_>, again: bool) -> Result<SliceTotals> {
+    /// Loads one slice in one transaction, or as much of it as a transaction may hold; `again` where an earlier attempt
+    /// may have committed. `None` where the ledger does not know the slice.
+    fn load(&mut self, slot: &mut Option<Session>, work: &Work<'_>, again: bool) -> Result<Option<SliceTotals>> {
         let stream = &self.context.counters.streams[self.index];
         stream.enter(StreamState::Wait);
         let session = match slot {
@@ -123,8 +141,12 @@ impl<'c, 'p> Worker<'c, 'p> {
                 waits(self.context, self.target),
             )?),
         };
-        if again && let Some(done) = self.find_done(session, work)? {
-            return Ok(done);
+        if again {
+            match self.find_done(session, work)? {
+                Known::Done(totals) => return Ok(Some(totals)),
+                Known::Planned => {}
+                Known::Gone => return Ok(None),
+            }
         }
         let result = self.transaction(session, work);
         if let Err(error) = &result {
@@ -134,7 +156,7 @@ impl<'c, 'p> Worker<'c, 'p> {
                 let _already_failing = session.run("ROLLBACK", "rolling back");
             }
         }
-        result
+        result.map(Some)
     }
 
     fn transaction(&mut self, session: &Session, work: &Work<'_>) -> Result<SliceTotals> {
@@ -155,37 +177,46 @@ impl<'c, 'p> Worker<'c, 'p> {
             context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
+        let has_rows = self.columnar.is_some();
         // Once a record was refused, rows go into the table itself, where their places are known. A stream in memory
-        // cannot be read again.
-        let routing = target.routing.as_ref().filter(|_| !context.is_guarded() && !context.is_in_memory());
+        // cannot be read again, and of rows of a columnar source the router rejects none.
+        let unrouted = context.is_guarded() || context.is_in_memory() || (has_rows && self.rejects.is_some());
+        let routing = target.routing.as_ref().filter(|_| !unrouted);
         let mut divider = target.routing.as_ref().map(|routing| Divider::new(context, routing)).transpose()?;
         let mut routed = routing.map(|routing| PartitionWriter::new(session, target, routing));
+        let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         if let Some(feed) = &mut self.columnar {
-            let read = feed.read(context, stream, work, |chunk| {
+            let read = feed.read(context, stream, work, guard.is_some(), &mut self.rejects, |chunk, rejects| {
                 stream.enter(StreamState::Send);
-                match (&mut routed, &mut divider) {
-                    (Some(routed), Some(divider)) if chunk.format == WritePath::Binary => {
-                        divider.divide(context, &chunk)?;
-                        routed.take(chunk, divider).map_err(&mut explain)
+                match (&mut guard, rejects.as_mut(), chunk.origin.clone()) {
+                    (Some(guard), Some(log), Some(origin)) => {
+                        guard.send(&chunk, &origin, &mut |refused| refused.keep_in(log))
                     }
-                    _ => writer.send(chunk).map_err(&mut explain),
+                    _ => match (&mut routed, &mut divider) {
+                        (Some(routed), Some(divider)) if chunk.format == WritePath::Binary => {
+                            divider.divide(context, &chunk)?;
+                            routed.take(chunk, divider).map_err(&mut explain)
+                        }
+                        _ => writer.send(chunk).map_err(&mut explain),
+                    },
                 }
             });
             stream.enter(StreamState::Wait);
             let finished = read.and_then(|totals| {
                 let routes = finish(&mut routed, totals.rows()).map_err(&mut explain)?;
                 writer.finish().map_err(&mut explain)?;
-                self.record_and_commit(session, work, &totals, target.write_path == WritePath::Binary)?;
+                let has_digest =
+                    target.write_path == WritePath::Binary && guard.as_ref().is_none_or(|guard| guard.refused == 0);
+                self.record_and_commit(session, work, &totals, has_digest)?;
                 context.add_routes(routes);
                 Ok(totals)
             });
-            self.refused = refused && routing.is_some();
+            self.refused = refused && (self.rejects.is_some() || routing.is_some());
             if finished.is_err() {
                 stream.take_back_to(mark);
             }
             return finished;
         }
-        let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         let mut encoder = Encoder::new(context, target, guard.is_some()).divided_by(divider);
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
             let chunks = encoder.encode(context, parsed, rejects)?;
@@ -229,7 +260,10 @@ impl<'c, 'p> Worker<'c, 'p> {
         has_digest: bool,
     ) -> Result<()> {
         if let Some(key) = &self.target.ledger {
-            let statement = done_statement(key, work, totals, has_digest);
+            if !totals.rest.is_empty() && self.rest_n.is_none() {
+                self.rest_n = Some(self.context.new_part_n());
+            }
+            let statement = done_statement(key, work, totals, has_digest, self.rest_n);
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
             }
@@ -243,26 +277,42 @@ impl<'c, 'p> Worker<'c, 'p> {
     }
 
     /// The totals of a slice that an attempt with a lost answer has committed after all.
-    fn find_done(&self, session: &Session, work: &Work<'_>) -> Result<Option<SliceTotals>> {
-        let Some(key) = &self.target.ledger else { return Ok(None) };
+    fn find_done(&self, session: &Session, work: &Work<'_>) -> Result<Known> {
+        let Some(key) = &self.target.ledger else { return Ok(Known::Planned) };
         let statement = format!(
-            "SELECT rows, row_digest, rejects FROM tipple.slice WHERE job_id = '{}' AND n = {} AND state = 'done'",
+            "SELECT rows, row_digest, rejects, pieces::text, state FROM tipple.slice WHERE job_id = '{}' AND n = {}",
             key.job_id,
             work.n()
         );
         let found = session.query(&statement, "reading the ledger")?;
-        let Some(row) = found.first() else { return Ok(None) };
+        let Some(row) = found.first() else {
+            return Ok(if work.block().is_some() { Known::Planned } else { Known::Gone });
+        };
+        if row.get::<_, &str>(4) != "done" {
+            return Ok(Known::Planned);
+        }
         let (rows, digest, rejects): (i64, Option<String>, i64) = (row.get(0), row.get(1), row.get(2));
+        let done: Vec<Piece> = serde_json::from_str(row.get(3))
+            .map_err(|error| Error::Internal { message: format!("the ledger's pieces: {error}") })?;
         let mut totals = SliceTotals { rejects: rejects.cast_unsigned(), ..SliceTotals::default() };
         totals.digest.rows = rows.cast_unsigned();
         totals.digest.sum = digest.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0);
         // Which of several grouped sources the rows came from is not worth a second reading.
-        for (index, piece) in work.pieces().iter().enumerate() {
+        for (index, piece) in done.iter().enumerate() {
             totals.pieces.push((piece.source, if index == 0 { totals.digest.rows } else { 0 }, piece.length));
         }
-        self.context.counters.streams[self.index].add(work.file_bytes(), totals.digest.rows);
-        Ok(Some(totals))
+        totals.rest = rest_pieces(&work.pieces(), &done);
+        let left: u64 = totals.rest.iter().map(|piece| piece.length).sum();
+        self.context.counters.streams[self.index].add(work.file_bytes() - left, totals.digest.rows);
+        Ok(Known::Done(totals))
     }
+}
+
+/// What the ledger says of a slice.
+enum Known {
+    Done(SliceTotals),
+    Planned,
+    Gone,
 }
 
 /// Stores what is left of a slice's rows; without partitions they came to their places by the server.
@@ -273,8 +323,15 @@ fn finish(routed: &mut Option<PartitionWriter<'_>>, rows: u64) -> std::result::R
     }
 }
 
-/// Marks a slice as done, if the job is still this owner's and the slice not done yet; returns a row if so.
-fn done_statement(key: &LedgerKey, work: &Work<'_>, totals: &SliceTotals, has_digest: bool) -> String {
+/// Marks a slice as done, if the job is still this owner's and the slice not done yet; returns a row if so. What it
+/// leaves over becomes a slice with the number `rest_n`.
+fn done_statement(
+    key: &LedgerKey,
+    work: &Work<'_>,
+    totals: &SliceTotals,
+    has_digest: bool,
+    rest_n: Option<u32>,
+) -> String {
     let digest = if has_digest { format!("'{:032x}'", totals.digest.sum) } else { "NULL".into() };
     let owner = format!(
         "WITH owner AS (SELECT FROM tipple.job WHERE job_id = '{job}' AND epoch = {epoch} \
@@ -284,6 +341,19 @@ fn done_statement(key: &LedgerKey, work: &Work<'_>, totals: &SliceTotals, has_di
     );
     let (job, n, rows, rejects) = (&key.job_id, work.n(), totals.digest.rows, totals.rejects);
     match work {
+        Work::Slice(_) if !totals.rest.is_empty() => {
+            let done = slice_values(&done_pieces(&work.pieces(), &totals.rest));
+            let rest = slice_values(&totals.rest);
+            format!(
+                "{owner}, done AS (UPDATE tipple.slice SET state = 'done', rows = {rows}, rejects = {rejects}, \
+                   row_digest = {digest}, attempt = attempt + 1, xid = pg_current_xact_id()::text, \
+                   finished_at = clock_timestamp(), (source, byte_offset, byte_length, pieces) = ROW({done}) \
+                 FROM owner WHERE job_id = '{job}' AND n = {n} AND state <> 'done' RETURNING n) \
+                 INSERT INTO tipple.slice (job_id, n, source, byte_offset, byte_length, pieces) \
+                 SELECT '{job}', {rest_n}, {rest} FROM done RETURNING n",
+                rest_n = rest_n.unwrap_or_default(),
+            )
+        }
         Work::Slice(_) => format!(
             "{owner}UPDATE tipple.slice SET state = 'done', rows = {rows}, rejects = {rejects}, row_digest = {digest}, \
                attempt = attempt + 1, xid = pg_current_xact_id()::text, finished_at = clock_timestamp() \
@@ -291,18 +361,21 @@ fn done_statement(key: &LedgerKey, work: &Work<'_>, totals: &SliceTotals, has_di
         ),
         // How many blocks there are is known at the end only, so each brings its own row.
         Work::Block(_) => {
-            let pieces = work.pieces();
-            let length: u64 = pieces.iter().map(|piece| piece.length).sum();
-            let first = pieces.first().copied().unwrap_or(Piece { source: 0, offset: 0, length: 0 });
-            let pieces = serde_json::to_string(&pieces).unwrap_or_default();
+            let values = slice_values(&work.pieces());
             format!(
                 "{owner}INSERT INTO tipple.slice (job_id, n, source, byte_offset, byte_length, pieces, state, attempt, \
                    rows, rejects, row_digest, xid, finished_at) \
-                 SELECT '{job}', {n}, {source}, {offset}, {length}, '{pieces}', 'done', 1, {rows}, {rejects}, {digest}, \
-                   pg_current_xact_id()::text, clock_timestamp() FROM owner RETURNING n",
-                source = first.source,
-                offset = first.offset,
+                 SELECT '{job}', {n}, {values}, 'done', 1, {rows}, {rejects}, {digest}, \
+                   pg_current_xact_id()::text, clock_timestamp() FROM owner RETURNING n"
             )
         }
     }
+}
+
+/// The values of `source, byte_offset, byte_length, pieces` for a slice of these pieces.
+fn slice_values(pieces: &[Piece]) -> String {
+    let length: u64 = pieces.iter().map(|piece| piece.length).sum();
+    let first = pieces.first().copied().unwrap_or(Piece { source: 0, offset: 0, length: 0 });
+    let pieces = serde_json::to_string(pieces).unwrap_or_default();
+    format!("{}, {}, {length}, '{pieces}'::jsonb", first.source, first.offset)
 }

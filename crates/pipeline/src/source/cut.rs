@@ -52,6 +52,7 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
     let mut slices: Vec<Slice> = Vec::new();
     let mut group: Vec<Piece> = Vec::new();
     let mut grouped_bytes = 0;
+    let most_pieces = if plan.groups { MAX_PIECES } else { 1 };
     for (index, planned) in plan.sources.iter().enumerate() {
         if planned.form.is_some() && !group.is_empty() {
             push_slice(&mut slices, std::mem::take(&mut group));
@@ -72,7 +73,7 @@ pub fn cut(plan: &CutPlan) -> Result<Cut> {
         }
         let rest = end - begin;
         if rest <= plan.slice_bytes {
-            if !group.is_empty() && (grouped_bytes + rest > plan.slice_bytes || group.len() == MAX_PIECES) {
+            if !group.is_empty() && (grouped_bytes + rest > plan.slice_bytes || group.len() == most_pieces) {
                 push_slice(&mut slices, std::mem::take(&mut group));
                 grouped_bytes = 0;
             }

@@ -31,6 +31,7 @@ impl Files {
     /// A plan to cut them.
     pub(crate) fn cut_plan(&self, dialect: &Dialect, slice_bytes: u64) -> CutPlan {
         CutPlan {
+            groups: true,
             sources: self.sources.clone(),
             dialect: dialect.clone(),
             header: false,

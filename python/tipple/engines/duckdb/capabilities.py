@@ -7,8 +7,11 @@ CAPABILITIES = Capabilities(
     write_paths=("arrow",),
     modes=("append", "replace", "upsert", "create"),
     parallel_sessions=False,
+    in_process=True,
     resumes_slices=False,
     unbounded_numeric=False,
+    names_refused_records=False,
     preserves_order=True,
+    structures=("columnstore", "sorted", "btree", "memory", "parquet"),
     together=frozenset({"transaction", "merge"}),
 )

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
+from tipple.engines.duckdb import parquet
 from tipple.engines.duckdb.connection import first_row
 from tipple.plan.url import TableName
 
@@ -51,17 +52,17 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
         "AND NOT internal",
         [name.schema, name.name],
     )
+    time_zone = first_row(connection, "SELECT current_setting('TimeZone')")
+    utc = time_zone is not None and time_zone[0] in UTC_NAMES
     if found is None:
-        return None
+        return parquet.describe(connection, name, lambda type_text: _codec_type(type_text, utc=utc))
     rows = connection.execute(
         "SELECT c.column_name, c.data_type, NOT c.is_nullable, c.column_default FROM duckdb_columns() c "
         "WHERE c.database_name = current_database() AND c.schema_name = ? AND c.table_name = ? "
         "ORDER BY c.column_index",
         list(found),
     ).fetchall()
-    generated = _generated_columns(connection, TableName(*found))
-    time_zone = first_row(connection, "SELECT current_setting('TimeZone')")
-    utc = time_zone is not None and time_zone[0] in UTC_NAMES
+    generated = generated_columns(connection, TableName(*found))
     return Table(
         name=TableName(*found),
         columns=tuple(
@@ -77,7 +78,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     )
 
 
-def _generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
+def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
     """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
     sql = first_row(
         connection,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import duckdb
 
-from tipple.engines.duckdb import ledger
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb import ledger, parquet
 from tipple.engines.duckdb.connection import first_row
 from tipple.engines.findings import Finding, disk_finding, graded
 from tipple.plan.size import format_bytes
@@ -115,6 +116,11 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
     where = (
         "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?"
     )
+    files = parquet.find(connection, table)
+    if files is not None:
+        count = len(files.directories)
+        yield Finding(level="ok", subject=subject, found=f"Parquet files of {count} loads (--structure parquet)")
+        return
     if first_row(connection, f"SELECT 1 FROM duckdb_tables() {where}", [table.schema, table.name]) is None:
         yield Finding(
             level="note", subject=subject, found="it does not exist", remedy="tipple load … --schema FILE.sql"
@@ -134,6 +140,22 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
             level="slow",
             subject=subject,
             found=", ".join(found),
-            effect="each row is looked up in an index kept in memory, and one bad record ends the load",
+            effect="each row is looked up in an index kept in memory, and one bad record ends the load or, with "
+            "--on-error skip, costs a second look at the sources",
             remedy="load into a table without them, and check keys by a query",
         )
+
+
+def not_durable(task: LoadTask) -> list[Finding]:
+    """Says of `--structure memory` what is lost, and when."""
+    if task.structure is None or task.structure.structure != "memory":
+        return []
+    return [
+        Finding(
+            level="broken",
+            subject=f"table {task.table}",
+            found="it is in memory, and in no file",
+            effect="its rows are lost when this process ends, in whatever way",
+            remedy="load --into duckdb:///FILE, or write it out before: COPY … TO 'file.parquet';",
+        )
+    ]

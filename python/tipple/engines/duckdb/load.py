@@ -10,17 +10,19 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import duckdb
 import msgspec
 
 from tipple import _core
 from tipple.engines import core, spool
-from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge
+from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.duckdb import ledger, merge, parquet, staged, violations
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.parquet import ParquetWork
+from tipple.engines.duckdb.structure import StructureWork
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
 
@@ -43,6 +45,8 @@ class DuckLoad:
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
         self.has_met = False
+        self.files = self._files()
+        self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
                 f"--write-path {task.write_path} is not available for DuckDB",
@@ -52,6 +56,32 @@ class DuckLoad:
             raise UsageError(
                 f"--no-atomic cannot {task.mode} rows", hint="leave out --no-atomic, or empty the table and append"
             )
+        if task.commit_every is not None and task.atomic:
+            raise UsageError(
+                "--commit-every is not possible: a load into DuckDB is one transaction",
+                hint="leave it out, or give up the one commit with --no-atomic",
+            )
+
+    def _files(self) -> ParquetWork | None:
+        """The work on a table whose rows are files; None where they are in the database."""
+        task = self.task
+        asked = task.structure.structure if task.structure is not None else None
+        known = parquet.find(self.connection, task.table) if self.exists else None
+        if known is not None and asked not in (None, "parquet"):
+            raise UsageError(
+                f"{self.table} is made of Parquet files, and cannot become {asked}",
+                hint="leave --structure out, or drop the view and load with --schema",
+            )
+        if known is None and asked != "parquet":
+            return None
+        columns = list(task.columns)
+        if known is not None or task.definition is not None:
+            table = self.session.describe(task.table) if known is not None else None
+            table = table or (self.session.columns_of(task.definition) if task.definition is not None else None)
+            columns = list(table.columns) if table is not None else columns
+        if task.definition is not None and task.definition.constraints:
+            self.notes.append("constraints of the schema other than NOT NULL mean nothing to Parquet files: left out")
+        return ParquetWork(self.connection, task, columns, self.session.path)
 
     @property
     def stored_in(self) -> str:
@@ -123,21 +153,19 @@ class DuckLoad:
             line_end=plan["line_end"],
             first_n=max((n + 1 for n, _ in done), default=plan.get("first_n", 0)),
             block_bytes=plan.get("block_bytes", self.task.block_bytes),
+            first_part_n=ledger.next_part_n(self.connection, job_id),
         )
 
     def _run_atomic(self, runner: Runner, result: LoadResult, cut: Cut) -> None:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            if task.definition is not None:
-                connection.execute(task.definition.create_sql(self.into, with_constraints=True))
-            elif task.mode == "replace":
-                connection.execute(f"DELETE FROM {self.into}")
+            self._make_room(result.job_id)
             if task.ledger:
                 self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
                 merge.create_staging(connection, task)
-            before = self._held(runner, result) if task.verify != "none" else None
+            before = self._held_before(runner, result) if task.verify != "none" else None
             outcome = self._insert(runner, result.job_id, cut)
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
@@ -145,12 +173,17 @@ class DuckLoad:
             result.source_outcomes = outcome["sources"]
             self._note_rejects(result, cut.slices, outcome["slices"])
             result.source_rows = [source["rows"] for source in outcome["sources"]]
+            if task.structure is not None and self.files is None:
+                with runner.phase(CONVERT):
+                    self._finish_structure()
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
             with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
                     result.merged = merge.merge(connection, task, self.into, result.rows)
+                if self.files is not None:
+                    self._publish_files(self.files)
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
@@ -163,6 +196,8 @@ class DuckLoad:
         except BaseException:
             self._rollback()
             raise
+        finally:
+            self._tidy_files()
 
     def _run_incremental(
         self,
@@ -178,8 +213,7 @@ class DuckLoad:
         if not begun:
             connection.execute("BEGIN")
             try:
-                if task.definition is not None:
-                    connection.execute(task.definition.create_sql(self.into, with_constraints=True))
+                self.structure.prepare()
                 if task.ledger:
                     self._begin_job(result.job_id, cut)
                 self._commit()
@@ -190,13 +224,19 @@ class DuckLoad:
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
-        # A stream in memory is read once: its slices go together.
-        slices_per_commit = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
-        for group in _transactions(cut, slices_per_commit):
+        transactions = _Transactions(task, cut)
+        while (group := transactions.next()) is not None:
             group.first_n = first_n
             connection.execute("BEGIN")
             try:
-                outcome = self._insert(runner, result.job_id, group, rejects_before=result.rejects)
+                outcome = self._insert(
+                    runner,
+                    result.job_id,
+                    group,
+                    rejects_before=result.rejects,
+                    commit_records=transactions.records_per_slice(group),
+                )
+                transactions.add(outcome["parts"])
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
                 self._commit()
@@ -221,10 +261,11 @@ class DuckLoad:
 
     def _mark_done(self, job_id: str, outcome: dict[str, Any]) -> None:
         ledger.insert_slices(self.connection, job_id, outcome["cut"])
+        ledger.divide(self.connection, job_id, outcome["parts"])
         ledger.mark_done(self.connection, job_id, outcome["slices"])
         ledger.add_rows(self.connection, job_id, outcome["rows"])
         if outcome["rejects"]:
-            ledger.add_rejects(self.connection, spool.lines(self.task))
+            ledger.add_rejects(self.connection, spool.files(self.task))
 
     def _note_rejects(
         self, result: LoadResult, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
@@ -286,30 +327,123 @@ class DuckLoad:
             slices=cut.slices,
         )
 
+    def _publish_files(self, files: ParquetWork) -> None:
+        try:
+            files.publish()
+        except duckdb.Error as error:
+            raise duckdb_error(error, "publishing files") from None
+        except OSError as error:
+            raise TippleError(
+                f"the files could not be put into their place: {error}",
+                hint="nothing was published; mend the cause and run the same command again",
+            ) from None
+
+    def _tidy_files(self) -> None:
+        """Removes files that belong to nobody; what cannot be removed now the next load, or `jobs clean`, will."""
+        if self.files is None:
+            return
+        try:
+            self.files.tidy()
+        except (duckdb.Error, OSError) as error:
+            self.notes.append(f"files that are not part of the table are left: {error} (tipple jobs URL clean)")
+
+    def _finish_structure(self) -> None:
+        try:
+            self.structure.finish()
+        except duckdb.Error as error:
+            raise duckdb_error(error, "making its structure") from None
+
     # Rows
 
     def _settings(self) -> None:
-        self.connection.execute(f"SET preserve_insertion_order = {str(self.keep_order).lower()}")
+        keeps = self.keep_order or bool(self.structure.order_by)
+        self.connection.execute(f"SET preserve_insertion_order = {str(keeps).lower()}")
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
         self.connection.execute("SET write_buffer_row_group_count = 1")
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
-    def _insert(self, runner: Runner, job_id: str, cut: Cut, *, rejects_before: int = 0) -> dict[str, Any]:
-        """Stores the slices' rows in the transaction that is open."""
-        target = {"kind": "arrow", "preserve_order": self.keep_order}
-        digest = self.task.verify == "checksum" and self.task.atomic
-        plan = core.load_plan(self.task, job_id, cut, target, digest=digest, rejects_before=rejects_before)
-        job = core.start_load(self.task, plan)
-        insert = _Insert(self.connection, self._insert_statement(), job)
-        with runner.phase("load"):
-            try:
-                insert.start()
-                outcome = runner.run(_Both(job, insert))
-            except BaseException:
-                insert.interrupt()
+    def _make_room(self, job_id: str) -> None:
+        """Creates the table that is missing, or takes the rows away that are to be replaced."""
+        if self.files is None:
+            self.structure.prepare()
+        else:
+            self.files.begin(job_id)
+
+    def _insert(
+        self,
+        runner: Runner,
+        job_id: str,
+        cut: Cut,
+        *,
+        rejects_before: int = 0,
+        commit_records: int | None = None,
+    ) -> dict[str, Any]:
+        """Stores the slices' rows, or so many of each, in the transaction that is open, without records that violate
+        constraints.
+
+        Where one transaction holds all rows, it is looked for such records first, and the cost does not depend on
+        whether there are any. Otherwise, and where the first one is to be named, that is done once DuckDB refuses.
+        """
+        task = self.task
+        reading = _Reading(runner, job_id, cut, rejects_before, commit_records)
+        # What can be read but once is stored, or not, as it comes; an upsert's rows do not go into the table.
+        readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
+        if self.files is not None:
+            return self._store(reading, {})
+        if readable_again and task.atomic and task.rejects is not None:
+            return self._store(reading, self._find_violations(reading))
+        if task.rejects is not None and task.mode != "upsert" and not readable_again:
+            what = violations.examination(self.connection, task, whole=True)
+            if what is not None:
+                return self._store_staged(reading, what)
+        try:
+            return self._store(reading, {})
+        except ConstraintViolated:
+            if not readable_again or task.together is not None:
                 raise
-        stored = insert.rows
+            self._rollback()
+            self._begin()
+            if task.atomic:
+                self._make_room(job_id)
+            found = self._find_violations(reading)
+            if not found:
+                raise
+            spool.discard(task)
+            return self._store(reading, found)
+
+    def _find_violations(self, reading: _Reading) -> dict[str, Any]:
+        """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
+
+        Raises:
+            BadRecord, TooManyRejects: there are more of them than may be rejected.
+        """
+        task = self.task
+        what = violations.examination(self.connection, task)
+        if what is None:
+            return {}
+
+        def read(statement: str, columns: list[int]) -> None:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns}
+            self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="check")
+            spool.discard(task)
+
+        most = 0 if task.rejects is None else task.rejects.max_count
+        try:
+            found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "checking constraints") from None
+        count = sum(len(source["offsets"]) for source in found["sources"])
+        if most is not None and count > most:
+            # Whoever reads them knows what is to be said of the record that is one too many.
+            target = {"kind": "arrow", "preserve_order": False}
+            self._pull(reading, f"SELECT count(*) FROM {_STREAM}", target, phase="check", violations=found)
+        return found if count else {}
+
+    def _store(self, reading: _Reading, violating: dict[str, Any]) -> dict[str, Any]:
+        """Stores the rows, but those of the records that are known to violate constraints."""
+        target = {"kind": "arrow", "preserve_order": self.keep_order}
+        stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
                 f"internal error: {outcome['rows']} rows were read, but DuckDB stored {stored}",
@@ -317,7 +451,57 @@ class DuckLoad:
             )
         return outcome
 
+    def _store_staged(self, reading: _Reading, what: violations.Examination) -> dict[str, Any]:
+        """Stores what can be read but once, where constraints may refuse some of it."""
+
+        def read(statement: str, columns: list[int]) -> dict[str, Any]:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns, "with_records": True}
+            return self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="load")[1]
+
+        try:
+            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "storing rows") from None
+
+    def _pull(
+        self,
+        reading: _Reading,
+        statement: str,
+        target: dict[str, Any],
+        *,
+        phase: str,
+        violations: Mapping[str, Any] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """Carries out a statement that takes what the core reads; the number that it gives, and the core's outcome."""
+        plan = core.load_plan(
+            self.task,
+            reading.job_id,
+            reading.cut,
+            target,
+            digest=phase == "load" and self.task.verify == "checksum" and self.task.atomic,
+            rejects_before=reading.rejects_before,
+            commit_records=reading.commit_records if phase == "load" else None,
+            violations=violations,
+        )
+        job = core.start_load(self.task, plan)
+        insert = _Insert(self.connection, statement, job)
+        # Once all rows are read, what is left is to sort and to write them.
+        sorts = phase == "load" and bool(self.structure.order_by)
+        try:
+            with reading.runner.phase(phase):
+                insert.start()
+                outcome = reading.runner.run(_Pulled(job, insert) if sorts else _Both(job, insert))
+            if sorts:
+                with reading.runner.phase(CONVERT):
+                    outcome = reading.runner.run(_Both(job, insert))
+        except BaseException:
+            insert.interrupt()
+            raise
+        return insert.rows, outcome
+
     def _insert_statement(self) -> str:
+        if self.files is not None:
+            return self.files.copy_statement(_STREAM, in_order=self.keep_order)
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
         values = ", ".join(
             f"CAST({quote_identifier(column.name)} AS {column.type_text})"
@@ -325,20 +509,27 @@ class DuckLoad:
             else quote_identifier(column.name)
             for column in self.task.columns
         )
-        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}"
+        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}{self.structure.order_by}"
 
     # Proof
 
     def _digested(self) -> list[bool]:
         return [column.digested for column in self.task.columns]
 
+    def _held_before(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
+        """What the place for the rows holds before they come; a directory for files is new."""
+        if self.files is None:
+            return self._held(runner, result)
+        return {"rows": 0, "digest": None if self.task.verify == "count" else "0"}
+
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
+        stored_in = self.stored_in if self.files is None else f"({self.files.written_query()})"
         if self.task.verify == "count":
-            found = first_row(self.connection, f"SELECT count(*) FROM {self.stored_in}")
+            found = first_row(self.connection, f"SELECT count(*) FROM {stored_in}")
             return {"rows": found[0] if found else 0, "digest": None}
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        reading = self.connection.sql(f"SELECT {names} FROM {self.stored_in}")
+        reading = self.connection.sql(f"SELECT {names} FROM {stored_in}")
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
@@ -393,6 +584,16 @@ class DuckLoad:
             # A failed statement has already ended the transaction; the failure itself is being reported.
             return
 
+    def _shown_settings(self) -> dict[str, str]:
+        keeps = self.keep_order or bool(self.structure.order_by)
+        settings = {"preserve_insertion_order": str(keeps).lower()}
+        if self.structure.order_by:
+            # The load's own limit is shown by its option's name.
+            for name in ("memory_limit", "temp_directory"):
+                found = first_row(self.connection, f"SELECT current_setting('{name}')")
+                settings[f"duckdb_{name}"] = str(found[0]) if found is not None else ""
+        return settings
+
     def _result(
         self, status: Literal["loaded", "already loaded", "planned"], job_id: str, *, slices: int = 0
     ) -> LoadResult:
@@ -406,16 +607,40 @@ class DuckLoad:
             status=status,
             write_path="arrow",
             write_path_reason=reason,
-            strategy="merge" if self.task.mode == "upsert" else "transaction" if atomic else "incremental",
-            strategy_reason="rows are staged, and merged by key in the transaction that holds the ledger"
+            strategy="parquet"
+            if self.files is not None
+            else "merge"
+            if self.task.mode == "upsert"
+            else "transaction"
+            if atomic
+            else "incremental",
+            strategy_reason="files are written beside the database, and one transaction shows all of them"
+            if self.files is not None
+            else "rows are staged, and merged by key in the transaction that holds the ledger"
             if self.task.mode == "upsert"
             else "one transaction holds all rows and the ledger"
             if atomic
             else f"asked for by --no-atomic: every {SLICES_PER_COMMIT} slices are visible once they are done",
             slices=slices,
-            settings={"preserve_insertion_order": str(self.keep_order).lower()},
+            structure=self.files.applied if self.files is not None else self.structure.applied,
+            settings=self._shown_settings(),
             notes=self.notes,
         )
+
+
+class _Reading(NamedTuple):
+    """What is read, once or again."""
+
+    runner: Runner
+    job_id: str
+    cut: Cut
+    rejects_before: int
+    commit_records: int | None
+    """The most records that are stored of a slice."""
+
+
+class ConstraintViolated(TippleError):
+    """A record violates a constraint; DuckDB does not say which."""
 
 
 def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
@@ -425,12 +650,44 @@ def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
     return []
 
 
-def _transactions(cut: Cut, slices_per_commit: int) -> Iterator[Cut]:
+class _Transactions:
     """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
-    for first in range(0, len(cut.slices), slices_per_commit):
-        yield msgspec.structs.replace(cut, slices=cut.slices[first : first + slices_per_commit], feeds=[])
-    for feed in cut.feeds:
-        yield msgspec.structs.replace(cut, slices=[], feeds=[feed])
+
+    def __init__(self, task: LoadTask, cut: Cut) -> None:
+        if task.commit_every is not None and cut.feeds:
+            named = task.sources[cut.feeds[0][0]].path
+            raise UsageError(
+                f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
+                "one transaction",
+                hint="leave it out, or unpack the file and bring it into UTF-8 before",
+            )
+        self.cut = cut
+        self.rows = task.commit_every
+        self.slices = list(cut.slices)
+        self.feeds = list(cut.feeds)
+        self.next_part_n = cut.first_part_n
+        # A stream in memory is read once: its slices go together.
+        self.slices_at_once = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
+        if self.rows is not None:
+            self.slices_at_once = min(task.streams, self.rows)
+
+    def next(self) -> Cut | None:
+        """What the next transaction stores; None where nothing is left."""
+        if self.slices:
+            taken, self.slices = self.slices[: self.slices_at_once], self.slices[self.slices_at_once :]
+            return msgspec.structs.replace(self.cut, slices=taken, feeds=[], first_part_n=self.next_part_n)
+        if self.feeds:
+            return msgspec.structs.replace(self.cut, slices=[], feeds=[self.feeds.pop(0)])
+        return None
+
+    def records_per_slice(self, group: Cut) -> int | None:
+        """The most records of each slice of a transaction."""
+        return None if self.rows is None else self.rows // len(group.slices)
+
+    def add(self, parts: Sequence[dict[str, Any]]) -> None:
+        """What a transaction has left of its slices comes next."""
+        self.slices[:0] = [part["rest"] for part in parts]
+        self.next_part_n += len(parts)
 
 
 def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:
@@ -513,6 +770,16 @@ class _Both:
         return outcome
 
 
+class _Pulled(_Both):
+    """The same until the INSERT has taken all rows."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        return self.insert.ended.is_set() or self.job.wait(timeout_seconds)
+
+    def result(self) -> str | None:
+        return None
+
+
 def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     """What DuckDB says, with a remedy for the usual causes."""
     message = " ".join(str(error).split())
@@ -521,8 +788,9 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
     elif "No space left" in message or "disk" in message.lower():
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
-    elif isinstance(error, duckdb.ConstraintException):
+    elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

@@ -8,7 +8,7 @@ import uuid
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, doctor, ledger, sizes
+from tipple.engines.duckdb import columns, connection, doctor, ledger, parquet, sizes
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.findings import Finding
@@ -94,20 +94,23 @@ class DuckSession:
         if DuckLoad(self, task).done_before() is not None:
             return []
         try:
-            return doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+            found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
+            return [*found, *doctor.not_durable(task)]
         except (duckdb.Error, OSError):
             # Advice is no reason to fail.
             return []
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""
-        return sizes.sizes(self.connection, table)
+        found = sizes.sizes(self.connection, table)
+        files = parquet.find(self.connection, table) if table is not None and self.path is not None else None
+        return [*found, *parquet.sizes(self.connection, files, self.path)] if files and self.path else found
 
     def sizes_after(self, table: TableName) -> list[StorageSize]:
         """The room that a table takes which was just loaded."""
         try:
             return self.sizes(table)
-        except duckdb.Error:
+        except (duckdb.Error, OSError):
             # The rows are published: that their room cannot be told is no failure.
             return []
 
@@ -144,7 +147,11 @@ class DuckSession:
         unfinished = [record for record in self.jobs() if record.state == "loading"]
         for record in unfinished:
             ledger.give_up(self.connection, record.job_id, "cancelled")
-        return [f"gave up job {record.job_id} into {record.table}" for record in unfinished]
+        removed = parquet.clean_all(self.connection, self.path) if self.path is not None else []
+        return [
+            *(f"gave up job {record.job_id} into {record.table}" for record in unfinished),
+            *(f"removed the files of job {name.removeprefix('.')}" for name in removed),
+        ]
 
     def close(self) -> None:
         """Ends the session."""

@@ -80,6 +80,11 @@ class Chooser:
         self._settle_structure(choice)
         self._require_place(choice)
         self.job.structure = self.structure
+        if choice.strategy == "single" and self.task.commit_every is not None:
+            raise UsageError(
+                f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",
+                hint="leave it out, or give up the one commit with --no-atomic",
+            )
         return choice
 
     def _settle_structure(self, choice: Choice) -> None:
@@ -165,6 +170,8 @@ class Chooser:
         """Why pages are not the way, as far as it is known before there is a staging table."""
         if self.write_path == "text":
             return self.write_path_reason
+        if self.task.commit_every is not None:
+            return "--commit-every: pages are appended in one transaction"
         if self.structure is not None and self.structure.load_as in ("memory", "btree"):
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):

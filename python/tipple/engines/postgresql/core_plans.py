@@ -67,6 +67,7 @@ class CorePlans:
             target,
             digest=self.task.verify == "checksum",
             rejects_before=rejects_before,
+            commit_records=self.task.commit_every,
         )
 
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 OLDEST_VERSION = (1, 0)
 """Of the extension, that this version of Tipple can work with."""
 
-SLOT_BYTES = 4 << 20
-"""Pages that are handed over at a time; 1 to 8 MiB were equally fast, 16 MiB slower."""
 LEAST_SLOT_BYTES = 64 << 10
-"""The same where there are many tables."""
-SLOTS_BYTES = 24 << 20
-"""All of them, for each stream."""
+"""Pages that are handed over at a time, at least: so many where there are many tables."""
 MANY_TABLES = 256
 """Of so many at most, pages are built side by side."""
 
@@ -117,10 +113,10 @@ def plan(
     attributes = connection.execute(_ATTRIBUTES, (table.sql,)).fetchall()
     found = connection.execute(_PAGES, (table.sql,)).fetchone()
     block_size, fillfactor = found if found is not None else (8192, 100)
-    slot_bytes = SLOTS_BYTES // (tables + 1) if tables > 1 else SLOT_BYTES
+    slot_bytes = task.routing_bytes // (tables + 1) if tables > 1 else task.run_bytes
     return {
         "fields": [None if dropped else places.get(name) for name, _, _, dropped in attributes],
         "fillfactor": fillfactor,
-        "slot_pages": min(max(slot_bytes, LEAST_SLOT_BYTES), SLOT_BYTES) // block_size,
+        "slot_pages": min(max(slot_bytes, LEAST_SLOT_BYTES), task.run_bytes) // block_size,
         "share_memory": host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"),
     }

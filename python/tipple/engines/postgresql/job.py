@@ -239,6 +239,8 @@ class JobOwner:
         }
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
+            if cut.block_records:
+                plan["block_records"] = cut.block_records
         with self.connection.transaction():
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
@@ -351,6 +353,8 @@ class JobOwner:
             done=[(source, offset) for _, source, offset in done],
             first_n=max((n + 1 for n, _, _ in done), default=owned.plan.get("first_n", 0)),
             block_bytes=owned.plan.get("block_bytes", self.task.block_bytes),
+            block_records=owned.plan.get("block_records", 0),
+            first_part_n=ledger.next_part_n(self.connection, owned.job_id),
         )
 
     def done_slices(self, owned: OwnedJob) -> int:

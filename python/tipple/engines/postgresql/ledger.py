@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from tipple.engines.base import JobRecord, Reject
+from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
 from tipple.engines.postgresql import unlogged
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name
@@ -272,8 +272,17 @@ def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list
 def cut_slices(connection: psycopg.Connection[Any], job_id: str, first_n: int) -> list[tuple[int, int, int]]:
     """Number, first source and offset of the slices that were cut while their source was read: all of them are done."""
     return connection.execute(
-        "SELECT n, source, byte_offset FROM tipple.slice WHERE job_id = %s AND n >= %s ORDER BY n", (job_id, first_n)
+        "SELECT n, source, byte_offset FROM tipple.slice WHERE job_id = %s AND n >= %s AND n < %s ORDER BY n",
+        (job_id, first_n, FIRST_PART_N),
     ).fetchall()
+
+
+def next_part_n(connection: psycopg.Connection[Any], job_id: str) -> int:
+    """The number of the next slice that is the rest of another one."""
+    row = connection.execute(
+        "SELECT max(n) FROM tipple.slice WHERE job_id = %s AND n >= %s", (job_id, FIRST_PART_N)
+    ).fetchone()
+    return int(row[0]) + 1 if row is not None and row[0] is not None else FIRST_PART_N
 
 
 class Totals(msgspec.Struct):
@@ -308,7 +317,8 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject
         cursor.execute(
             """
             SELECT r.source,
-                   CASE WHEN jsonb_array_length(s.pieces) = 1 AND r.n < j.first_n THEN s.before ELSE 0 END
+                   CASE WHEN jsonb_array_length(s.pieces) = 1 AND (r.n < j.first_n OR r.n >= %(parts)s)
+                   THEN s.before ELSE 0 END
                        + r.record_index + 1,
                    r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
             FROM tipple.reject r JOIN (
@@ -322,7 +332,7 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject
             ) j
             WHERE r.job_id = %(job)s ORDER BY r.source, r.byte_offset
             """,
-            {"job": job_id},
+            {"job": job_id, "parts": FIRST_PART_N},
         )
         for row in cursor:
             yield Reject.of(row)

@@ -24,8 +24,6 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.url import TableName, quote_identifier
 
-ROUTING_BUFFER_BYTES = 24 * 1024 * 1024
-"""What a stream keeps back of records for other partitions than the one whose COPY is open."""
 SLICE_BYTES_PER_PARTITION = 512 * 1024
 """Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
 FEW_BYTES_PER_PARTITION = 64 * 1024
@@ -306,7 +304,7 @@ def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableN
         "tables": [partition.name.sql for partition in hidden.partitions],
         "route": partition_bounds.route_plan(connection, hidden, task.columns),
         "grows": grows,
-        "buffer_bytes": ROUTING_BUFFER_BYTES,
+        "buffer_bytes": task.routing_bytes,
     }
     return Routed(plan=plan, reason="")
 

@@ -79,7 +79,9 @@ pub(super) fn run(
                 scope.spawn(move || {
                     let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
                     let counters = &context.counters.streams[index];
-                    let built = Stream::new(context, target, plan, layout, counters, outlet, counts)
+                    let built = context
+                        .pin(index)
+                        .and_then(|()| Stream::new(context, target, plan, layout, counters, outlet, counts))
                         .and_then(|mut stream| stream.run(queue, &mut rejects));
                     if let Err(error) = built {
                         context.fail(error);

@@ -1,0 +1,369 @@
+"""`--structure parquet`: a table whose rows are Parquet files beside the database, and a view that reads them.
+
+    FILE.tables/SCHEMA.TABLE/JOB/NAME=VALUE/….parquet       FILE is the database's own file
+
+Each load writes a directory of its own, under a hidden name. It is synced to the disk and renamed; then one transaction
+makes a view that reads this directory too, notes it in `tipple.parquet_table`, and says in the ledger that the job is
+done. So a directory counts from that commit on, and only if it is noted: what a killed load has left counts for nobody,
+and the next load, or `tipple jobs clean`, removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from tipple.engines.base import LoadTask, Table, TableColumn
+from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.errors import UsageError
+from tipple.plan.hive import HiveColumn, hive_column
+from tipple.plan.partitioning import PartitionBy
+from tipple.plan.storage import StorageSize
+from tipple.plan.structure import AppliedStructure
+from tipple.plan.url import TableName, quote_identifier
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS {catalog}.tipple.parquet_table (
+    schema_name VARCHAR NOT NULL,
+    table_name VARCHAR NOT NULL,
+    columns JSON NOT NULL,
+    partition_by JSON,
+    directories JSON NOT NULL,
+    PRIMARY KEY (schema_name, table_name)
+)
+"""
+
+_EXACT_TYPES = frozenset(
+    {
+        "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
+        "DOUBLE", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "BLOB", "JSON",
+    }
+)  # fmt: skip
+"""Types whose values Parquet gives back unchanged, besides DECIMAL, ENUM and lists of these."""
+
+
+class FileTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of files, as the database knows it."""
+
+    name: TableName
+    columns: tuple[tuple[str, str, bool], ...]
+    """Name, type, whether it refuses NULL."""
+    partition_by: PartitionBy | None
+    directories: tuple[str, ...]
+    """The names of the directories that the view reads."""
+
+    @property
+    def hive(self) -> HiveColumn | None:
+        """What its directories are divided by."""
+        if self.partition_by is None:
+            return None
+        return hive_column(self.partition_by, {name: type_text for name, type_text, _ in self.columns})
+
+
+def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | None:
+    """The table of files with this name, found in the named schema or else in the current one."""
+    known = first_row(
+        connection,
+        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND table_name = 'parquet_table'",
+    )
+    if known is None:
+        return None
+    row = first_row(
+        connection,
+        "SELECT f.schema_name, f.table_name, f.columns::VARCHAR, f.partition_by::VARCHAR, f.directories::VARCHAR "
+        f"FROM {catalog(connection)}.tipple.parquet_table f JOIN duckdb_views() v "
+        "ON v.database_name = current_database() AND v.schema_name = f.schema_name AND v.view_name = f.table_name "
+        "WHERE f.schema_name = coalesce(?, current_schema()) AND lower(f.table_name) = lower(?)",
+        [name.schema, name.name],
+    )
+    if row is None:
+        return None
+    return FileTable(
+        name=TableName(row[0], row[1]),
+        columns=tuple((column, type_text, not_null) for column, type_text, not_null in json.loads(row[2])),
+        partition_by=None if row[3] is None else msgspec.convert(json.loads(row[3]), PartitionBy),
+        directories=tuple(json.loads(row[4])),
+    )
+
+
+class ParquetWork:
+    """The files of one load."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, task: LoadTask, columns: list[TableColumn], path: str | None
+    ) -> None:
+        """Settles what the options leave open.
+
+        Args:
+            connection: to the database.
+            task: the load.
+            columns: of the table, those too that are not loaded.
+            path: the database's file.
+
+        Raises:
+            UsageError: the options ask for what files do not allow.
+        """
+        self.connection = connection
+        self.task = task
+        self.into = f"{catalog(connection)}.{task.table.sql}"
+        self.before = find(connection, task.table)
+        self.directory = table_directory(path, task.table)
+        divided = task.partition_by
+        if self.before is not None and divided is None:
+            divided = self.before.partition_by
+        self.table = FileTable(
+            name=task.table,
+            columns=tuple((column.name, column.type_text, column.not_null) for column in columns),
+            partition_by=divided,
+            directories=(),
+        )
+        self.hive = self.table.hive
+        self._job_id = ""
+        self._check()
+        reason = "rows are files, and never in the database"
+        if self.task.structure is None:
+            reason = "the table is one of files already"
+        self.applied = AppliedStructure(structure="parquet", load_as="parquet", reason=reason)
+
+    def _check(self) -> None:
+        task, before = self.task, self.before
+        if task.mode == "upsert" or not task.atomic:
+            what = "--mode upsert" if task.mode == "upsert" else "--no-atomic"
+            raise UsageError(
+                f"{what} is not possible: {task.table} is made of Parquet files, which are written whole",
+                hint="leave it out, or load into a table of the database",
+            )
+        if task.definition is None and before is None:
+            raise UsageError(
+                f"{task.table} is a table in the database, and cannot become one of files",
+                hint="load into another name, or drop it first and give --schema",
+            )
+        if before is not None and task.mode != "replace" and before.partition_by != self.table.partition_by:
+            raise UsageError(
+                f"the files of {task.table} are divided in another way than --partition-by says",
+                hint="leave it out, or write all files anew with --mode replace",
+            )
+        loaded = {column.name for column in task.columns}
+        for name, type_text, not_null in self.table.columns:
+            if not _is_exact(type_text):
+                raise UsageError(
+                    f"column {name} of type {type_text} cannot be kept in Parquet files without loss",
+                    hint="give it another type (varchar holds any value), or leave out --structure parquet",
+                )
+            if not_null and name not in loaded:
+                raise UsageError(f"column {name} refuses NULL, and no value is loaded", hint="see --columns")
+
+    # The rows
+
+    def begin(self, job_id: str) -> None:
+        """Prepares a directory for the files of a job."""
+        self._job_id = job_id
+        clean(self.connection, self.directory, self.before)
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def copy_statement(self, stream: str, *, in_order: bool) -> str:
+        """The statement that writes the rows of a stream of batches."""
+        loaded = {column.name for column in self.task.columns}
+        values = ", ".join(
+            f"CAST({quote_identifier(name) if name in loaded else 'NULL'} AS {type_text}) AS {quote_identifier(name)}"
+            for name, type_text, _ in self.table.columns
+        )
+        rows = f"SELECT {values} FROM {stream}"
+        options = ["FORMAT parquet"]
+        if self.hive is not None:
+            name = quote_identifier(self.hive.name)
+            change = f"REPLACE ({self.hive.expression} AS {name})" if self.hive.is_own else ""
+            more = "" if self.hive.is_own else f", {self.hive.expression} AS {name}"
+            rows = f"SELECT * {change}{more} FROM ({rows})"
+            keeps = str(self.hive.is_own).lower()
+            options += [f"PARTITION_BY ({name})", f"WRITE_PARTITION_COLUMNS {keeps}"]
+        else:
+            options.append(f"PER_THREAD_OUTPUT {str(not in_order).lower()}")
+        place = self._hidden
+        if self.hive is None and in_order:
+            self._hidden.mkdir()
+            place = self._hidden / "data_0.parquet"
+        return f"COPY ({rows}) TO {_literal(str(place))} ({', '.join(options)})"
+
+    def written_query(self) -> str:
+        """The rows of this load, as they will be read."""
+        return self._query([self._hidden])
+
+    # Publish
+
+    def publish(self) -> None:
+        """Puts the directory into its place, and a view over all of them into the transaction that is open."""
+        directories = [] if self.task.mode == "replace" or self.before is None else [*self.before.directories]
+        if _has_files(self._hidden):
+            _sync_tree(self._hidden)
+            os.rename(self._hidden, self.directory / self._job_id)
+            directories.append(self._job_id)
+        for directory in (self.directory, self.directory.parent, self.directory.parent.parent):
+            _sync(directory)
+        query = self._query([self.directory / name for name in directories])
+        self.connection.execute(f"CREATE OR REPLACE VIEW {self.into} AS {query}")
+        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {catalog(self.connection)}.tipple")
+        self.connection.execute(_CREATE.format(catalog=catalog(self.connection)))
+        divided = self.table.partition_by
+        self.connection.execute(
+            f"INSERT OR REPLACE INTO {catalog(self.connection)}.tipple.parquet_table VALUES (?, ?, ?, ?, ?)",
+            [
+                self.task.table.schema,
+                self.task.table.name,
+                json.dumps(self.table.columns),
+                None if divided is None else json.dumps(msgspec.to_builtins(divided)),
+                json.dumps(directories),
+            ],
+        )
+
+    def tidy(self) -> None:
+        """Removes, after the transaction, what is not part of the table: replaced files, or those of a failed load."""
+        clean(self.connection, self.directory, find(self.connection, self.task.table))
+
+    @property
+    def _hidden(self) -> Path:
+        return self.directory / f".{self._job_id}"
+
+    def _query(self, directories: list[Path]) -> str:
+        names = [directory for directory in directories if _has_files(directory)]
+        columns = [(quote_identifier(name), type_text) for name, type_text, _ in self.table.columns]
+        if not names:
+            return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
+        places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in names)
+        options = ", hive_partitioning = false"
+        if self.hive is not None:
+            types = f"{{{_literal(self.hive.name)}: {self.hive.type_text}}}"
+            options = f", hive_partitioning = true, hive_types = {types}"
+        values = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns)
+        return f"SELECT {values} FROM read_parquet([{places}]{options})"
+
+
+def describe(connection: duckdb.DuckDBPyConnection, name: TableName, typed: Any) -> Table | None:
+    """The columns of a table of files; `typed` gives the codec's type of a type's text."""
+    found = find(connection, name)
+    if found is None:
+        return None
+    return Table(
+        name=found.name,
+        columns=tuple(
+            TableColumn(
+                name=column, type_text=type_text, codec_type=typed(type_text), not_null=not_null, generated=False
+            )
+            for column, type_text, not_null in found.columns
+        ),
+    )
+
+
+def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) -> list[StorageSize]:
+    """The room that the files take, by partition."""
+    directory = table_directory(path, table.name)
+    files: dict[str, list[Path]] = {}
+    for name in table.directories:
+        for file in sorted((directory / name).rglob("*.parquet")):
+            files.setdefault("/".join(file.relative_to(directory / name).parts[:-1]), []).append(file)
+    found = []
+    for partition, paths in sorted(files.items()):
+        places = ", ".join(_literal(str(file)) for file in paths)
+        rows = first_row(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata([{places}])")
+        found.append(
+            StorageSize(
+                name=f"{table.name}/{partition}" if partition else f"{table.name} (Parquet)",
+                kind="partition" if partition else "table",
+                parent=str(table.name) if partition else None,
+                bound=partition or None,
+                pages=0,
+                bytes=sum(file.stat().st_size for file in paths),
+                rows=int(rows[0] or 0) if rows is not None else None,
+            )
+        )
+    if table.partition_by is not None:
+        found.insert(0, StorageSize(name=str(table.name), kind="partitioned table", pages=0, bytes=0, rows=None))
+    return found
+
+
+def table_directory(path: str | None, table: TableName) -> Path:
+    """Where the files of a table are.
+
+    Raises:
+        UsageError: there is no place for files, or none that DuckDB could be told of.
+    """
+    if path is None:
+        raise UsageError(
+            "--structure parquet needs a place for files, and this database is in memory",
+            hint="load --into duckdb:///FILE; the files then go into FILE.tables",
+        )
+    whole = os.path.abspath(path)
+    schema = table.schema or "main"
+    named = f"{schema}.{table.name}"
+    # A name of the directory has to say which table it belongs to, and DuckDB takes paths as patterns.
+    if any(sign in whole + named for sign in "*?[]=") or any(sign in schema + table.name for sign in "./\0"):
+        raise UsageError(
+            f"--structure parquet: no directory can be called {whole}.tables/{named}",
+            hint="use names for database and table without * ? [ ] =, and for schema and table without . and / too",
+        )
+    return Path(f"{whole}.tables") / named
+
+
+def clean(connection: duckdb.DuckDBPyConnection, directory: Path, table: FileTable | None) -> list[str]:
+    """Removes directories of jobs that are not part of the table; gives their names.
+
+    One process at a time has a DuckDB file open for writing, so nobody else is writing into them.
+    """
+    kept = set(table.directories) if table is not None else set()
+    removed = []
+    for entry in _entries(directory):
+        if entry.name not in kept:
+            shutil.rmtree(entry)
+            removed.append(entry.name)
+    return removed
+
+
+def clean_all(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
+    """The same for all tables of a database."""
+    removed = []
+    for place in _entries(Path(f"{os.path.abspath(path)}.tables")):
+        schema, _, name = place.name.partition(".")
+        removed += clean(connection, place, find(connection, TableName(schema, name)))
+    return removed
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    return iter([entry for entry in directory.iterdir() if entry.is_dir()] if directory.is_dir() else [])
+
+
+def _has_files(directory: Path) -> bool:
+    return next(directory.rglob("*.parquet"), None) is not None
+
+
+def _sync_tree(directory: Path) -> None:
+    for place, _, files in os.walk(directory, topdown=False):
+        for name in files:
+            _sync(Path(place) / name)
+        _sync(Path(place))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_exact(type_text: str) -> bool:
+    element = type_text
+    while element.endswith("[]"):
+        element = element[:-2]
+    return element in _EXACT_TYPES or element.startswith(("DECIMAL(", "ENUM("))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

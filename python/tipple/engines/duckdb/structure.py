@@ -1,0 +1,222 @@
+"""`--structure` on DuckDB: what the table is when the transaction of the load commits.
+
+DuckDB's tables are columnstores. `sorted` is one whose INSERT sorts: DuckDB sorts outside of memory where its
+`memory_limit` does not hold the rows, and the least and the largest value that it keeps of every row group then tell
+most of them apart. `btree` is one with a key, which DuckDB keeps in an ART index; ARCHITECTURE.md has the figures for
+when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+import msgspec
+
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.errors import UsageError
+from tipple.plan.structure import AppliedStructure, StructureRequest
+from tipple.plan.url import TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from tipple.plan.schema import TableDefinition
+
+_KEYS = """
+SELECT constraint_type, constraint_column_names FROM duckdb_constraints()
+WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
+    AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
+ORDER BY constraint_type
+"""
+
+_OWN_SQL = """
+SELECT sql FROM duckdb_tables()
+WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
+"""
+
+_INDEXES = """
+SELECT sql FROM duckdb_indexes()
+WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
+    AND sql IS NOT NULL
+"""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A primary key, or columns that are unique."""
+
+    columns: tuple[str, ...]
+    is_primary: bool
+
+    @property
+    def column_list(self) -> str:
+        """The columns for an SQL statement."""
+        return ", ".join(map(quote_identifier, self.columns))
+
+
+class StructureWork:
+    """Makes the table of one load what it is to be, in the load's transaction."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, task: LoadTask, *, in_memory: bool) -> None:
+        """Settles what the options leave open; `in_memory` says of the database that it has no file.
+
+        Raises:
+            UsageError: the options ask for what DuckDB, or this table, does not allow.
+        """
+        self.connection = connection
+        self.task = task
+        self.into = f"{catalog(connection)}.{task.table.sql}"
+        self.keys = [] if task.definition is not None else _keys(connection, task.table)
+        self.key: Key | None = None
+        self.indexes: list[str] = []
+        """Of a table that is made anew: the statements for its indexes."""
+        self.applied: AppliedStructure | None = None
+        if task.structure is not None and task.structure.structure != "parquet":
+            self.applied = self._resolve(task.structure, in_memory=in_memory)
+
+    @property
+    def order_by(self) -> str:
+        """The clause by which an INSERT sorts its rows; empty where their order does not matter."""
+        sorts = self.task.structure is not None and self.task.structure.structure == "sorted"
+        return f" ORDER BY {self.key.column_list}" if sorts and self.key is not None else ""
+
+    @property
+    def _makes_key(self) -> bool:
+        """Whether the table gets a key that it has not."""
+        if self.key is None or self.task.structure is None or self.task.structure.structure != "btree":
+            return False
+        return all(key.columns != self.key.columns for key in self.keys)
+
+    @property
+    def _makes_key_before(self) -> bool:
+        return self._makes_key and self.applied is not None and self.applied.load_as == "btree"
+
+    # Before and after the rows
+
+    def prepare(self) -> None:
+        """Creates the table, or empties it for a `replace`."""
+        definition = self.task.definition
+        if definition is not None:
+            self.connection.execute(self._without_key(definition).create_sql(self.into, with_constraints=True))
+        elif self._makes_key:
+            self._make_anew()
+        elif self.task.mode == "replace":
+            self.connection.execute(f"DELETE FROM {self.into}")
+        if self._makes_key_before:
+            self._add_key()
+
+    def finish(self) -> None:
+        """Makes what is made when all rows are in."""
+        if self._makes_key and not self._makes_key_before:
+            self._add_key()
+        for statement in self.indexes:
+            self.connection.execute(statement)
+
+    def _without_key(self, definition: TableDefinition) -> TableDefinition:
+        """The definition without the primary key that is added by itself."""
+        if not self._makes_key or self.key is None or definition.primary_key != self.key.columns:
+            return definition
+        others = [text for text in definition.constraints if not _is_primary(definition, text)]
+        return msgspec.structs.replace(definition, constraints=tuple(others))
+
+    def _make_anew(self) -> None:
+        """DuckDB adds no key to a table that has an index, or that had rows when the transaction began."""
+        name = [self.task.table.schema, self.task.table.name]
+        own = first_row(self.connection, _OWN_SQL, name)
+        self.indexes = [statement for (statement,) in self.connection.execute(_INDEXES, name).fetchall()]
+        self.connection.execute(f"DROP TABLE {self.into}")
+        if own is not None:
+            self.connection.execute(str(own[0]))
+
+    def _add_key(self) -> None:
+        if self.key is None:
+            return
+        if self.key.is_primary:
+            self.connection.execute(f"ALTER TABLE {self.into} ADD PRIMARY KEY ({self.key.column_list})")
+            return
+        name = quote_identifier("_".join((self.task.table.name, *self.key.columns, "key")))
+        self.connection.execute(f"CREATE UNIQUE INDEX {name} ON {self.into} ({self.key.column_list})")
+
+    # Which one, and how
+
+    def _resolve(self, asked: StructureRequest, *, in_memory: bool) -> AppliedStructure:
+        task = self.task
+        if asked.structure in ("btree", "sorted"):
+            self.key = self._resolve_key(asked)
+            if not task.atomic:
+                raise UsageError(
+                    f"--structure {asked.structure} is made in one transaction with the rows",
+                    hint="leave out --no-atomic, or --structure",
+                )
+        if asked.structure == "memory" and not in_memory:
+            raise UsageError(
+                "--structure memory is for a database in memory, and this one is a file",
+                hint="load --into duckdb:///:memory: (from Python: it lives as long as the process), or leave it out",
+            )
+        allowed = ("auto", "heap", "btree") if asked.structure == "btree" else ("auto",)
+        if asked.load_as not in allowed and asked.structure != asked.load_as:
+            raise UsageError(
+                f"--load-as {asked.load_as} does not go with --structure {asked.structure} on DuckDB",
+                hint=f"there are: {', '.join(allowed)}",
+            )
+        load_as, reason = self._choose_form(asked)
+        return AppliedStructure(
+            structure=asked.structure,
+            load_as=load_as,
+            reason=reason,
+            key=list(self.key.columns) if self.key is not None else [],
+            durable=not in_memory,
+        )
+
+    def _choose_form(self, asked: StructureRequest) -> tuple[str, str]:
+        match asked.structure:
+            case "columnstore":
+                return "columnstore", "DuckDB's tables are columnstores"
+            case "memory":
+                return "memory", "the database is in memory"
+            case "sorted":
+                self._require_empty(asked)
+                return "sorted", "DuckDB sorts rows on their way in, on disk where its memory does not hold them"
+        if not self._makes_key:
+            return "btree", "the table has the key already, and rows go into it as it is"
+        self._require_empty(asked)
+        if asked.load_as == "btree":
+            return "btree", "as asked"
+        if self.task.rejects is not None:
+            return "btree", "the key says which records are rejects"
+        return "heap", "building an index once over all rows is faster than growing it row by row"
+
+    def _require_empty(self, asked: StructureRequest) -> None:
+        """Refuses to make a structure of a table whose rows stay."""
+        if self.task.definition is not None or self.task.mode == "replace":
+            return
+        if first_row(self.connection, f"SELECT 1 FROM {self.into} LIMIT 1") is not None:
+            raise UsageError(
+                f"{self.task.table} cannot become {asked.structure}: it already has rows",
+                hint="--mode replace makes its content anew; or leave out --structure",
+            )
+
+    def _resolve_key(self, asked: StructureRequest) -> Key:
+        definition = self.task.definition
+        primary = definition.primary_key if definition is not None else ()
+        primary = primary or next((key.columns for key in self.keys if key.is_primary), ())
+        columns = asked.key or primary
+        if not columns:
+            raise UsageError(
+                f"--structure {asked.structure} needs a key, and {self.task.table} has no primary key",
+                hint="name its columns: --key a,b",
+            )
+        not_null = {column.name for column in self.task.columns if column.not_null}
+        is_primary = columns == primary or (not primary and not_null.issuperset(columns))
+        return Key(tuple(columns), is_primary)
+
+
+def _keys(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Key]:
+    """The keys of a table, its primary key first."""
+    found: Sequence[tuple[str, list[str]]] = connection.execute(_KEYS, [table.schema, table.name]).fetchall()
+    return [Key(tuple(columns), kind == "PRIMARY KEY") for kind, columns in found]
+
+
+def _is_primary(definition: TableDefinition, constraint: str) -> bool:
+    """Whether this one of the definition's constraints is its primary key."""
+    return bool(msgspec.structs.replace(definition, constraints=(constraint,)).primary_key)

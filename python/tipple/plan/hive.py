@@ -1,0 +1,122 @@
+"""How `--partition-by` divides files into directories: Hive's `name=value`, with the value as an SQL expression. Pure.
+
+    list(l_returnflag)                    l_returnflag=A, l_returnflag=N ...
+    list(region, values=[EU, US])         the same; any other value ends the load
+    range(l_shipdate, every=year)         l_shipdate_year=1994; quarter: 1994-Q1, month: 1994-03
+    range(l_shipdate, every=week)         l_shipdate_week=1994-03-07, the Monday; day: l_shipdate_day=1994-03-07
+    range(l_orderkey, every=1000000)      l_orderkey_from=3000000, the least key that it may hold
+    range(l_orderkey, bounds=[10, 20])    l_orderkey_from=min, =10, =20
+
+NULL goes into `__HIVE_DEFAULT_PARTITION__`, as everywhere in Hive.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from tipple.errors import UsageError
+from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
+from tipple.plan.url import quote_identifier
+
+__all__ = ["HiveColumn", "hive_column"]
+
+_TIME_TYPES = ("DATE", "TIMESTAMP")
+_NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)|FLOAT|DOUBLE")
+_LIST_TYPE = re.compile(r"BOOLEAN|VARCHAR|DATE|UUID|ENUM\(.*\)|U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)", re.DOTALL)
+"""Types whose values a directory's name gives back unchanged."""
+
+_UNITS = {
+    "year": "CAST(year({0}) AS VARCHAR)",
+    "quarter": "year({0}) || '-Q' || quarter({0})",
+    "month": "strftime({0}, '%Y-%m')",
+    "week": "CAST(CAST(date_trunc('week', {0}) AS DATE) AS VARCHAR)",
+    "day": "CAST(CAST({0} AS DATE) AS VARCHAR)",
+}
+
+
+class HiveColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """What the directories are named by."""
+
+    name: str
+    expression: str
+    """Its value, of a row of the table."""
+    type_text: str
+    is_own: bool
+    """Whether it is a column of the table, which the files have too."""
+
+
+def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
+    """What divides the rows.
+
+    Args:
+        divided: as `--partition-by` says it.
+        types: the table's columns and their types, as DuckDB spells them.
+
+    Raises:
+        UsageError: directories cannot divide rows like that.
+    """
+    if len(divided.columns) > 1 or divided.method == "hash":
+        raise UsageError(
+            "directories are divided by the values or ranges of one column",
+            hint="for example 'range(l_shipdate, every=year)' or 'list(l_returnflag)'",
+        )
+    (column,) = divided.columns
+    if column not in types:
+        raise UsageError(f"--partition-by: there is no column {column}", hint=f"the columns are {', '.join(types)}")
+    type_text, own = types[column], quote_identifier(column)
+    if divided.method == "list":
+        return _by_value(divided, column, type_text)
+    if divided.every in CALENDAR_UNITS:
+        _require(type_text.startswith(_TIME_TYPES), column, type_text, f"every={divided.every}")
+        name, expression = f"{column}_{divided.every}", _UNITS[divided.every].format(own)
+    elif divided.every is not None:
+        _require(_NUMBER_TYPE.fullmatch(type_text) is not None, column, type_text, f"every={divided.every}")
+        step = divided.every
+        name = f"{column}_from"
+        expression = f"CAST(CAST(floor(CAST({own} AS DECIMAL(38, 6)) / {step}) AS HUGEINT) * {step} AS VARCHAR)"
+        if "." in step:
+            expression = f"CAST(CAST(floor({own} / {step}) AS DECIMAL(30, 6)) * {step} AS VARCHAR)"
+        elif not type_text.startswith(("DECIMAL", "FLOAT", "DOUBLE")):
+            wide = f"CAST({own} AS HUGEINT)"
+            expression = f"CAST({wide} - ({wide} % {step} + {step}) % {step} AS VARCHAR)"
+    else:
+        name, expression = f"{column}_from", _by_bounds(divided, own, type_text)
+    if name in types:
+        raise UsageError(f"--partition-by: the table has a column {name} already", hint="divide it by another column")
+    return HiveColumn(name=name, expression=expression, type_text="VARCHAR", is_own=False)
+
+
+def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
+    _require(_LIST_TYPE.fullmatch(type_text) is not None, column, type_text, "list")
+    own = quote_identifier(column)
+    expression = own
+    values = [value for group in divided.values for value in group]
+    if values:
+        known = ", ".join(_literal(value, type_text) for value in values if value is not None) or "NULL"
+        test = f"{own} IN ({known})" + (f" OR {own} IS NULL" if None in values else "")
+        message = f"'no partition takes {column.replace(chr(39), chr(39) * 2)} = ' || coalesce({own}::VARCHAR, 'NULL')"
+        expression = f"CASE WHEN {test} THEN {own} ELSE error({message}) END"
+    return HiveColumn(name=column, expression=expression, type_text=type_text, is_own=True)
+
+
+def _by_bounds(divided: PartitionBy, own: str, type_text: str) -> str:
+    bounds = [bound[0] for bound in divided.boundaries]
+    cases = [f"WHEN {own} IS NULL THEN NULL"]
+    for name, upper in zip(["min", *bounds], bounds, strict=False):
+        cases.append(f"WHEN {own} < {_literal(upper, type_text)} THEN {_literal(name, 'VARCHAR')}")
+    return f"CASE {' '.join(cases)} ELSE {_literal(bounds[-1], 'VARCHAR')} END"
+
+
+def _literal(text: str, type_text: str) -> str:
+    quoted = text.replace("'", "''")
+    return f"CAST('{quoted}' AS {type_text})"
+
+
+def _require(possible: bool, column: str, type_text: str, how: str) -> None:
+    if not possible:
+        raise UsageError(
+            f"--partition-by: {column} is of type {type_text}, which {how} cannot divide",
+            hint="divide by a column of another type, or by bounds=[…]",
+        )

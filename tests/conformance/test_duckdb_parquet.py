@@ -1,0 +1,233 @@
+"""`--structure parquet`: files beside the database, by partition, and a view that shows a load's files all at once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from command import Command, run_tipple, start_tipple
+from faults.oracle import FIRST_SEED
+from loading import load_here, load_words
+from targets import DuckdbTarget, lines, write
+
+SCHEMA = "CREATE TABLE t (id bigint NOT NULL, day date, kind varchar, amount decimal(12,2));"
+KINDS = ("A", "b/c", "", "ä=%", " x ", "..")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> DuckdbTarget:
+    return DuckdbTarget(tmp_path / "target.duckdb")
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    return write(tmp_path / "schema.sql", SCHEMA)
+
+
+def text(first: int, count: int) -> str:
+    """Records with a NULL date in every seventh, and kinds that no plain directory could be called."""
+    rows = []
+    for n in range(first, first + count):
+        day = f"{1992 + n % 5}-{1 + n % 12:02}-{1 + n % 28:02}" if n % 7 else ""
+        rows.append((n, day, f'"{KINDS[n % len(KINDS)]}"', f"{n}.5"))
+    return lines(rows)
+
+
+def files_of(target: DuckdbTarget) -> Path:
+    return Path(f"{target.path}.tables") / "main.t"
+
+
+def partitions(target: DuckdbTarget) -> set[str]:
+    """The names of the directories that hold files, without the jobs'."""
+    return {file.parent.name for file in files_of(target).rglob("*.parquet")}
+
+
+def jobs(target: DuckdbTarget) -> list[str]:
+    return sorted(entry.name for entry in files_of(target).iterdir())
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "expected"),
+    [
+        ("range(day, every=year)", {f"day_year={year}" for year in range(1992, 1997)}),
+        ("range(day, every=quarter)", {f"day_quarter={y}-Q{q}" for y in range(1992, 1997) for q in range(1, 5)}),
+        ("range(day, every=month)", {f"day_month={y}-{m:02}" for y in range(1992, 1997) for m in range(1, 13)}),
+        ("range(id, every=250)", {f"id_from={n}" for n in (-250, 0, 250, 500, 750)}),
+        ("range(amount, every=500)", {f"amount_from={n}" for n in (-500, 0, 500)}),
+        ("range(id, bounds=[100, 500])", {"id_from=min", "id_from=100", "id_from=500"}),
+        ("list(kind)", {"kind=A", "kind=b%2Fc", "kind=", "kind=%C3%A4%3D%25", "kind=%20x%20", "kind=.."}),
+        (None, set()),
+    ],
+)
+def test_partitions(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, partition_by: str | None, expected: set[str]
+) -> None:
+    path = write(tmp_path / "in.csv", text(0, 1000) + "-1,1995-01-01,A,-1.5\n")
+    run = load_here(
+        target, path, schema=schema, structure="parquet", partition_by=partition_by, jobs=2, verify="checksum"
+    )
+    assert run.summary is not None
+    assert run.summary["structure"]["structure"] == "parquet"
+    assert run.summary["strategy"] == "parquet"
+    assert run.summary["verify"]["ok"]
+    null = {name for name in partitions(target) if name.endswith("=__HIVE_DEFAULT_PARTITION__")}
+    assert len(null) == (partition_by is not None and "day" in partition_by)
+    if partition_by is not None:
+        assert partitions(target) - null == expected
+    assert run.summary["storage"][0]["rows"] == (None if partition_by else 1001)
+    # The view is what a table of the same schema would be.
+    table = DuckdbTarget(tmp_path / "table.duckdb")
+    load_here(table, path, schema=schema, jobs=2)
+    assert target.sorted_rows("t") == table.sorted_rows("t")
+    described = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 't' ORDER BY column_index"
+    assert target.rows(described) == table.rows(described)
+
+
+def test_directories_are_pruned(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    path = write(tmp_path / "in.csv", text(0, 1000))
+    load_here(target, path, schema=schema, structure="parquet", partition_by="list(kind)")
+    plan = str(target.rows("EXPLAIN ANALYZE SELECT count(*) FROM t WHERE kind = 'A'"))
+    assert "1/6" in plan
+
+
+def test_append_and_replace(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Appending adds a directory; replacing leaves only its own; both know the table without --structure."""
+    options = {"schema": schema, "structure": "parquet", "partition_by": "range(day, every=year)"}
+    first = write(tmp_path / "a.csv", text(0, 100))
+    second = write(tmp_path / "b.csv", text(100, 50))
+    load_here(target, first, **options)
+    again = load_here(target, first, **options)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    appended = load_here(target, second, mode="append")
+    assert appended.summary is not None
+    assert appended.summary["structure"]["structure"] == "parquet"
+    assert target.rows("SELECT count(*), count(DISTINCT id) FROM t") == [(150, 150)]
+    assert len(jobs(target)) == 2
+    load_here(target, second, mode="replace", partition_by="list(kind)", structure="parquet")
+    assert target.rows("SELECT count(*), min(id) FROM t") == [(50, 100)]
+    assert len(jobs(target)) == 1
+    assert all(name.startswith("kind=") for name in partitions(target))
+    refused = load_here(
+        target, first, mode="append", structure="parquet", partition_by="range(day, every=year)", check=2
+    )
+    assert "--mode replace" in refused.stderr
+
+
+def test_no_rows(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    empty = write(tmp_path / "empty.csv", "")
+    for partition_by in ("list(kind)", None):
+        load_here(target, empty, schema=schema, structure="parquet", partition_by=partition_by, mode="replace")
+        assert target.rows("SELECT * FROM t") == []
+    load_here(target, write(tmp_path / "in.csv", text(0, 10)))
+    assert target.count("t") == 10
+
+
+def test_a_bad_record(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Nothing is left of a load that fails, and what was there stays."""
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), schema=schema, structure="parquet")
+    kept = jobs(target)
+    bad = write(tmp_path / "bad.csv", text(100, 5000) + "x,,,\n")
+    run = load_here(target, bad, mode="replace", check=1)
+    assert "nothing was published" in run.stderr
+    assert target.count("t") == 100
+    assert jobs(target) == kept
+
+
+def test_a_value_of_no_partition(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    path = write(tmp_path / "in.csv", text(0, 10))
+    run = load_here(
+        target, path, schema=schema, structure="parquet", partition_by="list(kind, values=[A, [x, y]])", check=1
+    )
+    assert "no partition takes kind" in run.stderr
+    assert target.rows("SELECT * FROM duckdb_views() WHERE view_name = 't'") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"partition_by": "hash(id, 4)"}, "one column"),
+        ({"partition_by": "range(id, day, bounds=[(1, '2000-01-01')])"}, "one column"),
+        ({"partition_by": "range(kind, every=year)"}, "VARCHAR"),
+        ({"partition_by": "range(day, every=10)"}, "DATE"),
+        ({"partition_by": "list(nothing)"}, "nothing"),
+        ({"no_atomic": True}, "--no-atomic"),
+        ({"load_as": "heap"}, "--load-as"),
+    ],
+)
+def test_wrong_usage(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, options: dict[str, object], words: str
+) -> None:
+    path = write(tmp_path / "in.csv", text(0, 10))
+    run = load_here(target, path, schema=schema, structure="parquet", check=2, **options)
+    assert words in run.stderr
+    assert not files_of(target).exists()
+
+
+def test_where_files_are_not_possible(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    path = write(tmp_path / "in.csv", text(0, 10))
+    assert "in memory" in load_here("duckdb:///:memory:", path, schema=schema, structure="parquet", check=2).stderr
+    assert "--structure" in load_here(target, path, schema=schema, partition_by="list(kind)", check=2).stderr
+    wide = write(tmp_path / "wide.sql", "CREATE TABLE t (id hugeint, day date, kind varchar, amount interval);")
+    assert "id of type HUGEINT" in load_here(target, path, schema=wide, structure="parquet", check=2).stderr
+    target.execute(SCHEMA)
+    assert "table in the database" in load_here(target, path, structure="parquet", check=2).stderr
+    load_here(
+        target, path, schema=write(tmp_path / "u.sql", SCHEMA.replace(" t ", " u ")), structure="parquet", table="u"
+    )
+    assert "upsert" in load_here(target, path, table="u", mode="upsert", key="id", check=2).stderr
+    assert "sorted" in load_here(target, path, table="u", structure="sorted", key="id", check=2).stderr
+
+
+def shown(target: DuckdbTarget) -> int:
+    """Rows that a reader sees; 0 where there is no table yet."""
+    if not target.path.exists():
+        return 0
+    try:
+        return target.count("t")
+    except duckdb.CatalogException:
+        return 0
+
+
+def kill_at(target: DuckdbTarget, command: Command, moment: float | str) -> None:
+    """Kill the load after so many seconds, or once a directory of its own is there: hidden, or in its place."""
+    before = set(jobs(target)) if files_of(target).exists() else set()
+    while command.running and isinstance(moment, str):
+        new = set(jobs(target)) - before if files_of(target).exists() else set()
+        if any(name.startswith(".") == (moment == "hidden") for name in new):
+            break
+    if isinstance(moment, float):
+        time.sleep(moment)
+    command.signal(signal.SIGKILL)
+    command.wait()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_killed(target: DuckdbTarget, tmp_path: Path, schema: Path, mode: str) -> None:
+    """At any moment a reader sees all of the load's rows or none, and nobody else's files are left."""
+    rows, old = 60_000, 100
+    done = rows + old if mode == "append" else rows
+    path = write(tmp_path / "in.csv", text(1000, rows))
+    options = {"schema": schema, "structure": "parquet", "partition_by": "range(day, every=year)", "jobs": 2}
+    before = write(tmp_path / "old.csv", text(0, old))
+    random_moment = random.Random(FIRST_SEED).uniform(0.4, 0.9)
+    for moment in ("hidden", "in place", random_moment):
+        load_here(target, before, restart=True, **{**options, "mode": "replace"})
+        command = start_tipple(*load_words(target.url, (path,), "t", {**options, "mode": mode, "restart": True}))
+        kill_at(target, command, moment)
+        count = shown(target)
+        assert count in (old, done)
+        if moment == "hidden":
+            run_tipple("jobs", target.url, "clean")
+            assert shown(target) == count
+            assert len(jobs(target)) == (2 if mode == "append" and count == done else 1)
+    load_here(target, path, **{**options, "mode": mode})
+    assert shown(target) == done
+    assert target.value("SELECT count(DISTINCT id) FROM t") == done
+    assert len(jobs(target)) == (2 if mode == "append" else 1)

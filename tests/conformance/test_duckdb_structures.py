@@ -1,0 +1,189 @@
+"""`--structure` on DuckDB, seen with DuckDB's own eyes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tipple
+from loading import load, load_here
+from targets import DuckdbTarget, Row, lines, write
+from tipple.engines.duckdb.connection import memory_connection
+
+ROWS = 400_000
+SCHEMA = "CREATE TABLE t (id integer NOT NULL, day date, note varchar);"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> DuckdbTarget:
+    return DuckdbTarget(tmp_path / "target.duckdb")
+
+
+@pytest.fixture(scope="module")
+def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each id once, in no order."""
+    ids = list(range(ROWS))
+    random.Random(1).shuffle(ids)
+    text = lines([(n, f"{1990 + n % 10}-01-{1 + n % 28:02}", f"note {n}") for n in ids])
+    return write(tmp_path_factory.mktemp("shuffled") / "in.csv", text)
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    return write(tmp_path / "schema.sql", SCHEMA)
+
+
+def row_groups(target: DuckdbTarget, column: str = "id") -> list[tuple[int, int]]:
+    """Least and largest value of each segment, in the order in which they are stored."""
+    rows = target.rows(
+        "SELECT CAST(stats.min AS integer), CAST(stats.max AS integer) FROM pragma_storage_info('t') "
+        f"WHERE column_name = '{column}' AND segment_type <> 'VALIDITY' ORDER BY row_group_id, start"
+    )
+    return [(low, high) for low, high in rows]
+
+
+def constraints(target: DuckdbTarget) -> list[Row]:
+    return target.rows(
+        "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() "
+        "WHERE table_name = 't' AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')"
+    )
+
+
+@pytest.mark.parametrize("mode", ["create", "replace"])
+def test_sorted(target: DuckdbTarget, shuffled: Path, schema: Path, mode: str) -> None:
+    """Rows lie in the order of the key, so that what DuckDB keeps of row groups tells them apart."""
+    if mode == "replace":
+        target.execute(SCHEMA + "INSERT INTO t SELECT i, NULL, 'old' FROM range(1000) r (i)")
+    run = load(
+        target, shuffled, schema=schema, mode=mode, structure="sorted", key="id", jobs=2, verify="checksum",
+        memory_limit="160MB",
+    )  # fmt: skip
+    assert run.summary is not None
+    assert run.summary["structure"]["structure"] == "sorted"
+    assert run.summary["structure"]["key"] == ["id"]
+    assert run.summary["processing_seconds"] > 0
+    assert {"duckdb_memory_limit", "duckdb_temp_directory"} <= run.summary["settings"].keys()
+    assert target.value("SELECT list(id ORDER BY rowid) = list(id ORDER BY id) FROM t")
+    groups = row_groups(target)
+    assert len(groups) >= 3
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(groups)), groups
+    assert target.count("t") == ROWS
+
+
+def test_unsorted_row_groups_overlap(target: DuckdbTarget, shuffled: Path, schema: Path) -> None:
+    """What the test before this one would find without sorting."""
+    load(target, shuffled, schema=schema, structure="columnstore", jobs=2)
+    groups = row_groups(target)
+    assert any(before[1] >= after[0] for before, after in itertools.pairwise(groups)), groups
+
+
+def test_sorted_by_several_columns(target: DuckdbTarget, shuffled: Path, schema: Path) -> None:
+    load(target, shuffled, schema=schema, structure="sorted", key="day,id", jobs=2)
+    assert target.value("SELECT list((day, id) ORDER BY rowid) = list((day, id) ORDER BY day, id) FROM t")
+
+
+def test_sorted_table_with_rows(target: DuckdbTarget, shuffled: Path) -> None:
+    target.execute(SCHEMA + "INSERT INTO t VALUES (1, NULL, NULL)")
+    run = load_here(target, shuffled, structure="sorted", key="id", check=2)
+    assert "--mode replace" in run.stderr
+    assert target.count("t") == 1
+
+
+@pytest.mark.parametrize("load_as", ["auto", "heap", "btree"])
+@pytest.mark.parametrize("before", ["missing", "empty", "old rows"])
+def test_btree(target: DuckdbTarget, tmp_path: Path, schema: Path, load_as: str, before: str) -> None:
+    if before != "missing":
+        target.execute(SCHEMA + "CREATE INDEX t_note ON t (note)")
+    if before == "old rows":
+        target.execute("INSERT INTO t SELECT i, NULL, 'old' FROM range(100) r (i)")
+    path = write(tmp_path / "in.csv", lines([(n, "2000-01-01", "x") for n in range(1000)]))
+    options: dict[str, Any] = {"mode": "replace"} if before == "old rows" else {}
+    run = load_here(target, path, schema=schema, structure="btree", load_as=load_as, key="id", **options)
+    assert run.summary is not None
+    assert run.summary["structure"]["load_as"] == ("btree" if load_as == "btree" else "heap")
+    assert constraints(target) == [("PRIMARY KEY", ["id"])]
+    assert target.rows("SELECT count(*), min(note) FROM t") == [(1000, "x")]
+    if before != "missing":
+        assert target.value("SELECT count(*) FROM duckdb_indexes() WHERE index_name = 't_note'") == 1
+    # The table has the key now: more rows go into it as it is.
+    more = write(tmp_path / "more.csv", "5000,2000-01-01,x\n")
+    again = load_here(target, more, structure="btree", key="id")
+    assert again.summary is not None
+    assert again.summary["structure"]["load_as"] == "btree"
+
+
+def test_btree_of_the_schema(target: DuckdbTarget, tmp_path: Path) -> None:
+    """The schema's primary key, which is left out while rows come in; its other constraints are not."""
+    schema = write(
+        tmp_path / "schema.sql", "CREATE TABLE t (id integer PRIMARY KEY, n integer CHECK (n > 0), UNIQUE (n));"
+    )
+    path = write(tmp_path / "in.csv", lines([(n, n + 1) for n in range(1000)]))
+    load_here(target, path, schema=schema, structure="btree")
+    assert sorted(constraints(target)) == [("PRIMARY KEY", ["id"]), ("UNIQUE", ["n"])]
+    bad = write(tmp_path / "bad.csv", "2000,-1\n")
+    assert load_here(target, bad, check=1).stderr
+
+
+def test_btree_with_nulls_is_unique(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """A column that takes NULL makes no primary key."""
+    path = write(tmp_path / "in.csv", lines([(n, "", f"x{n}") for n in range(10)]))
+    load_here(target, path, schema=schema, structure="btree", key="note")
+    assert constraints(target) == []
+    assert target.value("SELECT is_unique FROM duckdb_indexes() WHERE table_name = 't'")
+
+
+def test_btree_with_duplicates(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    path = write(tmp_path / "in.csv", "1,,\n2,,\n1,,\n")
+    for load_as in ("heap", "btree"):
+        run = load_here(target, path, schema=schema, structure="btree", load_as=load_as, key="id", check=1)
+        assert "nothing was published" in run.stderr
+        assert "constraint" in run.stderr
+        assert target.tables() == set()
+
+
+def test_no_key(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    path = write(tmp_path / "in.csv", "1,,\n")
+    for structure in ("btree", "sorted"):
+        run = load_here(target, path, schema=schema, structure=structure, check=2)
+        assert "--key" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"structure": "heap"}, "columnstore"),
+        ({"structure": "memory"}, "duckdb:///:memory:"),
+        ({"structure": "sorted", "key": "id", "no_atomic": True}, "--no-atomic"),
+        ({"structure": "sorted", "key": "id", "load_as": "heap"}, "auto"),
+        ({"structure": "btree", "key": "id", "load_as": "memory"}, "heap"),
+        ({"structure": "sorted", "key": "nothing"}, "nothing"),
+    ],
+)
+def test_wrong_usage(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, options: dict[str, object], words: str
+) -> None:
+    run = load_here(target, write(tmp_path / "in.csv", "1,,\n"), schema=schema, check=2, **options)
+    assert words in run.stderr
+    assert target.tables() == set()
+
+
+def test_memory(tmp_path: Path, schema: Path) -> None:
+    """In a database in memory everything is; the loss is said in the report, and loudly where people look."""
+    path = write(tmp_path / "in.csv", "1,,x\n")
+    report = tipple.load(path, into="duckdb:///:memory:", table="in_memory", schema=_named(schema), structure="memory")
+    assert report.structure is not None
+    assert not report.structure.durable
+    assert any("lost when this process ends" in note for note in report.notes)
+    assert memory_connection().execute("SELECT count(*) FROM in_memory").fetchall() == [(1,)]
+    run = load(
+        "duckdb:///:memory:", path, table="in_memory", schema=_named(schema), structure="memory", progress="plain"
+    )
+    assert "lost when this process ends" in run.stderr
+
+
+def _named(schema: Path) -> Path:
+    return write(schema.with_name("memory.sql"), SCHEMA.replace("TABLE t", "TABLE in_memory"))
