@@ -521,15 +521,6 @@ def test_reader_in_memory(engine_target: Target) -> None:
     assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(100_000, 4999950000)]
 
 
-@pytest.mark.parametrize("library", ["polars", "pandas"])
-def test_frames(engine_target: Target, library: str) -> None:
-    frames = pytest.importorskip(library)
-    engine_target.execute("CREATE TABLE t (a bigint, b text)")
-    frame = frames.DataFrame({"b": ["x", None], "a": [1, 2]})
-    tipple.load(frame, into=engine_target.url, table="t")
-    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, None)]
-
-
 def test_bad_value_in_memory(engine_target: Target) -> None:
     engine_target.execute("CREATE TABLE t (a smallint)")
     with pytest.raises(tipple.BadRecord) as caught:
@@ -559,9 +550,3 @@ def test_upsert(engine_target: Target, tmp_path: Path) -> None:
     many = pa.table({"k": [1] * 100_000, "v": [str(number) for number in range(100_000)]})
     tipple.load(many, into=engine_target.url, table="t", mode="upsert", key=["k"], jobs=2)
     assert engine_target.sorted_rows("t") == [(1, "99999"), (2, "c"), (9, "kept")]
-
-
-def test_skipping_is_for_text(engine_target: Target, tmp_path: Path) -> None:
-    engine_target.execute("CREATE TABLE t (a integer)")
-    path = write_parquet(tmp_path / "in.parquet", pa.table({"a": ["x"]}))
-    assert "--on-error skip" in load(engine_target, path, on_error="skip", check=2).stderr

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loading import load
+from command import environment
+from loading import load, load_words
 from spoilt import TABLE, Spoilt, spoil, told
-from targets import PostgresTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 
@@ -198,41 +202,167 @@ def test_values_that_only_the_server_reads(postgres_target: PostgresTarget, tmp_
 
 KEYED = """
 CREATE TABLE p (id integer PRIMARY KEY);
-INSERT INTO p SELECT i FROM generate_series(0, 9) i;
+INSERT INTO p SELECT i FROM generate_series(0, 9) s(i);
 CREATE TABLE t (a integer PRIMARY KEY, b integer CHECK (b > 0), c integer REFERENCES p, d varchar UNIQUE)
 """
 
 
-@pytest.mark.parametrize("old_rows", [0, 1])
-def test_constraints(postgres_target: PostgresTarget, tmp_path: Path, old_rows: int) -> None:
-    """Unique, CHECK and foreign-key violations: the record alone is rejected, the first one with a key is stored."""
-    postgres_target.execute(KEYED)
-    if old_rows:
-        postgres_target.execute("INSERT INTO t VALUES (5, 1, NULL, 'old')")
+def keyed(old_rows: int) -> tuple[list[str], list[int], list[str]]:
+    """Records for `KEYED`, the numbers of those that violate a constraint, and the SQLSTATE of each."""
     r = random.Random(SEED)
     keys = {5} if old_rows else set()
     texts = {"old"} if old_rows else set()
-    lines, bad = [], []
+    lines, bad, codes = [], [], []
     for number in range(1, 30_001):
         a = r.randrange(number) if r.random() < 0.003 else number
         b = -1 if r.random() < 0.002 else 1
         c = 77 if r.random() < 0.001 else number % 10
         d = f"n{number - 1}" if r.random() < 0.001 else f"n{number}"
         lines.append(f"{a},{b},{c},{d}\n")
-        if b < 0 or a in keys or d in texts or c == 77:
+        code = "23514" if b < 0 else "23505" if a in keys or d in texts else "23503" if c == 77 else None
+        if code is not None:
             bad.append(number)
+            codes.append(code)
         else:
             keys.add(a)
             texts.add(d)
+    return lines, bad, codes
+
+
+def check_keyed(target: Target, tmp_path: Path, old_rows: int, **options: object) -> None:
+    target.execute(KEYED)
+    if old_rows:
+        target.execute("INSERT INTO t VALUES (5, 1, NULL, 'old')")
+    lines, bad, codes = keyed(old_rows)
     path = write(tmp_path / "in.csv", "".join(lines))
     rejects = tmp_path / "bad.csv"
-    run = load(postgres_target, path, on_error="skip", max_rejects=1000, rejects=rejects, jobs=2, check=3)
+    run = load(target, path, on_error="skip", max_rejects=1000, rejects=rejects, jobs=2, check=3, **options)
     assert run.summary is not None
     assert [number for number, *_ in told(rejects)] == bad
+    assert [sqlstate for *_, sqlstate in told(rejects)] == codes
     assert rejects.read_text() == "".join(lines[number - 1] for number in bad)
-    assert {sqlstate for *_, sqlstate in told(rejects)} == {"23505", "23514", "23503"}
-    assert postgres_target.count("t") == 30_000 - len(bad) + old_rows
+    assert target.count("t") == 30_000 - len(bad) + old_rows
     assert run.summary["rows"] == 30_000 - len(bad)
+
+
+@pytest.mark.parametrize("old_rows", [0, 1])
+def test_constraints(engine_target: Target, tmp_path: Path, old_rows: int) -> None:
+    """Unique, CHECK and foreign-key violations: the record alone is rejected, the first one with a key is stored."""
+    check_keyed(engine_target, tmp_path, old_rows)
+
+
+def test_constraints_transaction_by_transaction(tmp_path: Path) -> None:
+    """DuckDB's transactions come in the order of the sources, so the same records are rejected."""
+    check_keyed(DuckdbTarget(tmp_path / "target.duckdb"), tmp_path, 1, no_atomic=True)
+
+
+@pytest.mark.parametrize("verify", ["count", "checksum"])
+def test_constraints_of_standard_input(engine_target: Target, tmp_path: Path, verify: str) -> None:
+    """It can be read but once, and bad values are among the records."""
+    engine_target.execute(KEYED)
+    lines, bad, codes = keyed(0)
+    lines[11_000:11_000] = ["x,1,1,x\n"]
+    bad = sorted([number + (number > 11_000) for number in bad] + [11_001])
+    rejects = tmp_path / "bad.csv"
+    options = {"on_error": "skip", "max_rejects": len(bad), "rejects": rejects, "verify": verify, "format": "csv"}
+    words = load_words(engine_target.url, ("-",), "t", {**options, "header": "no", "jobs": 2})
+
+    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "tipple", *words, *more]
+        return subprocess.run(
+            command, input="".join(lines).encode(), env=environment(), capture_output=True, check=False
+        )
+
+    less = run("--max-rejects", str(len(bad) - 1))
+    assert (less.returncode, b"cannot be stored" in less.stderr) == (1, True), less.stderr.decode()
+    assert engine_target.count("t") == 0
+    all_of_it = run()
+    assert all_of_it.returncode == 3, all_of_it.stderr.decode()
+    assert [number for number, *_ in told(rejects)] == bad
+    assert sorted(code for *_, code in told(rejects)) == sorted([*codes, "22P02"])
+    assert rejects.read_text() == "".join(lines[number - 1] for number in bad)
+    assert engine_target.count("t") == len(lines) - len(bad)
+    assert engine_target.leftovers("p", "t") == set()
+
+
+@pytest.mark.parametrize(("record", "sqlstate"), [("7,1,0,x", "23505"), ("0,0,0,x", "23514"), ("0,1,1,n9", "23505")])
+def test_the_record_that_violates_a_constraint_is_named(
+    engine_target: Target, tmp_path: Path, record: str, sqlstate: str
+) -> None:
+    engine_target.execute(KEYED)
+    lines = [f"{i},1,{i % 10},n{i}" for i in range(1, 5000)] + [record]
+    path = write(tmp_path / "in.csv.gz", gzip.compress(("\n".join(lines) + "\n").encode()))
+    for options in ({}, {"on_error": "skip"}):
+        run = load(engine_target, path, check=1, cwd=tmp_path, **options)
+        assert "5,000" in run.stderr, str(run)
+        assert sqlstate in run.stderr
+        assert str(path) in run.stderr
+        assert record in run.stderr
+        assert "remedy" in run.stderr
+        assert engine_target.count("t") == 0
+        assert engine_target.leftovers("p", "t") == set()
+
+
+def test_the_record_that_violates_a_foreign_key_is_named(tmp_path: Path) -> None:
+    """A server of PostgreSQL looks at foreign keys when all rows are in, and names the key alone."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute(KEYED)
+    run = load(target, write(tmp_path / "in.csv", "1,1,1,x\n2,1,77,y\n3,1,78,z\n"), check=1)
+    assert "2, which begins at byte 8" in run.stderr
+    assert "23503" in run.stderr
+    assert "2,1,77,y" in run.stderr
+
+
+def test_one_violation_more_than_allowed(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(KEYED)
+    lines, bad, _ = keyed(0)
+    path = write(tmp_path / "in.csv", "".join(lines))
+    run = load(engine_target, path, on_error="skip", max_rejects=len(bad) - 1, check=1, cwd=tmp_path)
+    assert f"--max-rejects {len(bad) - 1}" in run.stderr
+    assert "cannot be stored" in run.stderr
+    assert engine_target.count("t") == 0
+
+
+def test_constraints_of_a_new_table(engine_target: Target, tmp_path: Path) -> None:
+    """Two files, packed and plain; keys of several columns, a NULL in a key, a CHECK of two columns."""
+    schema = write(
+        tmp_path / "schema.sql",
+        "CREATE TABLE t (a integer, b varchar(10), c integer, d integer, PRIMARY KEY (a, b), UNIQUE (c, d), "
+        "CHECK (c < d OR c = 7))",
+    )
+    first = write(tmp_path / "1.csv.gz", gzip.compress(b"1,x,1,2\n1,y,1,2\n1,x,3,4\n2,x,,2\n2,y,,2\n3,x,9,8\n"))
+    second = write(tmp_path / "2.csv", "1,x,5,6\n1,y,5,6\n4,x,7,0\n5,x,5,6\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"schema": schema, "on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    load(engine_target, first, second, check=3, **options)
+    stored = [(1, "x", 1, 2), (1, "y", 5, 6), (2, "x", None, 2), (2, "y", None, 2), (4, "x", 7, 0)]
+    assert sorted(engine_target.rows("SELECT a, b, c, d FROM t"), key=repr) == sorted(stored, key=repr)
+    assert [(number, code) for number, _, _, code in told(rejects)] == [
+        (2, "23505"), (3, "23505"), (6, "23514"), (1, "23505"), (4, "23505")
+    ]  # fmt: skip
+    assert rejects.read_text() == "1,y,1,2\n1,x,3,4\n3,x,9,8\n1,x,5,6\n5,x,5,6\n"
+
+
+def test_unique_indexes_and_references_to_the_table_itself(tmp_path: Path) -> None:
+    """What DuckDB's catalog tells of an index is text. It lets a row refer to those that were there before."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute(
+        """
+        CREATE SCHEMA "Sales 1";
+        CREATE TABLE "Sales 1".p ("the id" integer PRIMARY KEY);
+        INSERT INTO "Sales 1".p VALUES (1);
+        CREATE TABLE "Sales 1".t (id integer PRIMARY KEY, boss integer REFERENCES "Sales 1".t (id), name varchar,
+            p integer DEFAULT 1 REFERENCES "Sales 1".p ("the id"), twice integer GENERATED ALWAYS AS (2 * id));
+        CREATE UNIQUE INDEX names ON "Sales 1".t (lower(name), (p + 1));
+        INSERT INTO "Sales 1".t VALUES (1, NULL, 'Ann', 1);
+        """
+    )
+    path = write(tmp_path / "in.csv", "id,boss,name\n2,1,Bob\n3,9,Cid\n4,1,BOB\n5,1,ann\n6,2,Eve\n7,,Eve\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "match", "on_error": "skip", "max_rejects": 4, "rejects": rejects}
+    load(target, path, table='"Sales 1".t', check=3, **options)
+    assert [(n, code) for n, *_, code in told(rejects)] == [(2, "23503"), (3, "23505"), (4, "23505"), (5, "23503")]
+    assert target.rows('SELECT id FROM "Sales 1".t ORDER BY id') == [(1,), (2,), (7,)]
 
 
 def test_deferred_constraints_and_triggers(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("engine", "table"), [("duckdb", TABLE), ("postgresql", TABLE), ("postgresql", KEYED)])
+@pytest.mark.parametrize(
+    ("engine", "table"), [("duckdb", TABLE), ("duckdb", KEYED), ("postgresql", TABLE), ("postgresql", KEYED)]
+)
 def test_killed_with_rejects(
     tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str
 ) -> None:

@@ -199,7 +199,7 @@ proptest! {
         let mut scanner = Scanner::new(Dialect::csv(), 2);
         let mut skipped = Vec::new();
         let batch = ArrowEncoder::new(kinds, Dialect::csv())
-            .encode_skipping(&scanner.scan(text.as_bytes()), |problem| skipped.push(problem.row));
+            .encode_skipping(&scanner.scan(text.as_bytes()), &[], |problem| skipped.push(problem.row));
         let expected: Vec<usize> = (0..lists.len()).filter(|&row| lists[row].is_none()).collect();
         prop_assert_eq!(skipped, expected);
         let kept: Vec<Vec<Option<i32>>> = batch.column(0).as_list::<i32>().iter()

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use tipple_codec::column::Column;
+use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::batch::text_form::Form;
 use tipple_codec::route::RoutePlan;
@@ -163,6 +163,9 @@ pub struct FieldPlan {
     /// How its values are spelled where they go as text.
     #[serde(default)]
     pub form: Form,
+    /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses.
+    #[serde(default)]
+    pub read_as: Option<ColumnType>,
 }
 
 /// What all loads have in common.
@@ -201,6 +204,9 @@ pub struct LoadPlan {
     /// What to do with records that cannot be stored; without it the first one ends the job.
     #[serde(default)]
     pub rejects: Option<RejectPlan>,
+    /// Records that are known to violate constraints of the target.
+    #[serde(default)]
+    pub violations: Violations,
     /// How the sources are read where they are columnar; `dialect` and `header` then count for nothing.
     #[serde(default)]
     pub columnar: Option<ColumnarPlan>,
@@ -224,6 +230,41 @@ pub struct RejectPlan {
     pub job_id: String,
 }
 
+/// Records that violate constraints of the target, found before they are stored: an engine that ends its statement with
+/// the first of them names none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Violations {
+    /// The constraints.
+    pub constraints: Vec<Constraint>,
+    /// By source, in no order.
+    pub sources: Vec<ViolationsOfSource>,
+}
+
+/// A constraint of the target, in the words of whoever violates it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Constraint {
+    /// What is to be said of the record.
+    pub reason: String,
+    /// The columns that it is about, by index.
+    pub columns: Vec<usize>,
+    /// What is wrong with their values; without it they are not told.
+    pub about_key: Option<String>,
+    /// The server's code.
+    pub sqlstate: String,
+}
+
+/// Records of one source.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ViolationsOfSource {
+    /// Its index.
+    pub source: usize,
+    /// Where they begin in its text, ascending; of a columnar source their rows, from 0.
+    pub offsets: Vec<u64>,
+    /// The index of the constraint that each of them violates.
+    pub constraints: Vec<usize>,
+}
+
 /// Where the rows go.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -232,6 +273,14 @@ pub enum Target {
     Arrow {
         /// Whether batches come in the order of the sources.
         preserve_order: bool,
+        /// Only these columns, by index, and behind them each record's place: the number of its source and its offset
+        /// there (of a columnar source: its row). Nothing is stored yet: somebody looks for records to refuse.
+        #[serde(default)]
+        examined: Option<Vec<usize>>,
+        /// Behind the place, also the number of the slice, that of the record in its piece (as in the ledger), and the
+        /// record as it stands in the source: of what cannot be read again.
+        #[serde(default)]
+        with_records: bool,
     },
     /// COPY into a PostgreSQL server.
     Postgres(Box<PostgresTarget>),

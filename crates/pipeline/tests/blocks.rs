@@ -12,7 +12,17 @@ use tipple_pipeline::source::blocks::{BlockCutter, BlockText, BlockWindows, Cutt
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
-    Cutting { sources, dialect, header: false, block_bytes, block_records: 0, chunk_bytes, max_record_bytes: 1 << 20 }
+    let max_record_bytes = 1 << 20;
+    Cutting {
+        sources,
+        dialect,
+        header: false,
+        block_bytes,
+        block_records: 0,
+        chunk_bytes,
+        max_record_bytes,
+        skips: false,
+    }
 }
 
 fn blocks(how: Cutting<'_>) -> Result<Vec<BlockText>> {
@@ -32,8 +42,7 @@ fn records(blocks: &[BlockText], how: Cutting<'_>) -> Vec<(usize, u64, u64, Vec<
     let mut all = Vec::new();
     for block in blocks {
         for &piece in &block.pieces {
-            let source = &how.sources[piece.piece.source];
-            let mut windows = BlockWindows::new(source, piece, &block.text, 8, how.max_record_bytes);
+            let mut windows = BlockWindows::new(how.dialect, piece, &block.text, 8, how.max_record_bytes);
             let mut number = piece.first_record;
             while let Some(window) = windows.fill().expect("a window") {
                 let length =
@@ -267,6 +276,61 @@ fn an_endless_record_is_refused_before_it_fills_the_memory() {
             assert!(message.contains("begins at byte 4 is longer than 10000 bytes"), "{message}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_follows_a_record_that_is_too_long_is_found() {
+    let long = format!("\"{}\"\n", "\n\"\"".repeat(5_000));
+    for end in [&b"c\n"[..], b"c", b""] {
+        let mut files = Files::new(&[[b"a\n", long.as_bytes(), b"b\n", long.as_bytes(), end].concat()]);
+        with_form(&mut files, &StreamForm::default());
+        let dialect = Dialect { line_end: LineEnd::Lf, ..Dialect::csv() };
+        for (block_bytes, chunk_bytes) in [(1, 1000), (100, 7), (1000, 4096), (1000, 1 << 20), (1 << 20, 64)] {
+            let how = Cutting {
+                max_record_bytes: 300,
+                skips: true,
+                ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes)
+            };
+            let blocks = blocks(how).expect("sound data");
+            let mut found = Vec::new();
+            for block in &blocks {
+                assert!(block_bytes > 1000 || block.text.len() < 300 + block_bytes + 2 * chunk_bytes.max(300));
+                for &piece in &block.pieces {
+                    let mut windows = BlockWindows::new(&dialect, piece, &block.text, 8, 300);
+                    let mut number = piece.first_record;
+                    while let Some(window) = windows.fill().expect("a window") {
+                        let length = tipple_codec::split::first_record(
+                            window.bytes,
+                            tipple_codec::split::State::Outside,
+                            &dialect,
+                        );
+                        if window.overlong {
+                            found.push((window.offset, number, None));
+                            number += 1;
+                            windows.leave_out(&mut || Ok(())).expect("in memory");
+                        } else if let Some(length) = length {
+                            found.push((window.offset, number, Some(window.bytes[..length].to_vec())));
+                            number += 1;
+                            windows.consume(length);
+                        } else {
+                            windows.consume(0);
+                        }
+                    }
+                }
+            }
+            let second = 4 + long.len() as u64;
+            let mut expected = vec![
+                (0, 1, Some(b"a\n".to_vec())),
+                (2, 2, None),
+                (second - 2, 3, Some(b"b\n".to_vec())),
+                (second, 4, None),
+            ];
+            if !end.is_empty() {
+                expected.push((second + long.len() as u64, 5, Some(b"c\n".to_vec())));
+            }
+            assert_eq!(found, expected, "blocks of {block_bytes}, reading {chunk_bytes}");
+        }
     }
 }
 

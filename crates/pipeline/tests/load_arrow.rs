@@ -44,8 +44,9 @@ fn plan(files: &Files, cut_plan: CutPlan, columns: Vec<Column>, window_bytes: us
         max_record_bytes: cut_plan.max_record_bytes,
         digest: true,
         rejects: None,
+        violations: Default::default(),
         columnar: None,
-        target: Target::Arrow { preserve_order: cut_plan.streams == 1 },
+        target: Target::Arrow { preserve_order: cut_plan.streams == 1, examined: None, with_records: false },
     })
 }
 
@@ -293,7 +294,7 @@ fn a_failure_does_not_wait_for_the_engine() {
     // The bad slice first, as one window: the other stream fills the channel meanwhile.
     load.slices.reverse();
     load.window_bytes = 1 << 16;
-    load.target = Target::Arrow { preserve_order: true };
+    load.target = Target::Arrow { preserve_order: true, examined: None, with_records: false };
     let job = LoadJob::start(load);
     let begin = Instant::now();
     let bad = bad_record(job.wait(LONG).expect("the job ends"));

@@ -11,7 +11,7 @@ use tipple_pipeline::plan::{CutPlan, Piece};
 use tipple_pipeline::source::SourceFile;
 use tipple_pipeline::source::cut::cut;
 use tipple_pipeline::source::locate::{record_after, record_number};
-use tipple_pipeline::source::window::{WindowReader, Windows};
+use tipple_pipeline::source::window::{WindowReader, Windows, too_long};
 
 /// Reads pieces window by window as a stream does; also gives how many source bytes it was told of.
 fn read_windows(
@@ -29,6 +29,9 @@ fn read_windows(
         let mut scanner = Scanner::new(dialect.clone(), fields);
         let mut reader = WindowReader::new(&source, piece, &mut buffer, window_bytes, max_record_bytes, dialect);
         while let Some(window) = reader.fill()? {
+            if window.overlong {
+                return Err(too_long(source.planned(), window.offset, max_record_bytes));
+            }
             let found = scanner.scan(window.bytes);
             assert_eq!(found.irregular, None, "in {:?}", window.bytes);
             assert!(!(window.last && found.rows() == 0), "no record ends in {:?}", window.bytes);
@@ -136,12 +139,52 @@ fn records_longer_than_a_window() {
 }
 
 #[test]
+fn what_follows_a_record_that_is_too_long_is_found() {
+    let long = format!("\"{}\"\n", "\n\"\"".repeat(500));
+    for end in [&b"c\n"[..], b"c", b""] {
+        let file = [b"a\n", long.as_bytes(), b"b\n", long.as_bytes(), end].concat();
+        let files = Files::new(std::slice::from_ref(&file));
+        let source = SourceFile::open(&files.sources[0]).expect("as planned");
+        let dialect = Dialect::csv();
+        for window_bytes in [1, 7, 64, 1000] {
+            let mut buffer = Vec::new();
+            let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, window_bytes, 200, &dialect);
+            let mut found = Vec::new();
+            while let Some(window) = reader.fill().expect("readable") {
+                let begin = window.offset as usize;
+                assert_eq!(&window.bytes[..window.source_bytes], &file[begin..begin + window.source_bytes]);
+                if window.overlong {
+                    found.push((window.offset, None));
+                    let left_out = reader.leave_out(&mut || Ok(())).expect("readable");
+                    assert_eq!(left_out, long.len() as u64);
+                    continue;
+                }
+                let mut scanner = Scanner::new(dialect.clone(), 1);
+                let records = scanner.scan(window.bytes);
+                for row in 0..records.rows() {
+                    found.push((window.offset + records.start(row) as u64, Some(records.field(row, 0).bytes.to_vec())));
+                }
+                let consumed = records.consumed;
+                reader.consume(consumed);
+            }
+            let second = 4 + long.len() as u64;
+            let mut expected =
+                vec![(0, Some(b"a".to_vec())), (2, None), (second - 2, Some(b"b".to_vec())), (second, None)];
+            if !end.is_empty() {
+                expected.push((second + long.len() as u64, Some(b"c".to_vec())));
+            }
+            assert_eq!(found, expected, "windows of {window_bytes}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_read() {
     let file = b"aaaa\n".repeat(100);
     let files = Files::new(std::slice::from_ref(&file));
     let source = SourceFile::open(&files.sources[0]).expect("as planned");
-    let mut buffer = Vec::new();
-    let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, 50, 1 << 20, &Dialect::csv());
+    let (dialect, mut buffer) = (Dialect::csv(), Vec::new());
+    let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, 50, 1 << 20, &dialect);
     assert_eq!(reader.fill().expect("readable").map(|window| window.bytes.len()), Some(50));
     reader.consume(50);
     std::fs::write(&files.sources[0].path, b"aaaa\n").expect("shrinking it");

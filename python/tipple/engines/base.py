@@ -69,6 +69,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `numeric` without a precision keeps any number of digits."""
     in_process: bool = False
     """Whether the engine runs in this process, and has memory of its own in it."""
+    names_refused_records: bool
+    """Whether its own refusal of a value says which record it stands in."""
     partitions: bool = False
     """Whether tables have partitions that can be loaded apart and replaced."""
     structures: tuple[Structure, ...] = ()
@@ -289,12 +291,14 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """Index of the source file."""
     record_number: int
     """Its number in the file, from 1, the header not counted."""
-    byte_offset: int
+    byte_offset: int | None
+    """None where a record has no place of its own in the file, as in a columnar one."""
     column: str | None
     reason: str
     sqlstate: str
+    """Empty where no server would refuse the record: it is Tipple that would lose something of it."""
     record: bytes
-    """The record as the source has it, its record end included."""
+    """The record as the source has it, its record end included; of a columnar source as CSV."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Reject:

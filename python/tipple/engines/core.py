@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -84,6 +84,7 @@ def load_plan(
     digest: bool,
     rejects_before: int = 0,
     commit_records: int | None = None,
+    violations: Mapping[str, Any] | None = None,
 ) -> str:
     """The plan of a load, as the core takes it.
 
@@ -95,6 +96,7 @@ def load_plan(
         digest: whether a digest of what is read is wanted.
         rejects_before: the rejects of the job's earlier runs.
         commit_records: the most records that are stored of a slice at a time.
+        violations: records that are known to violate constraints.
     """
     return json.dumps(
         {
@@ -128,6 +130,7 @@ def load_plan(
                 "spool": task.spool,
                 "job_id": job_id,
             },
+            "violations": violations or {},
             "columnar": task.columnar,
             "target": target,
         }

@@ -39,6 +39,28 @@ def is_stream(sources: object) -> bool:
     return hasattr(sources, "__arrow_c_stream__")
 
 
+def paths_of(sources: Any) -> list[str]:
+    """The paths in `sources`, which are no stream.
+
+    Raises:
+        UsageError: they are no paths.
+    """
+    if isinstance(sources, (str, os.PathLike)):
+        return [os.fspath(sources)]
+    try:
+        found = list(sources)
+    except TypeError:
+        # A lazy frame, for example, is nothing to iterate over.
+        found = [None]
+    if all(isinstance(source, (str, os.PathLike)) for source in found):
+        return [os.fspath(source) for source in found]
+    raise UsageError(
+        f"the sources are {type(sources).__module__.partition('.')[0]} {type(sources).__qualname__}: "
+        "neither paths nor an Arrow stream",
+        hint="give paths, or an object with __arrow_c_stream__: a table, a frame, a reader; collect() a lazy frame",
+    )
+
+
 def open_stream(source: Any) -> tuple[Columnar, Identity]:
     """A stream in memory and what stands for a file's identity: it is never the same twice.
 
@@ -51,7 +73,8 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
         stream = _core.ArrowStream(source)
         fields = msgspec.json.decode(stream.fields(), type=list[Field])
     except Exception as error:
-        raise UsageError(f"{label} gives no Arrow stream: {error}", hint="check the object") from error
+        hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
+        raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint=hint) from error
     refuse_twice([field.name for field in fields], label)
     columnar = Columnar(format="memory", fields=fields, stream=stream)
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)

@@ -38,10 +38,10 @@ from tipple.report.model import (
     LoadReport,
 )
 from tipple.report.progress import ProgressForm, open_progress
-from tipple.run.columnar import Columnar, is_stream, open_stream, read_fields, recognise
+from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
 from tipple.run.memory_watch import MemoryWatch
 from tipple.run.part import ALONE, Part
-from tipple.run.rejects import check_writable, reject_policy, write_rejects
+from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, write_rejects
 from tipple.run.request import Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
@@ -205,11 +205,7 @@ def load(
     started_at = utc_now()
     target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
     name = parse_table_name(table)
-    names: list[Any] = []
-    if isinstance(sources, (str, os.PathLike)):
-        names = [sources]
-    elif not is_stream(sources):
-        names = list(cast("Sequence[str | os.PathLike[str]]", sources))
+    names = [] if is_stream(sources) else paths_of(sources)
     if jobs is not None and jobs < 1:
         raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     if resume is not None and restart:
@@ -254,7 +250,7 @@ def load(
         columnar, stream_identity = open_stream(sources)
         paths = [stream_identity.path]
     else:
-        paths = find_sources([os.fspath(source) for source in names])
+        paths = find_sources(names)
         columnar = recognise(paths, format)
     options = Given(
         delimiter=delimiter,
@@ -276,11 +272,6 @@ def load(
             raise UsageError(
                 "--commit-every is for delimited text: row groups of a columnar source are stored whole",
                 hint="leave it out, and write smaller row groups if transactions are too large",
-            )
-        if policy is not None:
-            raise UsageError(
-                "--on-error skip is for delimited text: a record of a columnar source has no text to keep",
-                hint="leave it out: the first record that cannot be stored is named, and nothing is published",
             )
         format = "text"
     sniffer = Sniffer(paths, format, options)
@@ -324,9 +315,11 @@ def load(
                 )
                 request.resolve()
                 identities = list(request.sources)
+                if policy is not None:
+                    request.read_every_value()
                 if replay:
                     request.replay()
-                    # Rejects are kept as text that was unpacked, decoded and cleared of comments.
+                    # Rejects are kept as text that was unpacked, decoded and cleared of comments; rows as CSV.
                     kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
                     identities = [identify(path, kept, refuse=False) for path in loaded]
                 if key and upserts:
@@ -338,7 +331,7 @@ def load(
                     # The mode as it was asked for: a table that the first run created is there in the second.
                     "mode": mode or "auto",
                     "columns": [[column.name, column.type_text] for column in request.columns],
-                    "dialect": request.dialect_json if columnar is None else request.columnar_plan,
+                    "dialect": request.columnar_plan or request.dialect_json,
                     "header": request.header,
                     "sources": [msgspec.to_builtins(identity) for identity in identities],
                 }
@@ -355,13 +348,13 @@ def load(
                     facts["tablespaces"] = list(tablespaces)
                 if upserts:
                     facts["key"], facts["on_conflict"] = list(request.key), on_conflict
-                if upserts and columnar is not None and columnar.stream is not None:
+                if upserts and request.columnar_plan and columnar is not None and columnar.stream is not None:
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 slice_plan = plan_slices(
                     [(s.path, s.size) for s in identities],
                     streams,
-                    minimum_slice_bytes=MINIMUM_SLICE_BYTES if columnar is None else MINIMUM_COLUMNAR_SLICE_BYTES,
+                    minimum_slice_bytes=MINIMUM_COLUMNAR_SLICE_BYTES if request.columnar_plan else MINIMUM_SLICE_BYTES,
                 )
                 task = LoadTask(
                     table=request.table,
@@ -402,7 +395,7 @@ def load(
                     rejects=policy,
                     spool=spool.name if spool is not None else None,
                     columnar=request.columnar_plan,
-                    stream=columnar.stream if columnar is not None else None,
+                    stream=columnar.stream if columnar is not None and not replay else None,
                     together=_part.together,
                     counts_slices=_part.counts_slices,
                 )
@@ -412,7 +405,9 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             with _part.finishing():
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                    write_rejects(policy, result.reject_rows(), [identity.path for identity in identities])
+                    found = result.reject_rows()
+                    names = [identity.path for identity in identities]
+                    write_rejects(policy, numbered_by_row(found) if request.columnar_plan else found, names)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy

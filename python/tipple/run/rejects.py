@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+
+import msgspec
 
 from tipple.engines.base import Reject
 from tipple.errors import TippleError, UsageError
@@ -41,7 +43,7 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
                     (
                         paths[reject.source],
                         reject.record_number,
-                        reject.byte_offset,
+                        "" if reject.byte_offset is None else reject.byte_offset,
                         reject.column or "",
                         reject.reason,
                         reject.sqlstate,
@@ -59,6 +61,12 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
             hint="mend the cause and run the same command again: it loads nothing twice and writes the rejects",
         ) from None
     return count
+
+
+def numbered_by_row(rejects: Iterable[Reject]) -> Iterator[Reject]:
+    """Rejects of columnar sources: the core gives the row, from 0, where text has its byte offset."""
+    for reject in rejects:
+        yield msgspec.structs.replace(reject, record_number=(reject.byte_offset or 0) + 1, byte_offset=None)
 
 
 def check_writable(policy: RejectPolicy) -> None:

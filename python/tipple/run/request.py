@@ -21,6 +21,7 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan import tpch
 from tipple.plan.columnar import new_table, pick_fields, plan_of
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
+from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.guess import AUTO, Guess
@@ -61,6 +62,8 @@ class Request:
         self.definition: TableDefinition | None = None
         self.table = name
         self.columns: list[TableColumn] = []
+        self.text_columns: list[TableColumn] = []
+        """Those of a columnar source as text is loaded into them."""
         self.header = sniffer.dialect.header != "no"
         self.key: tuple[str, ...] = ()
         self.null_rules: list[dict[str, bool]] = []
@@ -127,8 +130,21 @@ class Request:
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
         self.header = False
+        if self.columnar_plan is not None:
+            # Rows of columnar sources are kept as CSV, in the order of the columns.
+            self.columnar_plan = None
+            self.dialect = plan_dialect("csv")
+            self.columns = self.text_columns
         if self.mode != "upsert":
             self.mode = "append"
+
+    def read_every_value(self) -> None:
+        """Has the core read what an engine would cast by itself: that would name no value that it refuses."""
+        if self.columnar_plan is None or self.session.capabilities.names_refused_records:
+            return
+        for field, column, as_text in zip(self.columnar_plan["fields"], self.columns, self.text_columns, strict=True):
+            if column.codec_type == "opaque" and as_text.codec_type != "opaque":
+                field["read_as"] = as_text.codec_type
 
     def choose_key(self, names: Sequence[str]) -> None:
         """The key of an upsert: columns that are loaded, and that refuse NULL, which no row could be told by."""
@@ -225,12 +241,15 @@ class Request:
                 chosen = self._named(names, loadable, all_names, self.sources[0].path)
             except UsageError as error:
                 hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+                if any(name.startswith("__index_level_") for name in names):
+                    hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
                 raise UsageError(str(error), hint=hint) from None
         self.columnar_plan = plan_of(columnar.format, names, [column.type_text for column in chosen])
         moments = {field.name for field in columnar.fields if field.is_moment}
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
+        self.text_columns = chosen
         return [for_batches(column) for column in chosen]
 
     def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:

@@ -130,11 +130,17 @@ impl ArrowEncoder {
         (self.batch(arrays, rows), Encoded { rows, problem })
     }
 
-    /// Turns the records into a batch, without those that cannot be stored: `skip` gets the first problem of each.
-    pub fn encode_skipping(&mut self, records: &Records<'_>, mut skip: impl FnMut(&Problem)) -> RecordBatch {
+    /// Turns the records into a batch, without those in `left_out` (ascending) and those that cannot be stored: `skip`
+    /// gets the first problem of each of these.
+    pub fn encode_skipping(
+        &mut self,
+        records: &Records<'_>,
+        left_out: &[usize],
+        mut skip: impl FnMut(&Problem),
+    ) -> RecordBatch {
         let mut refused = Vec::new();
         let mut arrays = self.read(records, Some(&mut refused), |_, _| {});
-        if refused.is_empty() {
+        if refused.is_empty() && left_out.is_empty() {
             return self.batch(arrays, records.rows());
         }
         // Column by column they came; a record is told of once, with the first of its fields that is to blame.
@@ -146,11 +152,14 @@ impl ArrowEncoder {
             keep.set_bit(row, false);
             skip(&Problem::value(records, row, column, refusal));
         }
+        for &row in left_out {
+            keep.set_bit(row, false);
+        }
         let keep = BooleanArray::new(keep.finish(), None);
         for array in &mut arrays {
             *array = arrow_select::filter::filter(array, &keep).expect("every column has a value per record");
         }
-        self.batch(arrays, records.rows() - refused.len())
+        self.batch(arrays, keep.true_count())
     }
 
     fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> RecordBatch {

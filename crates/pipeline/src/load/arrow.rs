@@ -5,16 +5,19 @@
 
 use super::Context;
 use super::columnar::{BatchFeed, ColumnarJob};
-use super::parse::Parser;
+use super::parse::{ParsedWindow, Parser};
 use super::queue::WorkQueue;
 use super::rejects::RejectLog;
+use super::violations::{self, Examined, Wanted, kept};
 use crate::counters::{Counters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::{LoadPlan, Target};
+use crate::source::locate;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tipple_codec::digest;
@@ -46,11 +49,11 @@ pub(super) struct BatchSink {
 pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSource, BatchSink) {
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
     let ending = Arc::new(Ending::new());
-    let source = BatchSource {
-        schema: schema.unwrap_or_else(|| arrow::schema(&plan.columns)),
-        receiver,
-        ending: ending.clone(),
-    };
+    let mut schema = schema.unwrap_or_else(|| arrow::schema(&plan.columns));
+    if let Some(wanted) = Wanted::of(&plan.target) {
+        schema = wanted.schema(&schema);
+    }
+    let source = BatchSource { schema, receiver, ending: ending.clone() };
     (source, BatchSink { sender, ending })
 }
 
@@ -120,7 +123,7 @@ impl BatchSink {
 
 pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
     let plan = context.plan;
-    let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true });
+    let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true, .. });
     let queue = WorkQueue::new(context, keep_order);
     // What the engine itself reads, or keeps in a form of its own, is not for us to digest.
     let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind.is_digestible()).collect();
@@ -164,24 +167,7 @@ fn stream(
             log.begin(work.n())?;
         }
         let mut totals = parser.parse(context, counters, &work, &mut rejects, |parsed, rejects| {
-            let batch = match rejects {
-                None => match encoder.encode(parsed.records) {
-                    (batch, Encoded { problem: None, .. }) => batch,
-                    (_, Encoded { problem: Some(problem), .. }) => {
-                        return Err(context.explain_problem(parsed, &problem));
-                    }
-                },
-                Some(log) => {
-                    let mut outcome = Ok(());
-                    let batch = encoder.encode_skipping(parsed.records, |problem| {
-                        if outcome.is_ok() {
-                            outcome = log.push_problem(parsed, problem);
-                        }
-                    });
-                    outcome?;
-                    batch
-                }
-            };
+            let batch = encode(context, &mut encoder, parsed, rejects)?;
             if plan.digest {
                 sum = sum.plus(digest_of(&batch, digested)?);
             }
@@ -198,6 +184,68 @@ fn stream(
     Ok(())
 }
 
+/// The records of a window that can be stored.
+fn encode(
+    context: &Context<'_>,
+    encoder: &mut ArrowEncoder,
+    parsed: &ParsedWindow<'_>,
+    rejects: &mut Option<RejectLog<'_, '_>>,
+) -> Result<RecordBatch> {
+    let records = parsed.records;
+    let mut skipped = refuse_violations(context, parsed, rejects)?;
+    let batch = match rejects {
+        None => match encoder.encode(records) {
+            (batch, Encoded { problem: None, .. }) => batch,
+            (_, Encoded { problem: Some(problem), .. }) => return Err(context.explain_problem(parsed, &problem)),
+        },
+        Some(log) => {
+            let (mut outcome, mut refused) = (Ok(()), Vec::new());
+            let batch = encoder.encode_skipping(records, &skipped, |problem| {
+                if outcome.is_ok() {
+                    outcome = log.push_problem(parsed, problem);
+                }
+                refused.push(problem.row);
+            });
+            outcome?;
+            skipped.extend(refused);
+            skipped.sort_unstable();
+            batch
+        }
+    };
+    let Some(wanted) = Wanted::of(&context.plan.target) else { return Ok(batch) };
+    let kept = kept(records.rows(), &skipped).map(|row| Examined {
+        offset: parsed.place.offset + records.start(row) as u64,
+        index: parsed.first_record + row as u64,
+        record: Cow::Borrowed(&parsed.window[records.start(row)..records.start(row + 1)]),
+    });
+    Ok(wanted.batch(&batch, (parsed.place.source, parsed.slice), kept))
+}
+
+/// Rejects the records of a window that are known to violate constraints; their rows, ascending.
+fn refuse_violations(
+    context: &Context<'_>,
+    parsed: &ParsedWindow<'_>,
+    rejects: &mut Option<RejectLog<'_, '_>>,
+) -> Result<Vec<usize>> {
+    let (records, place) = (parsed.records, parsed.place);
+    let range = place.offset + records.start(0) as u64..place.offset + records.start(records.rows()) as u64;
+    let mut rows = Vec::new();
+    for (offset, constraint) in context.plan.violations.between(place.source, range) {
+        let start = (offset - place.offset) as usize;
+        let row = violations::row_at(records, start);
+        let record = &parsed.window[records.start(row)..records.start(row + 1)];
+        let complaint =
+            context.violation(constraint, locate::shown(record), |column| context.field_text(record, column));
+        let index = parsed.first_record + row as u64;
+        match rejects {
+            None => return Err(context.explain_complaint(place.behind(start, index), complaint)),
+            Some(log) => log.push(place.behind(start, index), index, record, complaint)?,
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
 /// [`stream`] for columnar sources.
 fn columnar_stream(
     context: &Context<'_>,
@@ -209,18 +257,28 @@ fn columnar_stream(
 ) -> Result<()> {
     let counters = &context.counters.streams[index];
     let mut feed = BatchFeed::new(job);
+    let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
     while let Some(work) = queue.take(context)? {
         counters.take(work.n());
         let mut sum = digest::RowDigest::default();
-        let mut totals = feed.read(context, counters, &work, |fed| {
-            let batch = fed.conform(context)?;
+        if let Some(log) = &mut rejects {
+            log.begin(work.n())?;
+        }
+        let mut totals = feed.read(context, counters, &work, &mut rejects, |fed, rejects| {
+            let mut stored = fed.conform(context, rejects)?;
+            if let Some(wanted) = Wanted::of(&context.plan.target) {
+                stored.batch = fed.examined(&wanted, &stored);
+            }
             if context.plan.digest {
-                sum = sum.plus(digest_of(&batch, digested)?);
+                sum = sum.plus(digest_of(&stored.batch, digested)?);
             }
             counters.enter(StreamState::Send);
-            sink.send(&context.counters, batch)
+            sink.send(&context.counters, stored.batch)
         })?;
         totals.digest.sum = sum.sum;
+        if let Some(log) = &mut rejects {
+            log.keep()?;
+        }
         context.add(&work, &totals);
     }
     Ok(())

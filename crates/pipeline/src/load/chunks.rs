@@ -6,7 +6,7 @@ use super::rejects::RejectLog;
 use super::router::Divider;
 use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, WritePath};
-use crate::postgres::copy::{Chunk, Origin};
+use crate::postgres::copy::{Chunk, Origin, OriginRows};
 use bytes::Bytes;
 use std::sync::Arc;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
@@ -128,6 +128,7 @@ impl Encoder {
     ) -> Chunk {
         let records = parsed.records;
         let start = records.start(first);
+        let begin = parsed.place.behind(start, parsed.first_record + first as u64);
         let origin = self.with_origin.then(|| {
             let mut skipped = skipped.iter().copied().peekable();
             let rows = (first..end).filter(|&row| skipped.next_if_eq(&row).is_none());
@@ -136,15 +137,10 @@ impl Encoder {
                 (index, (records.start(row) - start) as u32, (records.start(row + 1) - start) as u32)
             };
             let text = parsed.window[start..records.start(end)].to_vec();
-            Arc::new(Origin { slice: parsed.slice, text, records: rows.map(place).collect() })
+            let rows = OriginRows::Text { text, records: rows.map(place).collect() };
+            Arc::new(Origin { slice: parsed.slice, place: begin, rows })
         });
-        Chunk {
-            format,
-            bytes: Bytes::from(bytes),
-            rows: (end - first - skipped.len()) as u64,
-            place: parsed.place.behind(start, parsed.first_record + first as u64),
-            origin,
-        }
+        Chunk { format, bytes: Bytes::from(bytes), rows: (end - first - skipped.len()) as u64, place: begin, origin }
     }
 }
 

@@ -5,23 +5,28 @@
 
 use super::Context;
 use super::context::SliceTotals;
-use super::explain::remedy;
 use super::queue::Work;
+use super::rejects::{self, RejectLog};
+use super::violations::{Examined, Wanted, kept};
 use crate::counters::{Counters, StreamCounters, StreamState};
-use crate::error::{BadRecord, Error, Result};
-use crate::plan::{ColumnarFormat, ColumnarPlan, LoadPlan, PostgresTarget, Target, WritePath};
-use crate::postgres::copy::{Chunk, CopyFailure, Place};
+use crate::error::{Error, Result};
+use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, PostgresTarget, Target, WritePath};
+use crate::postgres::copy::{Chunk, CopyFailure, Origin, OriginRows, Place};
 use crate::source::columnar::ColumnarFile;
-use crate::source::locate;
+use crate::source::locate::{self, Complaint};
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{Field, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema};
+use tipple_codec::column::{Column, ColumnType};
+use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema, without_rows};
 use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
-use tipple_codec::encode::batch::text_form::Form;
+use tipple_codec::encode::batch::csv_text::CsvRows;
+use tipple_codec::encode::batch::text_form::{Form, unpacked};
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
 use tipple_codec::value::ServerVersion;
 
@@ -45,6 +50,8 @@ pub(super) struct Opening {
 #[derive(Debug)]
 pub(super) struct ColumnarJob {
     plan: ColumnarPlan,
+    /// The target's columns as values are read for them.
+    columns: Vec<Column>,
     /// In which batches are handed over.
     schema: SchemaRef,
     shared: Option<Shared>,
@@ -73,9 +80,9 @@ impl Opening {
             Target::Postgres(target) if target.write_path == WritePath::Text => Taker::CopyText,
             Target::Postgres(_) => Taker::CopyBinary,
         };
-        let schema =
-            output_schema(&fields, &plan.columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
-        Ok(Self { job: ColumnarJob { plan: columnar, schema, shared: None }, stream })
+        let columns = read_as(&fields, &plan.columns, &columnar.fields);
+        let schema = output_schema(&fields, &columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
+        Ok(Self { job: ColumnarJob { plan: columnar, columns, schema, shared: None }, stream })
     }
 
     /// The schema in which batches are handed over.
@@ -100,6 +107,21 @@ impl Opening {
         }
         job
     }
+}
+
+/// The columns, those that the target would cast by itself with the type to read them as: text may be anything, and
+/// integers may be too large.
+fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Vec<Column> {
+    let kind = |(field, (column, plan)): (&Arc<Field>, (&Column, &FieldPlan))| {
+        let from = unpacked(field.data_type());
+        let kind = plan.read_as.clone().filter(|kind| {
+            let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+            // Bytes as text have a form of their own in every engine.
+            (is_text && *kind != ColumnType::Bytea) || (from.is_integer() && matches!(kind, ColumnType::Integer { .. }))
+        });
+        Column { kind: kind.unwrap_or_else(|| column.kind.clone()), ..column.clone() }
+    };
+    fields.iter().zip(columns.iter().zip(plans)).map(kind).collect()
 }
 
 /// The fields that a plan wants of a stream.
@@ -139,6 +161,7 @@ fn produce(stream: Stream, counters: &Counters, sender: &Sender<(u64, RecordBatc
 struct Shape {
     conformer: Conformer,
     text: BatchTextEncoder,
+    csv: Arc<CsvRows>,
 }
 
 /// Reads the batches of slices for one stream.
@@ -153,7 +176,17 @@ pub(super) struct BatchFeed<'j, 'p> {
 pub(super) struct Fed<'f> {
     batch: &'f RecordBatch,
     shape: &'f mut Shape,
+    /// Its first row; rows are counted where text has bytes.
     place: Place,
+    slice: u32,
+}
+
+/// Rows of a batch that can be stored.
+pub(super) struct Stored {
+    /// As the target takes them.
+    pub(super) batch: RecordBatch,
+    /// Which rows of the source's batch they are.
+    pub(super) rows: Vec<usize>,
 }
 
 impl<'j, 'p> BatchFeed<'j, 'p> {
@@ -161,28 +194,32 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
         Self { job, file: None, shape: None }
     }
 
-    /// Hands every batch of `slice` to `store`.
-    pub(super) fn read(
+    /// Hands every batch of `slice` to `store`, which keeps what cannot be stored in `log`.
+    pub(super) fn read<'lc, 'lp>(
         &mut self,
         context: &Context<'p>,
         stream: &StreamCounters,
         work: &Work<'_>,
-        mut store: impl FnMut(&mut Fed<'_>) -> Result<()>,
+        log: &mut Option<RejectLog<'lc, 'lp>>,
+        mut store: impl FnMut(&mut Fed<'_>, &mut Option<RejectLog<'lc, 'lp>>) -> Result<()>,
     ) -> Result<SliceTotals> {
+        let rejects_before = rejects::count(log);
         let mut totals = match &self.job.shared {
-            Some(shared) => self.read_shared(context, stream, shared, &mut store)?,
-            None => self.read_files(context, stream, work, &mut store)?,
+            Some(shared) => self.read_shared(context, stream, work, shared, log, &mut store)?,
+            None => self.read_files(context, stream, work, log, &mut store)?,
         };
+        totals.rejects = rejects::count(log) - rejects_before;
         totals.digest.rows = totals.rows();
         Ok(totals)
     }
 
-    fn read_files(
+    fn read_files<'lc, 'lp>(
         &mut self,
         context: &Context<'p>,
         stream: &StreamCounters,
         work: &Work<'_>,
-        store: &mut impl FnMut(&mut Fed<'_>) -> Result<()>,
+        log: &mut Option<RejectLog<'lc, 'lp>>,
+        store: &mut impl FnMut(&mut Fed<'_>, &mut Option<RejectLog<'lc, 'lp>>) -> Result<()>,
     ) -> Result<SliceTotals> {
         let mut totals = SliceTotals::default();
         for piece in work.pieces() {
@@ -197,6 +234,7 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
             let fields = file.fields(&self.job.plan.fields)?;
             let shape = shape(&mut self.shape, context, self.job, piece.source, &fields)?;
             let (first_row, piece_rows) = file.rows_of(piece);
+            let rejects_before = rejects::count(log);
             let mut rows = 0;
             let mut bytes = 0;
             for batch in file.batches(piece, &self.job.plan.fields)? {
@@ -206,7 +244,7 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
                     let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
                     stream.enter(StreamState::Encode);
                     let place = Place { source: piece.source, offset: first_row + rows, record: None };
-                    store(&mut Fed { batch: &part, shape, place })?;
+                    store(&mut Fed { batch: &part, shape, place, slice: work.n() }, log)?;
                     rows += part.num_rows() as u64;
                     // Bytes are the file's own, in proportion to the rows.
                     let done =
@@ -224,21 +262,25 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
                 });
             }
             file.check_unchanged()?;
-            totals.pieces.push((piece.source, rows, piece.length));
+            let rejected = rejects::count(log) - rejects_before;
+            totals.pieces.push((piece.source, rows - rejected, piece.length));
         }
         Ok(totals)
     }
 
-    fn read_shared(
+    fn read_shared<'lc, 'lp>(
         &mut self,
         context: &Context<'p>,
         stream: &StreamCounters,
+        work: &Work<'_>,
         shared: &Shared,
-        store: &mut impl FnMut(&mut Fed<'_>) -> Result<()>,
+        log: &mut Option<RejectLog<'lc, 'lp>>,
+        store: &mut impl FnMut(&mut Fed<'_>, &mut Option<RejectLog<'lc, 'lp>>) -> Result<()>,
     ) -> Result<SliceTotals> {
         let indices = indices_of(&shared.schema, &self.job.plan)?;
         let fields = fields_of(&shared.schema, &self.job.plan)?;
         let shape = shape(&mut self.shape, context, self.job, 0, &fields)?;
+        let rejects_before = rejects::count(log);
         let mut rows = 0;
         loop {
             context.check_cancelled()?;
@@ -252,12 +294,16 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
                 .project(&indices)
                 .map_err(|error| Error::Invalid { message: format!("the stream failed: {error}") })?;
             stream.enter(StreamState::Encode);
-            store(&mut Fed { batch: &batch, shape, place: Place { source: 0, offset: first_row, record: None } })?;
+            let place = Place { source: 0, offset: first_row, record: None };
+            store(&mut Fed { batch: &batch, shape, place, slice: work.n() }, log)?;
             stream.add(0, batch.num_rows() as u64);
             rows += batch.num_rows() as u64;
         }
         match shared.ending.get() {
-            Some(Ok(())) => Ok(SliceTotals { pieces: vec![(0, rows, 0)], ..SliceTotals::default() }),
+            Some(Ok(())) => {
+                let rejected = rejects::count(log) - rejects_before;
+                Ok(SliceTotals { pieces: vec![(0, rows - rejected, 0)], ..SliceTotals::default() })
+            }
             Some(Err(error)) => Err(error.clone()),
             None => Err(Error::Internal { message: "the stream ended without saying how".into() }),
         }
@@ -276,11 +322,12 @@ fn shape<'s>(
         *slot = None;
     }
     if slot.is_none() {
-        let columns = &context.plan.columns;
+        let columns = &job.columns;
         let forms: Vec<Form> = job.plan.fields.iter().map(|field| field.form).collect();
         let conformer = Conformer::new(fields, columns, &forms, job.schema.clone())
             .map_err(|unreadable| explain(context.plan, source, &unreadable))?;
-        *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &forms) }));
+        let csv = Arc::new(conformer.csv_rows());
+        *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &forms), csv }));
     }
     match slot {
         Some((_, shape)) => Ok(shape),
@@ -289,14 +336,92 @@ fn shape<'s>(
 }
 
 impl Fed<'_> {
-    /// The batch as the target takes it.
-    pub(super) fn conform(&mut self, context: &Context<'_>) -> Result<RecordBatch> {
-        self.shape.conformer.conform(self.batch).map_err(|problem| self.explain(context, &problem))
+    /// What is wanted of rows that somebody looks for violations in.
+    pub(super) fn examined(&self, wanted: &Wanted<'_>, stored: &Stored) -> RecordBatch {
+        let rows = stored.rows.iter().map(|&row| {
+            let number = self.place.offset + row as u64;
+            let record = if wanted.with_records() { self.record(row) } else { Vec::new() };
+            Examined { offset: number, index: number, record: Cow::Owned(record) }
+        });
+        wanted.batch(&stored.batch, (self.place.source, self.slice), rows)
+    }
+
+    /// The batch as the target takes it, without what goes to `log`.
+    pub(super) fn conform(&mut self, context: &Context<'_>, log: &mut Option<RejectLog<'_, '_>>) -> Result<Stored> {
+        let count = self.batch.num_rows();
+        let (batch, rows) = if log.is_some() {
+            let mut bad = Vec::new();
+            let Ok((batch, kept)) = self.shape.conformer.conform_skipping(self.batch, |problem| {
+                bad.push(problem.clone());
+                Ok::<_, Infallible>(())
+            });
+            for problem in &bad {
+                self.reject(context, log, problem.row, self.complaint(context, problem))?;
+            }
+            (batch, kept.unwrap_or_else(|| (0..count).collect()))
+        } else {
+            match self.shape.conformer.conform(self.batch) {
+                Ok(batch) => (batch, (0..count).collect()),
+                Err(problem) => return Err(self.explain(context, &problem)),
+            }
+        };
+        self.refuse_violations(context, Stored { batch, rows }, log)
+    }
+
+    /// Rejects the rows that are known to violate constraints.
+    fn refuse_violations(
+        &self,
+        context: &Context<'_>,
+        stored: Stored,
+        log: &mut Option<RejectLog<'_, '_>>,
+    ) -> Result<Stored> {
+        let Place { source, offset, .. } = self.place;
+        let mut refused = Vec::new();
+        for (at, constraint) in context.plan.violations.between(source, offset..offset + self.batch.num_rows() as u64) {
+            let row = (at - offset) as usize;
+            let text = |column| locate::shown(&self.shape.conformer.value_text(self.batch, row, column));
+            let complaint = context.violation(constraint, locate::shown(&self.record(row)), text);
+            self.reject(context, log, row, complaint)?;
+            refused.extend(stored.rows.binary_search(&row));
+        }
+        if refused.is_empty() {
+            return Ok(stored);
+        }
+        let batch = without_rows(&stored.batch, &refused);
+        let rows = kept(stored.rows.len(), &refused).map(|index| stored.rows[index]).collect();
+        Ok(Stored { batch, rows })
+    }
+
+    /// Keeps a row in `log`; without one it is the error.
+    fn reject(
+        &self,
+        context: &Context<'_>,
+        log: &mut Option<RejectLog<'_, '_>>,
+        row: usize,
+        complaint: Complaint,
+    ) -> Result<()> {
+        let index = self.place.offset + row as u64;
+        let place = Place { offset: index, ..self.place };
+        match log {
+            None => Err(context.explain_complaint(place, complaint)),
+            Some(log) => log.push(place, index, &self.record(row), complaint),
+        }
+    }
+
+    /// A row as text.
+    fn record(&self, row: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.shape.csv.write(self.batch, row, &mut text);
+        text
+    }
+
+    fn complaint(&self, context: &Context<'_>, problem: &BatchProblem) -> Complaint {
+        context.batch_complaint(problem, &self.shape.conformer.value_text(self.batch, problem.row, problem.column))
     }
 
     fn explain(&self, context: &Context<'_>, problem: &BatchProblem) -> Error {
-        let text = self.shape.conformer.value_text(self.batch, problem.row, problem.column);
-        context.explain_batch(self.place, problem, &text)
+        let place = Place { offset: self.place.offset + problem.row as u64, ..self.place };
+        context.explain_complaint(place, self.complaint(context, problem))
     }
 }
 
@@ -312,29 +437,55 @@ impl<'j> ChunkFeed<'j> {
         Self { feed: BatchFeed::new(job), write_path: target.write_path, server: ServerVersion(target.server_version) }
     }
 
-    /// Hands the slice's rows to `send`; the totals have a digest where rows go as COPY binary.
-    pub(super) fn read(
+    /// Hands the slice's rows to `send`, with their origin where `with_origin` says so; the totals have a digest where
+    /// rows go as COPY binary.
+    pub(super) fn read<'lc, 'lp>(
         &mut self,
         context: &Context<'j>,
         stream: &StreamCounters,
         work: &Work<'_>,
-        mut send: impl FnMut(Chunk) -> Result<()>,
+        with_origin: bool,
+        log: &mut Option<RejectLog<'lc, 'lp>>,
+        mut send: impl FnMut(Chunk, &mut Option<RejectLog<'lc, 'lp>>) -> Result<()>,
     ) -> Result<SliceTotals> {
         let mut binary = BatchBinaryEncoder::new(&context.plan.columns, self.server, context.plan.digest);
         let format = self.write_path;
-        let mut totals = self.feed.read(context, stream, work, |fed| {
-            let batch = fed.conform(context)?;
+        let mut totals = self.feed.read(context, stream, work, log, |fed, log| {
+            let Stored { batch, rows } = fed.conform(context, log)?;
             let mut first = 0;
             while first < batch.num_rows() {
                 let mut bytes = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 8);
-                let end = match format {
-                    WritePath::Binary => binary.encode(&batch, first, CHUNK_BYTES, &mut bytes),
-                    WritePath::Text => fed.shape.text.encode(&batch, first, CHUNK_BYTES, &mut bytes),
-                };
-                let end = end.map_err(|problem| fed.explain(context, &problem))?;
-                let place = fed.place.behind(first, 0);
-                send(Chunk { format, bytes: bytes.into(), rows: (end - first) as u64, place, origin: None })?;
-                first = end;
+                let (begin, mut sent) = (first, Vec::new());
+                while first < batch.num_rows() && bytes.len() < CHUNK_BYTES {
+                    let end = match format {
+                        WritePath::Binary => binary.encode(&batch, first, CHUNK_BYTES, &mut bytes),
+                        WritePath::Text => fed.shape.text.encode(&batch, first, CHUNK_BYTES, &mut bytes),
+                    };
+                    match end {
+                        Ok(end) => {
+                            sent.extend_from_slice(&rows[first..end]);
+                            first = end;
+                        }
+                        Err(problem) => {
+                            sent.extend_from_slice(&rows[first..problem.row]);
+                            first = problem.row + 1;
+                            let problem = BatchProblem { row: rows[problem.row], ..problem };
+                            fed.reject(context, log, problem.row, fed.complaint(context, &problem))?;
+                        }
+                    }
+                }
+                if sent.is_empty() {
+                    continue;
+                }
+                // Rows of a batch that lie one behind the other; of others the origin tells which they are.
+                let place = fed.place.behind(rows[begin], 0);
+                let count = sent.len() as u64;
+                let origin = with_origin.then(|| {
+                    let (csv, batch) = (fed.shape.csv.clone(), fed.batch.clone());
+                    let rows = OriginRows::Batch { csv, batch, rows: sent };
+                    Arc::new(Origin { slice: fed.slice, place: fed.place, rows })
+                });
+                send(Chunk { format, bytes: bytes.into(), rows: count, place, origin }, log)?;
             }
             Ok(())
         })?;
@@ -355,9 +506,10 @@ impl Context<'_> {
         self.columnar.as_ref().is_some_and(|job| job.plan.format == ColumnarFormat::Memory)
     }
 
-    /// A value of a batch, whose first row `place` names, that cannot be stored.
-    fn explain_batch(&self, place: Place, problem: &BatchProblem, text: &[u8]) -> Error {
-        let column = &self.plan.columns[problem.column];
+    /// What is wrong with a value of a batch.
+    fn batch_complaint(&self, problem: &BatchProblem, text: &[u8]) -> Complaint {
+        let columns = self.columnar.as_ref().map_or(&self.plan.columns, |job| &job.columns);
+        let column = &columns[problem.column];
         let text = locate::shown(text);
         let (reason, sqlstate, remedy) = match problem.unfit {
             Unfit::Refused(refusal) => {
@@ -368,23 +520,24 @@ impl Context<'_> {
                     "22021" => "mend the value, or give the column a type for bytes".into(),
                     _ => remedy,
                 };
-                (reason, Some(sqlstate), remedy)
+                (reason, sqlstate, remedy)
             }
+            // No server refuses these, so there is no code for them.
             Unfit::Lossy(Loss::Nanoseconds) => (
                 format!(
                     "value \"{text}\" has nanoseconds, and {} counts microseconds",
                     locate::type_name(&column.kind)
                 ),
-                None,
+                "",
                 "round the column to microseconds, or load it into a column of type text".into(),
             ),
             Unfit::Lossy(Loss::TimeOfDay) => (
                 format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(&column.kind)),
-                None,
+                "",
                 "cut the column to days, or load it into a column of type timestamp".into(),
             ),
         };
-        self.bad_row(place, problem.row as u64, Some(column.name.clone()), text, reason, sqlstate, remedy)
+        Complaint { column: Some(column.name.clone()), text, reason, sqlstate: sqlstate.into(), remedy }
     }
 
     /// What the server said while rows of a columnar source were stored.
@@ -392,32 +545,7 @@ impl Context<'_> {
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        let detail = server.detail.as_ref();
-        let reason = detail.map_or_else(|| server.message.clone(), |detail| format!("{} ({detail})", server.message));
-        self.bad_row(place, index, column, String::new(), reason, Some(&server.sqlstate), remedy(&server.sqlstate))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "it is a record's fields")]
-    fn bad_row(
-        &self,
-        place: Place,
-        index: u64,
-        column: Option<String>,
-        text: String,
-        reason: String,
-        sqlstate: Option<&str>,
-        remedy: String,
-    ) -> Error {
-        Error::BadRecord(Box::new(BadRecord {
-            file: self.plan.sources[place.source].path.display().to_string(),
-            record_number: place.offset + index + 1,
-            // Rows of columnar files do not lie in one place.
-            byte_offset: 0,
-            column,
-            text,
-            reason,
-            sqlstate: sqlstate.map(Into::into),
-            remedy,
-        }))
+        let complaint = Complaint { text: String::new(), ..self.server_complaint(&[], server, column.as_deref()) };
+        self.explain_complaint(Place { offset: place.offset + index, ..place }, complaint)
     }
 }

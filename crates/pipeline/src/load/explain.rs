@@ -3,23 +3,24 @@
 use super::Context;
 use super::feed::{Block, cutting};
 use super::parse::ParsedWindow;
-use crate::error::{Error, ServerError};
+use crate::error::{BadRecord, Error, ServerError};
 use crate::postgres::copy::{CopyFailure, Place};
 use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
+use tipple_codec::value::Refusal;
 
 impl Context<'_> {
     /// The problem that the codec found in a window that begins at `place`.
     pub(super) fn explain_problem(&self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Error {
         let place = parsed.place.behind(problem.start, parsed.first_record + problem.row as u64);
-        self.explain_complaint(place, self.complaint(parsed.window, problem))
+        self.explain_complaint(place, self.complaint(place.source, parsed.window, problem))
     }
 
     /// What is wrong with a record, found by the codec.
-    pub(super) fn complaint(&self, window: &[u8], problem: &Problem) -> Complaint {
+    pub(super) fn complaint(&self, source: usize, window: &[u8], problem: &Problem) -> Complaint {
         let record = &window[problem.start..problem.end];
         let (column, text, reason, sqlstate, remedy) = match problem.kind {
             ProblemKind::Structure(what) => {
@@ -29,7 +30,12 @@ impl Context<'_> {
             ProblemKind::Value { column, refusal } => {
                 let text = self.field_text(record, column);
                 let column = &self.plan.columns[column];
-                let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                let (mut reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                if refusal == Refusal::InvalidEncoding
+                    && let Some(undecodable) = locate::undecodable_reason(&self.plan.sources[source], record)
+                {
+                    reason = undecodable;
+                }
                 (Some(column.name.clone()), text, reason, sqlstate, remedy)
             }
         };
@@ -39,6 +45,20 @@ impl Context<'_> {
     /// An error that names the record at `place`.
     pub(super) fn explain_complaint(&self, place: Place, complaint: Complaint) -> Error {
         let plan = self.plan;
+        if self.columnar.is_some() {
+            let Complaint { column, text, reason, sqlstate, remedy } = complaint;
+            return Error::BadRecord(Box::new(BadRecord {
+                file: plan.sources[place.source].path.display().to_string(),
+                record_number: place.offset + 1,
+                // Rows of columnar files do not lie in one place.
+                byte_offset: 0,
+                column,
+                text,
+                reason,
+                sqlstate: (!sqlstate.is_empty()).then_some(sqlstate),
+                remedy,
+            }));
+        }
         let at = (place.offset, place.record);
         locate::bad_record(&plan.sources[place.source], at, &plan.dialect, plan.header, complaint)
     }
@@ -71,7 +91,10 @@ impl Context<'_> {
     /// What is wrong with a record, found by the server.
     pub(super) fn server_complaint(&self, record: &[u8], server: &ServerError, column: Option<&str>) -> Complaint {
         let ServerError { message, sqlstate, detail, .. } = server;
-        let position = column.and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
+        // The record of a columnar source is no text of the plan's dialect.
+        let position = column
+            .filter(|_| self.columnar.is_none())
+            .and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
         let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }

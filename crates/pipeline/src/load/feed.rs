@@ -202,6 +202,7 @@ pub(super) fn cutting(plan: &LoadPlan) -> Cutting<'_> {
         block_records: plan.feeding.block_records,
         chunk_bytes: plan.feeding.chunk_bytes,
         max_record_bytes: plan.max_record_bytes,
+        skips: plan.rejects.is_some(),
     }
 }
 

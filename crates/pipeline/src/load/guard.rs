@@ -43,12 +43,12 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
         reject: &mut impl FnMut(Refused<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut ends = None;
-        let mut ranges = vec![(0, origin.records.len())];
+        let mut ranges = vec![(0, origin.len())];
         while let Some((low, high)) = ranges.pop() {
             if low == high {
                 continue;
             }
-            let whole = (low, high) == (0, origin.records.len());
+            let whole = (low, high) == (0, origin.len());
             let part =
                 if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
             let Err(failure) = self.attempt(part)? else { continue };
@@ -57,11 +57,9 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             match named.or_else(|| (high - low == 1).then_some(low)) {
                 Some(row) => {
                     self.refused += 1;
-                    let (index, start, end) = origin.records[row];
-                    let record = &origin.text[start as usize..end as usize];
-                    let place = chunk.place.behind(start as usize, index);
-                    let complaint = self.context.server_complaint(record, server, failure.column.as_deref());
-                    reject(Refused { slice: origin.slice, place, index, record, complaint })?;
+                    let (place, index, record) = origin.record(row);
+                    let complaint = self.context.server_complaint(&record, server, failure.column.as_deref());
+                    reject(Refused { slice: origin.slice, place, index, record: &record, complaint })?;
                     ranges.extend([(row + 1, high), (low, row)]);
                 }
                 None => {

@@ -20,6 +20,7 @@ mod sender;
 mod single;
 mod slices;
 mod transaction;
+mod violations;
 
 pub use context::Context;
 

@@ -3,14 +3,15 @@
 use super::Context;
 use super::context::SliceTotals;
 use super::queue::Work;
-use super::rejects::RejectLog;
+use super::rejects::{RejectLog, count};
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::Piece;
 use crate::postgres::copy::Place;
 use crate::source::SourceFile;
 use crate::source::blocks::BlockWindows;
-use crate::source::window::{WindowReader, Windows};
+use crate::source::locate;
+use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
 
@@ -88,7 +89,7 @@ impl Parser {
             Work::Block(block) => {
                 for &piece in block.pieces() {
                     let index = piece.piece.source;
-                    let mut reader = BlockWindows::new(&plan.sources[index], piece, block.text(), window_bytes, limit);
+                    let mut reader = BlockWindows::new(&plan.dialect, piece, block.text(), window_bytes, limit);
                     let begin = PieceBegin {
                         source: index,
                         slice: block.n(),
@@ -106,10 +107,6 @@ impl Parser {
         totals.digest.rows = totals.rows();
         Ok(totals)
     }
-}
-
-fn count(rejects: &Option<RejectLog<'_, '_>>) -> u64 {
-    rejects.as_ref().map_or(0, RejectLog::count)
 }
 
 /// What there is to know of a piece before its first window.
@@ -150,6 +147,19 @@ fn parse_piece<'c, 'p>(
             offset: window.offset,
             record: begin.record.is_some().then_some(piece_records + 1),
         };
+        if window.overlong {
+            let (plan, columns) = (context.plan, context.plan.columns.len());
+            let limit = plan.max_record_bytes;
+            let Some(log) = rejects else {
+                return Err(too_long(&plan.sources[begin.source], window.offset, limit));
+            };
+            let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
+            log.push(place, piece_records, &record, locate::overlong(&record, limit))?;
+            piece_records += 1;
+            let left_out = reader.leave_out(&mut || context.check_cancelled())?;
+            stream.add(left_out * begin.read.0 / begin.read.1.max(1), 0);
+            continue;
+        }
         let mut records = scanner.scan(window.bytes);
         let (mut consumed, mut rows) = (0, 0);
         loop {
@@ -181,7 +191,7 @@ fn parse_piece<'c, 'p>(
                 }
                 problem.end = window.bytes.len();
             }
-            let complaint = context.complaint(window.bytes, &problem);
+            let complaint = context.complaint(begin.source, window.bytes, &problem);
             let record = &window.bytes[problem.start..problem.end];
             log.push(place.behind(problem.start, piece_records), piece_records, record, complaint)?;
             piece_records += 1;

@@ -18,6 +18,11 @@ use tipple_codec::problem::Problem;
 /// The columns of a line.
 const COLUMNS: &str = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record";
 
+/// The rejects in a log, where there is one.
+pub(super) fn count(log: &Option<RejectLog<'_, '_>>) -> u64 {
+    log.as_ref().map_or(0, RejectLog::count)
+}
+
 /// The rejects of one stream.
 #[derive(Debug)]
 pub(super) struct RejectLog<'c, 'p> {
@@ -107,7 +112,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// # Errors
     /// As [`RejectLog::push`].
     pub(super) fn push_problem(&mut self, parsed: &ParsedWindow<'_>, problem: &Problem) -> Result<()> {
-        let complaint = self.context.complaint(parsed.window, problem);
+        let complaint = self.context.complaint(parsed.place.source, parsed.window, problem);
         let record = &parsed.window[problem.start..problem.end];
         let index = parsed.first_record + problem.row as u64;
         self.push(parsed.place.behind(problem.start, index), index, record, complaint)

@@ -150,7 +150,11 @@ fn stream<'c, 'p>(
         while let Some(work) = queue.take(context)? {
             counters.take(work.n());
             let lane = lanes.of(work.n())?;
-            let totals = feed.read(context, counters, &work, |chunk| {
+            if let Some(log) = rejects {
+                log.enter(work.n());
+            }
+            let with_origin = rejects.is_some();
+            let totals = feed.read(context, counters, &work, with_origin, rejects, |chunk, _| {
                 counters.enter(StreamState::Send);
                 send(context, &lane, chunk)
             })?;

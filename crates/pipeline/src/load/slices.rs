@@ -26,6 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) const BEGIN_IMMEDIATE: &str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
 
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> {
+    if context.is_in_memory() && context.plan.rejects.is_some() {
+        // There is no second attempt at what cannot be read again.
+        context.guard();
+    }
     let queue = WorkQueue::new(context, false);
     std::thread::scope(|scope| {
         queue.start_feeders(scope, context);
@@ -173,37 +177,46 @@ impl<'c, 'p> Worker<'c, 'p> {
             context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
+        let has_rows = self.columnar.is_some();
         // Once a record was refused, rows go into the table itself, where their places are known. A stream in memory
-        // cannot be read again.
-        let routing = target.routing.as_ref().filter(|_| !context.is_guarded() && !context.is_in_memory());
+        // cannot be read again, and of rows of a columnar source the router rejects none.
+        let unrouted = context.is_guarded() || context.is_in_memory() || (has_rows && self.rejects.is_some());
+        let routing = target.routing.as_ref().filter(|_| !unrouted);
         let mut divider = target.routing.as_ref().map(|routing| Divider::new(context, routing)).transpose()?;
         let mut routed = routing.map(|routing| PartitionWriter::new(session, target, routing));
+        let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         if let Some(feed) = &mut self.columnar {
-            let read = feed.read(context, stream, work, |chunk| {
+            let read = feed.read(context, stream, work, guard.is_some(), &mut self.rejects, |chunk, rejects| {
                 stream.enter(StreamState::Send);
-                match (&mut routed, &mut divider) {
-                    (Some(routed), Some(divider)) if chunk.format == WritePath::Binary => {
-                        divider.divide(context, &chunk)?;
-                        routed.take(chunk, divider).map_err(&mut explain)
+                match (&mut guard, rejects.as_mut(), chunk.origin.clone()) {
+                    (Some(guard), Some(log), Some(origin)) => {
+                        guard.send(&chunk, &origin, &mut |refused| refused.keep_in(log))
                     }
-                    _ => writer.send(chunk).map_err(&mut explain),
+                    _ => match (&mut routed, &mut divider) {
+                        (Some(routed), Some(divider)) if chunk.format == WritePath::Binary => {
+                            divider.divide(context, &chunk)?;
+                            routed.take(chunk, divider).map_err(&mut explain)
+                        }
+                        _ => writer.send(chunk).map_err(&mut explain),
+                    },
                 }
             });
             stream.enter(StreamState::Wait);
             let finished = read.and_then(|totals| {
                 let routes = finish(&mut routed, totals.rows()).map_err(&mut explain)?;
                 writer.finish().map_err(&mut explain)?;
-                self.record_and_commit(session, work, &totals, target.write_path == WritePath::Binary)?;
+                let has_digest =
+                    target.write_path == WritePath::Binary && guard.as_ref().is_none_or(|guard| guard.refused == 0);
+                self.record_and_commit(session, work, &totals, has_digest)?;
                 context.add_routes(routes);
                 Ok(totals)
             });
-            self.refused = refused && routing.is_some();
+            self.refused = refused && (self.rejects.is_some() || routing.is_some());
             if finished.is_err() {
                 stream.take_back_to(mark);
             }
             return finished;
         }
-        let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         let mut encoder = Encoder::new(context, target, guard.is_some()).divided_by(divider);
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
             let chunks = encoder.encode(context, parsed, rejects)?;

@@ -4,10 +4,13 @@
 use super::session::{Session, from_server};
 use crate::error::{Error, Result};
 use crate::plan::WritePath;
+use arrow_array::RecordBatch;
 use bytes::Bytes;
 use futures_util::SinkExt;
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
+use tipple_codec::encode::batch::csv_text::CsvRows;
 use tipple_codec::encode::copy_binary;
 use tokio_postgres::CopyInSink;
 
@@ -35,10 +38,66 @@ pub struct Chunk {
 pub struct Origin {
     /// The slice that they belong to.
     pub slice: u32,
-    /// Their text; the chunk's place is where it begins.
-    pub text: Vec<u8>,
-    /// Per row of the chunk: its record's number in the piece, from 0, and where it begins and ends in `text`.
-    pub records: Vec<(u64, u32, u32)>,
+    /// Where what holds them begins.
+    pub place: Place,
+    /// The records, one per row of the chunk.
+    pub rows: OriginRows,
+}
+
+/// What holds the records of a chunk.
+#[derive(Debug)]
+pub enum OriginRows {
+    /// Text of a file.
+    Text {
+        /// All of it.
+        text: Vec<u8>,
+        /// Each record's number in the piece, from 0, and where it begins and ends in `text`.
+        records: Vec<(u64, u32, u32)>,
+    },
+    /// A batch of a columnar source, written as text only where it has to be.
+    Batch {
+        /// What writes it.
+        csv: Arc<CsvRows>,
+        /// The batch as the source has it.
+        batch: RecordBatch,
+        /// Each record's row in it.
+        rows: Vec<usize>,
+    },
+}
+
+impl Origin {
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.rows {
+            OriginRows::Text { records, .. } => records.len(),
+            OriginRows::Batch { rows, .. } => rows.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A record: its place, its number, and its text.
+    #[must_use]
+    pub fn record(&self, index: usize) -> (Place, u64, Cow<'_, [u8]>) {
+        match &self.rows {
+            OriginRows::Text { text, records } => {
+                let (number, start, end) = records[index];
+                let (start, end) = (start as usize, end as usize);
+                (self.place.behind(start, number), number, Cow::Borrowed(&text[start..end]))
+            }
+            OriginRows::Batch { csv, batch, rows } => {
+                let mut text = Vec::new();
+                csv.write(batch, rows[index], &mut text);
+                let number = self.place.offset + rows[index] as u64;
+                (Place { offset: number, ..self.place }, number, Cow::Owned(text))
+            }
+        }
+    }
 }
 
 /// Where a run of records begins.

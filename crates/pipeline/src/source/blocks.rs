@@ -29,6 +29,8 @@ pub struct BlockPiece {
     pub begin: usize,
     /// Where they end in the block; the last record of a source may have been given its record end.
     pub end: usize,
+    /// Where in the block a last record begins that is longer than the limit: the block has its beginning only.
+    pub overlong: Option<usize>,
 }
 
 /// Whole records of one or several sources.
@@ -59,6 +61,9 @@ pub struct Cutting<'p> {
     pub chunk_bytes: usize,
     /// The longest record.
     pub max_record_bytes: usize,
+    /// Whether bad records are skipped: one that is longer than the limit, or has a byte without a character, then does
+    /// not end the source.
+    pub skips: bool,
 }
 
 /// Cuts the sources of one feed.
@@ -76,6 +81,16 @@ pub struct BlockCutter<'p> {
     scanned: usize,
     /// What the bytes before `scanned` have left the reader in.
     state: State,
+    /// The record at the end of the block is longer than the limit.
+    overlong: Option<Overlong>,
+}
+
+/// A record that is longer than the limit, of which the block has the beginning only.
+struct Overlong {
+    /// Where it begins in the block.
+    begin: usize,
+    /// Its bytes that were left out so far.
+    left_out: u64,
 }
 
 struct OpenSource {
@@ -108,6 +123,7 @@ impl<'p> BlockCutter<'p> {
             whole: 0,
             scanned: 0,
             state: State::Outside,
+            overlong: None,
         }
     }
 
@@ -130,6 +146,12 @@ impl<'p> BlockCutter<'p> {
                 }
                 continue;
             };
+            if self.overlong.is_some() {
+                if let Some(block) = self.leave_out(&mut fresh)? {
+                    return Ok(Some(block));
+                }
+                continue;
+            }
             if !source.header
                 && let Some(cut) = self.find_cut()
             {
@@ -143,7 +165,8 @@ impl<'p> BlockCutter<'p> {
 
     fn begin_source(&mut self, index: usize) -> Result<()> {
         let planned = &self.how.sources[index];
-        let reader = TextReader::open(planned, self.how.dialect, self.how.chunk_bytes, self.counters.as_ref())?;
+        let reader = TextReader::open(planned, self.how.dialect, self.how.chunk_bytes, self.counters.as_ref())?
+            .marking(self.how.skips);
         self.scanned = self.block.text.len();
         self.whole = self.scanned;
         self.state = State::Outside;
@@ -214,6 +237,39 @@ impl<'p> BlockCutter<'p> {
         (self.whole < self.block.text.len()).then_some(self.whole)
     }
 
+    /// Reads on in a record that is longer than the limit, and hands out the block where it ends.
+    fn leave_out(&mut self, fresh: &mut Option<Vec<u8>>) -> Result<Option<BlockText>> {
+        let (Some(source), Some(overlong)) = (&mut self.open, &mut self.overlong) else { return Ok(None) };
+        if self.counters.as_ref().is_some_and(|counters| counters.is_cancelled()) {
+            return Err(Error::Cancelled);
+        }
+        let mut text = Vec::new();
+        let more = match source.reader.read(&mut text) {
+            Ok(more) => more,
+            Err(Unreadable::Source(error)) => return Err(error),
+            Err(Unreadable::Undecodable { offset, encoding }) => return Err(self.undecodable(offset, &encoding)),
+        };
+        let end = split::first_record(&text, self.state, self.how.dialect);
+        if end.is_none() && more {
+            overlong.left_out += text.len() as u64;
+            self.state = split::count_records(&text, self.state, self.how.dialect).1;
+            return Ok(None);
+        }
+        let end = end.unwrap_or(text.len());
+        source.records += 1;
+        let own_end = self.block.text.len() as u64 + overlong.left_out + end as u64;
+        self.close_piece(own_end as usize);
+        self.overlong = None;
+        self.note_file_bytes();
+        if let Some(source) = &mut self.open {
+            source.begin = 0;
+        }
+        self.scanned = 0;
+        self.whole = 0;
+        self.state = State::Outside;
+        Ok(Some(self.hand_out(text[end..].to_vec(), fresh)))
+    }
+
     /// Hands out the block up to `cut`; what follows begins the next one.
     fn cut_at(&mut self, cut: usize, fresh: &mut Option<Vec<u8>>) -> BlockText {
         let rest = self.block.text[cut..].to_vec();
@@ -248,6 +304,7 @@ impl<'p> BlockCutter<'p> {
                 first_record: source.records_before + 1,
                 begin: source.begin,
                 end: self.block.text.len(),
+                overlong: self.overlong.as_ref().map(|overlong| overlong.begin),
             });
         }
         source.offset += length;
@@ -271,6 +328,13 @@ impl<'p> BlockCutter<'p> {
             && self.scanned > self.how.block_bytes.saturating_add(self.how.max_record_bytes)
         {
             let start = self.last_record_start(source);
+            if self.how.skips {
+                let kept = self.block.text.len().min(start + self.how.max_record_bytes);
+                let left_out = (self.block.text.len() - kept) as u64;
+                self.block.text.truncate(kept);
+                self.overlong = Some(Overlong { begin: start, left_out });
+                return Ok(true);
+            }
             let offset = source.offset + (start - source.begin) as u64;
             return Err(too_long(&self.how.sources[source.index], offset, self.how.max_record_bytes));
         }
@@ -370,7 +434,7 @@ impl<'p> BlockCutter<'p> {
 /// Windows of one piece of a block.
 #[derive(Debug)]
 pub struct BlockWindows<'b> {
-    source: &'b Source,
+    dialect: &'b Dialect,
     piece: BlockPiece,
     text: &'b [u8],
     position: usize,
@@ -384,13 +448,13 @@ impl<'b> BlockWindows<'b> {
     /// Windows of `piece`, which is one of `text`'s.
     #[must_use]
     pub fn new(
-        source: &'b Source,
+        dialect: &'b Dialect,
         piece: BlockPiece,
         text: &'b [u8],
         window_bytes: usize,
         max_record_bytes: usize,
     ) -> Self {
-        Self { source, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
+        Self { dialect, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
     }
 
     fn offset(&self) -> u64 {
@@ -403,10 +467,14 @@ impl Windows for BlockWindows<'_> {
         if self.position == self.piece.end {
             return Ok(None);
         }
-        if self.grow >= self.max_record_bytes.max(self.window_bytes) {
-            return Err(too_long(self.source, self.offset(), self.max_record_bytes));
+        let cut_off = self.piece.overlong == Some(self.position);
+        if cut_off || self.grow >= self.max_record_bytes.max(self.window_bytes) {
+            let bytes = &self.text[self.position..self.piece.end];
+            let (source_bytes, offset) = (bytes.len(), self.offset());
+            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
         }
-        let length = self.window_bytes.max(2 * self.grow).min(self.piece.end - self.position);
+        let rest = self.piece.overlong.unwrap_or(self.piece.end) - self.position;
+        let length = self.window_bytes.max(2 * self.grow).min(rest);
         self.grow = length;
         let own_end = self.piece.begin + self.piece.piece.length as usize;
         let end = self.position + length;
@@ -415,6 +483,7 @@ impl Windows for BlockWindows<'_> {
             source_bytes: end.min(own_end) - self.position.min(own_end),
             offset: self.offset(),
             last: end == self.piece.end,
+            overlong: false,
         }))
     }
 
@@ -423,5 +492,17 @@ impl Windows for BlockWindows<'_> {
         if bytes > 0 {
             self.grow = 0;
         }
+    }
+
+    fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+        let rest = &self.text[self.position..self.piece.end];
+        let end = if self.piece.overlong == Some(self.position) {
+            None
+        } else {
+            split::first_record(rest, State::Outside, self.dialect)
+        };
+        let length = end.unwrap_or(rest.len());
+        self.consume(length);
+        Ok(length as u64)
     }
 }

@@ -19,6 +19,10 @@ pub(super) struct Table {
     utf8: [([u8; 3], u8); 256],
 }
 
+/// What stands in the text where the encoding has no character: a byte that UTF-8 has nowhere, so that the record which
+/// holds it is refused as any other that is no text.
+pub const NO_CHARACTER: u8 = 0xff;
+
 /// A byte that the encoding has no character for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Undecodable {
@@ -141,11 +145,18 @@ impl Transcoder {
         }
     }
 
-    /// Appends the text of `input`, which follows that of the last call; `last` where nothing follows.
-    pub(super) fn decode(&mut self, input: &[u8], last: bool, text: &mut Vec<u8>) -> Result<(), Undecodable> {
+    /// Appends the text of `input`, which follows that of the last call; `last` where nothing follows. With `marks`,
+    /// [`NO_CHARACTER`] stands for what has no character.
+    pub(super) fn decode(
+        &mut self,
+        input: &[u8],
+        last: bool,
+        marks: bool,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Undecodable> {
         match self {
-            Self::Table(table) => table.decode(input, text),
-            Self::Library(decoder) => decode_by_library(decoder, input, last, text),
+            Self::Table(table) => table.decode(input, marks, text),
+            Self::Library(decoder) => decode_by_library(decoder, input, last, marks, text),
         }
     }
 }
@@ -154,18 +165,26 @@ fn decode_by_library(
     decoder: &mut encoding_rs::Decoder,
     input: &[u8],
     last: bool,
+    marks: bool,
     text: &mut Vec<u8>,
 ) -> Result<(), Undecodable> {
-    let begin = text.len();
-    let room = decoder.max_utf8_buffer_length_without_replacement(input.len()).unwrap_or(4 * input.len() + 16);
-    text.resize(begin + room, 0);
-    let (result, read, written) = decoder.decode_to_utf8_without_replacement(input, &mut text[begin..], last);
-    text.truncate(begin + written);
-    match result {
-        DecoderResult::InputEmpty => Ok(()),
-        DecoderResult::OutputFull => Err(Undecodable { offset: read.cast_signed() }),
-        DecoderResult::Malformed(length, after) => {
-            Err(Undecodable { offset: read.cast_signed() - isize::from(length) - isize::from(after) })
+    let mut position = 0;
+    loop {
+        let rest = &input[position..];
+        let begin = text.len();
+        let room = decoder.max_utf8_buffer_length_without_replacement(rest.len()).unwrap_or(4 * rest.len() + 16);
+        text.resize(begin + room, 0);
+        let (result, read, written) = decoder.decode_to_utf8_without_replacement(rest, &mut text[begin..], last);
+        text.truncate(begin + written);
+        position += read;
+        match result {
+            DecoderResult::InputEmpty => return Ok(()),
+            DecoderResult::Malformed(..) if marks => text.push(NO_CHARACTER),
+            DecoderResult::OutputFull => return Err(Undecodable { offset: position.cast_signed() }),
+            DecoderResult::Malformed(length, after) => {
+                let offset = position.cast_signed() - isize::from(length) - isize::from(after);
+                return Err(Undecodable { offset });
+            }
         }
     }
 }
@@ -184,7 +203,7 @@ impl Table {
         Self { utf8 }
     }
 
-    fn decode(&self, input: &[u8], text: &mut Vec<u8>) -> Result<(), Undecodable> {
+    fn decode(&self, input: &[u8], marks: bool, text: &mut Vec<u8>) -> Result<(), Undecodable> {
         text.reserve(input.len() + input.len() / 8);
         let mut position = 0;
         while position < input.len() {
@@ -193,10 +212,11 @@ impl Table {
             position += ascii;
             while let Some(&byte) = input.get(position).filter(|byte| !byte.is_ascii()) {
                 let (form, length) = self.utf8[usize::from(byte)];
-                if length == 0 {
-                    return Err(Undecodable { offset: position.cast_signed() });
+                match length {
+                    0 if marks => text.push(NO_CHARACTER),
+                    0 => return Err(Undecodable { offset: position.cast_signed() }),
+                    _ => text.extend_from_slice(&form[..usize::from(length)]),
                 }
-                text.extend_from_slice(&form[..usize::from(length)]);
                 position += 1;
             }
         }
@@ -230,7 +250,7 @@ mod tests {
     fn decode(name: &str, input: &[u8]) -> Result<String, isize> {
         let mut transcoder = Transcoder::new(find(name).expect("a known name"), false).expect("not UTF-8");
         let mut text = Vec::new();
-        match transcoder.decode(input, true, &mut text) {
+        match transcoder.decode(input, true, false, &mut text) {
             Ok(()) => Ok(String::from_utf8(text).expect("UTF-8")),
             Err(error) => Err(error.offset),
         }
@@ -264,13 +284,30 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_character_is_marked() {
+        for (name, input, text) in [
+            ("win1252", &b"a\x81\x81\xe9"[..], &b"a\xff\xff\xc3\xa9"[..]),
+            ("sjis", b"\x93\xfa\xff,\x96{\x96", b"\xe6\x97\xa5\xff,\xe6\x9c\xac\xff"),
+            ("utf-16", b"a\0\x3d\xd8x\0\0\xdcb\0", b"a\xffx\xffb"),
+        ] {
+            for cut in 0..=input.len() {
+                let mut transcoder = Transcoder::new(find(name).expect("known"), false).expect("not UTF-8");
+                let mut decoded = Vec::new();
+                assert_eq!(transcoder.decode(&input[..cut], false, true, &mut decoded), Ok(()));
+                assert_eq!(transcoder.decode(&input[cut..], true, true, &mut decoded), Ok(()));
+                assert_eq!(decoded, text, "{name}, cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
     fn cut_anywhere() {
         let input = b"\x93\xfa\x96{a\x93\xfa";
         for cut in 0..=input.len() {
             let mut transcoder = Transcoder::new(find("sjis").expect("known"), false).expect("not UTF-8");
             let mut text = Vec::new();
-            assert_eq!(transcoder.decode(&input[..cut], false, &mut text), Ok(()));
-            assert_eq!(transcoder.decode(&input[cut..], true, &mut text), Ok(()));
+            assert_eq!(transcoder.decode(&input[..cut], false, false, &mut text), Ok(()));
+            assert_eq!(transcoder.decode(&input[cut..], true, false, &mut text), Ok(()));
             assert_eq!(text, "日本a日".as_bytes());
         }
     }

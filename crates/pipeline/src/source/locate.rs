@@ -1,16 +1,20 @@
 //! Where in its file a bad record stands: its number is only counted when somebody has to be told.
 
 use super::SourceFile;
+use super::encoding::NO_CHARACTER;
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::Source;
 use tipple_codec::column::{Column, ColumnType};
-use tipple_codec::dialect::Dialect;
+use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Irregularity;
 use tipple_codec::split::{self, State};
 use tipple_codec::value::Refusal;
 
 /// The longest piece of offending text that a message shows, in characters.
 const SHOWN_CHARACTERS: usize = 120;
+
+/// What is kept of a record that is longer than the limit.
+pub const KEPT_BYTES: usize = 64 * 1024;
 
 /// The number, from 1, of the record that begins at `offset`; a header is not counted.
 ///
@@ -210,6 +214,14 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
     }
 }
 
+/// Why a record is no text where its source is in another encoding: what has no character there was marked.
+#[must_use]
+pub fn undecodable_reason(planned: &Source, record: &[u8]) -> Option<String> {
+    let encoding = planned.form.as_ref()?.encoding.as_ref()?;
+    memchr::memchr(NO_CHARACTER, record)?;
+    Some(format!("a byte that is no character of {encoding}; in the file of rejects FF stands for it"))
+}
+
 /// What the byte offset counts, where that is not the file's bytes.
 pub(super) fn offset_note(planned: &Source) -> &'static str {
     match &planned.form {
@@ -247,6 +259,42 @@ pub struct Complaint {
     pub sqlstate: String,
     /// What to do next.
     pub remedy: String,
+}
+
+/// What is wrong with a record that is longer than the limit.
+#[must_use]
+pub fn overlong(record: &[u8], limit_bytes: usize) -> Complaint {
+    Complaint {
+        column: None,
+        text: shown(record),
+        reason: format!(
+            "the record is longer than {limit_bytes} bytes; an unclosed quote? The file of rejects has the first \
+             {} bytes of it, and delimiters behind them so that it cannot be loaded by mistake",
+            limit_bytes.min(KEPT_BYTES)
+        ),
+        sqlstate: "54000".into(),
+        remedy: "close the quote, or raise --max-record-size".into(),
+    }
+}
+
+/// What is kept of a record that is longer than the limit. It has more fields than any table has columns, so that
+/// nobody loads the beginning in place of the whole.
+#[must_use]
+pub fn beginning(record: &[u8], limit_bytes: usize, dialect: &Dialect, columns: usize) -> Vec<u8> {
+    let mut kept = record[..record.len().min(limit_bytes).min(KEPT_BYTES)].to_vec();
+    while split::count_records(&kept, State::Outside, dialect).1 == State::Escaped || ends_with_escape(&kept, dialect) {
+        kept.pop();
+    }
+    if split::count_records(&kept, State::Outside, dialect).1 == State::Inside {
+        kept.push(dialect.quote);
+    }
+    kept.resize(kept.len() + columns + 1, dialect.delimiter);
+    kept.extend_from_slice(dialect.line_end.bytes());
+    kept
+}
+
+fn ends_with_escape(text: &[u8], dialect: &Dialect) -> bool {
+    dialect.family == Family::Text && text.last() == Some(&b'\\')
 }
 
 /// The record at an offset as an error; its number, where it is not given, is counted. Where it cannot be counted any more, that failure is the error.

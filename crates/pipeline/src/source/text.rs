@@ -62,9 +62,16 @@ pub(super) struct TextReader {
     comments: Option<CommentFilter>,
     skip_lines: u64,
     dialect: Dialect,
+    /// What has no character is marked in the text, instead of ending it.
+    marks_undecodable: bool,
 }
 
 impl TextReader {
+    /// The same, marking what its encoding has no character for ([`encoding::NO_CHARACTER`]) where `marks` says so.
+    pub(super) fn marking(self, marks: bool) -> Self {
+        Self { marks_undecodable: marks, ..self }
+    }
+
     /// Opens the source, which is that of the plan.
     pub(super) fn open(
         planned: &Source,
@@ -120,6 +127,7 @@ impl TextReader {
             comments: form.comment.map(CommentFilter::new),
             skip_lines: form.skip_lines,
             dialect: dialect.clone(),
+            marks_undecodable: false,
             form,
         })
     }
@@ -200,7 +208,7 @@ impl TextReader {
                 text.extend_from_slice(&self.raw);
                 Ok(())
             }
-            Some(transcoder) => transcoder.decode(&self.raw, last, text),
+            Some(transcoder) => transcoder.decode(&self.raw, last, self.marks_undecodable, text),
         };
         if let Err(error) = decoded {
             return Err(Unreadable::Undecodable {

@@ -7,6 +7,7 @@ use super::SourceFile;
 use crate::error::{Error, Result};
 use crate::plan::{Piece, Source};
 use tipple_codec::dialect::{Dialect, Family};
+use tipple_codec::split::{self, State};
 
 /// The bytes now in the buffer.
 #[derive(Debug)]
@@ -19,6 +20,9 @@ pub struct Window<'b> {
     pub offset: u64,
     /// No more follow in this piece.
     pub last: bool,
+    /// It holds the beginning of one record that is longer than the limit, and nothing else. The next window is to be
+    /// that behind it: [`Windows::leave_out`].
+    pub overlong: bool,
 }
 
 /// What gives windows of one piece, one after the other.
@@ -26,11 +30,18 @@ pub trait Windows {
     /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
     ///
     /// # Errors
-    /// Where reading fails or a record is longer than the limit.
+    /// Where reading fails.
     fn fill(&mut self) -> Result<Option<Window<'_>>>;
 
     /// Marks the first `bytes` of the window as done.
     fn consume(&mut self, bytes: usize);
+
+    /// Goes on behind the record that is longer than the limit; gives the bytes that are left out. `go_on` is asked
+    /// now and then: such a record may be most of a file.
+    ///
+    /// # Errors
+    /// Where reading fails; what `go_on` says.
+    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64>;
 }
 
 /// Reads one piece.
@@ -47,9 +58,7 @@ pub struct WindowReader<'s, 'p> {
     offset: u64,
     window_bytes: usize,
     max_record_bytes: usize,
-    line_end: &'static [u8],
-    /// A backslash makes the byte after it literal, a record end too.
-    escapes: bool,
+    dialect: &'s Dialect,
     /// The last record of the file has got its record end.
     ended: bool,
 }
@@ -62,7 +71,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         buffer: &'s mut Vec<u8>,
         window_bytes: usize,
         max_record_bytes: usize,
-        dialect: &Dialect,
+        dialect: &'s Dialect,
     ) -> Self {
         buffer.clear();
         Self {
@@ -74,8 +83,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
             offset: piece.offset,
             window_bytes,
             max_record_bytes,
-            line_end: dialect.line_end.bytes(),
-            escapes: dialect.family == Family::Text,
+            dialect,
             ended: false,
         }
     }
@@ -85,7 +93,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
     /// As COPY does, a backslash that is the last byte of the file is dropped, and a carriage return that is the last
     /// byte of a file with CR LF stays data, which the scanner then refuses.
     fn end_last_record(&mut self) {
-        end_last_record(self.buffer, self.line_end, self.escapes);
+        end_last_record(self.buffer, self.dialect.line_end.bytes(), self.dialect.family == Family::Text);
     }
 }
 
@@ -102,7 +110,8 @@ impl Windows for WindowReader<'_, '_> {
         let target = if pending * 2 > self.window_bytes { pending * 2 } else { self.window_bytes };
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(target - pending);
         if pending >= self.max_record_bytes && left > 0 {
-            return Err(too_long(self.source.planned(), self.offset, self.max_record_bytes));
+            let bytes = &self.buffer[..];
+            return Ok(Some(Window { bytes, source_bytes: pending, offset: self.offset, last: false, overlong: true }));
         }
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
@@ -113,12 +122,36 @@ impl Windows for WindowReader<'_, '_> {
             self.ended = true;
         }
         let source_bytes = (self.piece.offset + self.read - self.offset) as usize;
-        Ok(Some(Window { bytes: &self.buffer[..], source_bytes, offset: self.offset, last }))
+        Ok(Some(Window { bytes: &self.buffer[..], source_bytes, offset: self.offset, last, overlong: false }))
     }
 
     fn consume(&mut self, bytes: usize) {
         self.begin = bytes;
         self.offset += bytes as u64;
+    }
+
+    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+        let begin = self.offset;
+        let (_, mut state) = split::count_records(self.buffer, State::Outside, self.dialect);
+        // The buffer is used again, and is no larger than a window afterwards.
+        self.buffer.clear();
+        self.buffer.shrink_to(self.window_bytes);
+        self.begin = 0;
+        while self.read < self.piece.length {
+            go_on()?;
+            let length = (self.piece.length - self.read).min(self.window_bytes as u64) as usize;
+            self.buffer.resize(length, 0);
+            self.source.read_exact_at(self.buffer, self.piece.offset + self.read)?;
+            if let Some(end) = split::first_record(self.buffer, state, self.dialect) {
+                self.read += end as u64;
+                break;
+            }
+            state = split::count_records(self.buffer, state, self.dialect).1;
+            self.read += length as u64;
+        }
+        self.buffer.clear();
+        self.offset = self.piece.offset + self.read;
+        Ok(self.offset - begin)
     }
 }
 
@@ -136,8 +169,8 @@ pub(super) fn end_last_record(text: &mut Vec<u8>, line_end: &[u8], escapes: bool
     }
 }
 
-/// A record that goes on and on.
-pub(super) fn too_long(planned: &Source, offset: u64, limit_bytes: usize) -> Error {
+/// A record that goes on and on, where the first bad record ends the job.
+pub fn too_long(planned: &Source, offset: u64, limit_bytes: usize) -> Error {
     Error::Invalid {
         message: format!(
             "{}: the record that begins at byte {offset} is longer than {limit_bytes} bytes; an unclosed quote? \

@@ -10,6 +10,7 @@ CAPABILITIES = Capabilities(
     in_process=True,
     resumes_slices=False,
     unbounded_numeric=False,
+    names_refused_records=False,
     preserves_order=True,
     structures=("columnstore", "sorted", "btree", "memory", "parquet"),
     together=frozenset({"transaction", "merge"}),

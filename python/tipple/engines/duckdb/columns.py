@@ -62,7 +62,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
         "ORDER BY c.column_index",
         list(found),
     ).fetchall()
-    generated = _generated_columns(connection, TableName(*found))
+    generated = generated_columns(connection, TableName(*found))
     return Table(
         name=TableName(*found),
         columns=tuple(
@@ -78,7 +78,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     )
 
 
-def _generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
+def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
     """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
     sql = first_row(
         connection,

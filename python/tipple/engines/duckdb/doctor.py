@@ -140,7 +140,8 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
             level="slow",
             subject=subject,
             found=", ".join(found),
-            effect="each row is looked up in an index kept in memory, and one bad record ends the load",
+            effect="each row is looked up in an index kept in memory, and one bad record ends the load or, with "
+            "--on-error skip, costs a second look at the sources",
             remedy="load into a table without them, and check keys by a query",
         )
 

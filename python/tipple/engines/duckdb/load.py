@@ -10,8 +10,8 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import duckdb
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, parquet
+from tipple.engines.duckdb import ledger, merge, parquet, staged, violations
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.structure import StructureWork
@@ -160,10 +160,7 @@ class DuckLoad:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            if self.files is None:
-                self.structure.prepare()
-            else:
-                self.files.begin(result.job_id)
+            self._make_room(result.job_id)
             if task.ledger:
                 self._begin_job(result.job_id, cut)
             if task.mode == "upsert":
@@ -366,6 +363,13 @@ class DuckLoad:
         if self.task.memory_limit_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
 
+    def _make_room(self, job_id: str) -> None:
+        """Creates the table that is missing, or takes the rows away that are to be replaced."""
+        if self.files is None:
+            self.structure.prepare()
+        else:
+            self.files.begin(job_id)
+
     def _insert(
         self,
         runner: Runner,
@@ -375,42 +379,125 @@ class DuckLoad:
         rejects_before: int = 0,
         commit_records: int | None = None,
     ) -> dict[str, Any]:
-        """Stores the slices' rows, or so many of each, in the transaction that is open."""
-        target = {"kind": "arrow", "preserve_order": self.keep_order}
-        digest = self.task.verify == "checksum" and self.task.atomic
-        plan = core.load_plan(
-            self.task,
-            job_id,
-            cut,
-            target,
-            digest=digest,
-            rejects_before=rejects_before,
-            commit_records=commit_records,
-        )
-        job = core.start_load(self.task, plan)
-        insert = _Insert(self.connection, self._insert_statement(), job)
-        with runner.phase("load"):
-            try:
-                insert.start()
-                outcome = runner.run(_Both(job, insert) if not self.structure.order_by else _Pulled(job, insert))
-            except BaseException:
-                insert.interrupt()
+        """Stores the slices' rows, or so many of each, in the transaction that is open, without records that violate
+        constraints.
+
+        Where one transaction holds all rows, it is looked for such records first, and the cost does not depend on
+        whether there are any. Otherwise, and where the first one is to be named, that is done once DuckDB refuses.
+        """
+        task = self.task
+        reading = _Reading(runner, job_id, cut, rejects_before, commit_records)
+        # What can be read but once is stored, or not, as it comes; an upsert's rows do not go into the table.
+        readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
+        if self.files is not None:
+            return self._store(reading, {})
+        if readable_again and task.atomic and task.rejects is not None:
+            return self._store(reading, self._find_violations(reading))
+        if task.rejects is not None and task.mode != "upsert" and not readable_again:
+            what = violations.examination(self.connection, task, whole=True)
+            if what is not None:
+                return self._store_staged(reading, what)
+        try:
+            return self._store(reading, {})
+        except ConstraintViolated:
+            if not readable_again or task.together is not None:
                 raise
-        if self.structure.order_by:
-            # All rows are read: what is left is to sort and to write them.
-            with runner.phase(CONVERT):
-                try:
-                    outcome = runner.run(_Both(job, insert))
-                except BaseException:
-                    insert.interrupt()
-                    raise
-        stored = insert.rows
+            self._rollback()
+            self._begin()
+            if task.atomic:
+                self._make_room(job_id)
+            found = self._find_violations(reading)
+            if not found:
+                raise
+            spool.discard(task)
+            return self._store(reading, found)
+
+    def _find_violations(self, reading: _Reading) -> dict[str, Any]:
+        """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
+
+        Raises:
+            BadRecord, TooManyRejects: there are more of them than may be rejected.
+        """
+        task = self.task
+        what = violations.examination(self.connection, task)
+        if what is None:
+            return {}
+
+        def read(statement: str, columns: list[int]) -> None:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns}
+            self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="check")
+            spool.discard(task)
+
+        most = 0 if task.rejects is None else task.rejects.max_count
+        try:
+            found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "checking constraints") from None
+        count = sum(len(source["offsets"]) for source in found["sources"])
+        if most is not None and count > most:
+            # Whoever reads them knows what is to be said of the record that is one too many.
+            target = {"kind": "arrow", "preserve_order": False}
+            self._pull(reading, f"SELECT count(*) FROM {_STREAM}", target, phase="check", violations=found)
+        return found if count else {}
+
+    def _store(self, reading: _Reading, violating: dict[str, Any]) -> dict[str, Any]:
+        """Stores the rows, but those of the records that are known to violate constraints."""
+        target = {"kind": "arrow", "preserve_order": self.keep_order}
+        stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
                 f"internal error: {outcome['rows']} rows were read, but DuckDB stored {stored}",
                 hint="nothing was published; please report this with the command",
             )
         return outcome
+
+    def _store_staged(self, reading: _Reading, what: violations.Examination) -> dict[str, Any]:
+        """Stores what can be read but once, where constraints may refuse some of it."""
+
+        def read(statement: str, columns: list[int]) -> dict[str, Any]:
+            target = {"kind": "arrow", "preserve_order": False, "examined": columns, "with_records": True}
+            return self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="load")[1]
+
+        try:
+            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "storing rows") from None
+
+    def _pull(
+        self,
+        reading: _Reading,
+        statement: str,
+        target: dict[str, Any],
+        *,
+        phase: str,
+        violations: Mapping[str, Any] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """Carries out a statement that takes what the core reads; the number that it gives, and the core's outcome."""
+        plan = core.load_plan(
+            self.task,
+            reading.job_id,
+            reading.cut,
+            target,
+            digest=phase == "load" and self.task.verify == "checksum" and self.task.atomic,
+            rejects_before=reading.rejects_before,
+            commit_records=reading.commit_records if phase == "load" else None,
+            violations=violations,
+        )
+        job = core.start_load(self.task, plan)
+        insert = _Insert(self.connection, statement, job)
+        # Once all rows are read, what is left is to sort and to write them.
+        sorts = phase == "load" and bool(self.structure.order_by)
+        try:
+            with reading.runner.phase(phase):
+                insert.start()
+                outcome = reading.runner.run(_Pulled(job, insert) if sorts else _Both(job, insert))
+            if sorts:
+                with reading.runner.phase(CONVERT):
+                    outcome = reading.runner.run(_Both(job, insert))
+        except BaseException:
+            insert.interrupt()
+            raise
+        return insert.rows, outcome
 
     def _insert_statement(self) -> str:
         if self.files is not None:
@@ -539,6 +626,21 @@ class DuckLoad:
             settings=self._shown_settings(),
             notes=self.notes,
         )
+
+
+class _Reading(NamedTuple):
+    """What is read, once or again."""
+
+    runner: Runner
+    job_id: str
+    cut: Cut
+    rejects_before: int
+    commit_records: int | None
+    """The most records that are stored of a slice."""
+
+
+class ConstraintViolated(TippleError):
+    """A record violates a constraint; DuckDB does not say which."""
 
 
 def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
@@ -688,6 +790,7 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
     elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

@@ -182,6 +182,8 @@ class StructureWork:
         self._require_empty(asked)
         if asked.load_as == "btree":
             return "btree", "as asked"
+        if self.task.rejects is not None:
+            return "btree", "the key says which records are rejects"
         return "heap", "building an index once over all rows is faster than growing it row by row"
 
     def _require_empty(self, asked: StructureRequest) -> None:

@@ -9,6 +9,7 @@ CAPABILITIES = Capabilities(
     parallel_sessions=True,
     resumes_slices=True,
     unbounded_numeric=True,
+    names_refused_records=True,
     preserves_order=False,
     partitions=True,
     structures=("heap", "btree", "sorted", "columnstore", "memory"),

@@ -3,6 +3,7 @@
 //! What a column takes is decided once per file, by its type there and the target's ([`Step`]); a column that is
 //! already what the target takes is handed on without being copied.
 
+use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
 use super::{BatchProblem, Unfit, UnreadableType, direct, strings};
 use crate::column::{Column, ColumnType};
@@ -13,7 +14,9 @@ use crate::problem::ProblemKind;
 use crate::scan::Scanner;
 use crate::value::Refusal;
 use arrow_array::builder::BinaryBuilder;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
@@ -158,17 +161,68 @@ impl Conformer {
             .expect("columns were converted to the types of the schema, and have no forbidden NULL"))
     }
 
+    /// The rows of `batch` that can be stored, as the target takes them; `refuse` gets the others. Gives the rows that
+    /// are kept, where they are not all.
+    ///
+    /// Only the first bad row of a run of rows is known, and a run is converted as a whole. So runs become shorter with
+    /// every bad row and longer with every good run: few bad rows cost little, and many no more than one conversion of
+    /// a short run each.
+    ///
+    /// # Errors
+    /// What `refuse` says.
+    pub fn conform_skipping<E>(
+        &mut self,
+        batch: &RecordBatch,
+        mut refuse: impl FnMut(&BatchProblem) -> Result<(), E>,
+    ) -> Result<(RecordBatch, Option<Vec<usize>>), E> {
+        let rows = batch.num_rows();
+        let (mut parts, mut kept, mut first, mut run) = (Vec::new(), Vec::new(), 0, rows.max(1));
+        while first < rows {
+            let length = run.min(rows - first);
+            match self.conform(&batch.slice(first, length)) {
+                Ok(part) if length == rows => return Ok((part, None)),
+                Ok(part) => {
+                    parts.push(part);
+                    kept.extend(first..first + length);
+                    first += length;
+                    run *= 2;
+                }
+                Err(problem) if problem.row > 0 => run = problem.row,
+                Err(problem) => {
+                    refuse(&BatchProblem { row: first, ..problem })?;
+                    first += 1;
+                    run = (run / 4).max(1);
+                }
+            }
+        }
+        let whole = arrow_select::concat::concat_batches(&self.schema, &parts)
+            .expect("all parts have the schema, and together no more than the batch");
+        Ok((whole, Some(kept)))
+    }
+
     /// The text of a value, for a message.
     #[must_use]
     pub fn value_text(&self, batch: &RecordBatch, row: usize, column: usize) -> Vec<u8> {
         let way = &self.ways[column];
-        let value = batch.column(column).slice(row, 1);
-        let Ok(value) = way.unpack(&value) else { return Vec::new() };
-        if value.is_null(0) || *value.data_type() == DataType::Null {
-            return b"NULL".to_vec();
-        }
-        text_form::shown(value.as_ref(), 0, way.spelling)
+        let text = csv_text::text_of(batch.column(column), row, way.unpack.as_ref(), way.spelling);
+        text.unwrap_or_else(|| b"NULL".to_vec())
     }
+
+    /// What writes rows of the source's batches as text.
+    #[must_use]
+    pub fn csv_rows(&self) -> CsvRows {
+        CsvRows { columns: self.ways.iter().map(|way| (way.unpack.clone(), way.spelling)).collect() }
+    }
+}
+
+/// `batch` without some rows.
+#[must_use]
+pub fn without_rows(batch: &RecordBatch, left_out: &[usize]) -> RecordBatch {
+    let mut keep = vec![true; batch.num_rows()];
+    for &row in left_out {
+        keep[row] = false;
+    }
+    arrow_select::filter::filter_record_batch(batch, &BooleanArray::from(keep)).expect("an entry for every row")
 }
 
 /// How a field's values are spelled: an extension type says what its bytes are.
@@ -183,19 +237,30 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if *from == DataType::Null {
         return Ok(Step::Nulls);
     }
-    if strings::is_string(from) && strings::is_string(to) {
+    // Labels, UUIDs and the like are handed over as text, once they have been found to be such.
+    let any_text = matches!(
+        column.kind,
+        ColumnType::Text
+            | ColumnType::Varchar { .. }
+            | ColumnType::Char { .. }
+            | ColumnType::Numeric { .. }
+            | ColumnType::Decimal
+            | ColumnType::Opaque
+    );
+    let reread_type = arrow::data_type(&column.kind);
+    let is_read = strings::is_string(to) && strings::is_string(&reread_type) && !any_text;
+    if strings::is_string(from) && strings::is_string(to) && any_text {
         return Ok(Step::Strings);
     }
     // A decimal's digits are counted, whatever its type promises.
     let is_decimal = matches!(to, DataType::Decimal64(..) | DataType::Decimal128(..));
-    if from == to && !is_decimal {
+    if from == to && !is_decimal && !is_read {
         return Ok(Step::Same);
     }
     if let Some(convert) = direct::find(from, to) {
         return Ok(Step::Direct(convert));
     }
-    let reread_type = arrow::data_type(&column.kind);
-    if from == to {
+    if from == to && !is_read {
         return Ok(Step::Same);
     }
     if *to != reread_type && *to != DataType::Utf8 {
@@ -205,7 +270,7 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if !text_form::is_writable(from) {
         return Err(unreadable(index, from));
     }
-    Ok(if *to == DataType::Utf8 { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
+    Ok(if *to == DataType::Utf8 && !is_read { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
 }
 
 impl Way {

@@ -90,7 +90,7 @@ impl BatchBinaryEncoder {
     /// Appends rows from `first` on until `out` has `limit_bytes` or the batch ends; the row after the last.
     ///
     /// # Errors
-    /// The first value that cannot be stored.
+    /// The first value that cannot be stored; `out` has the rows before it.
     pub fn encode(
         &mut self,
         batch: &RecordBatch,
@@ -115,6 +115,7 @@ impl BatchBinaryEncoder {
                 if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                     out.extend_from_slice(&(-1_i32).to_be_bytes());
                 } else if let Err(refusal) = put(values, row, self.server, out) {
+                    out.truncate(begin);
                     return Err(BatchProblem { row, column: index, unfit: Unfit::Refused(refusal) });
                 }
             }

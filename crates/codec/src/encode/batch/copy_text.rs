@@ -30,7 +30,7 @@ impl BatchTextEncoder {
     /// Appends rows from `first` on until `out` has `limit_bytes` or the batch ends; the row after the last.
     ///
     /// # Errors
-    /// The first value that cannot be stored.
+    /// The first value that cannot be stored; `out` has the rows before it.
     pub fn encode(
         &mut self,
         batch: &RecordBatch,
@@ -40,6 +40,11 @@ impl BatchTextEncoder {
     ) -> Result<usize, BatchProblem> {
         let mut row = first;
         while row < batch.num_rows() && out.len() < limit_bytes {
+            let begin = out.len();
+            let fail = |out: &mut Vec<u8>, column: usize, unfit: Unfit| {
+                out.truncate(begin);
+                BatchProblem { row, column, unfit }
+            };
             for (index, (array, spelling)) in batch.columns().iter().zip(&self.spellings).enumerate() {
                 if index > 0 {
                     out.push(b'\t');
@@ -48,12 +53,13 @@ impl BatchTextEncoder {
                     out.extend_from_slice(b"\\N");
                     continue;
                 }
-                let fail = |unfit: Unfit| BatchProblem { row, column: index, unfit };
                 self.text.clear();
-                text_form::write(array.as_ref(), row, *spelling, &mut self.text).map_err(|loss| fail(loss.into()))?;
+                if let Err(loss) = text_form::write(array.as_ref(), row, *spelling, &mut self.text) {
+                    return Err(fail(out, index, loss.into()));
+                }
                 // Bytes and what is nested were not checked before.
                 if !strings::is_text(&self.text) {
-                    return Err(fail(Refusal::InvalidEncoding.into()));
+                    return Err(fail(out, index, Refusal::InvalidEncoding.into()));
                 }
                 escape(&self.text, out);
             }

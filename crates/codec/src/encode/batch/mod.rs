@@ -11,6 +11,7 @@
 pub mod conform;
 pub mod copy_binary;
 pub mod copy_text;
+pub mod csv_text;
 mod direct;
 mod strings;
 pub mod text_form;

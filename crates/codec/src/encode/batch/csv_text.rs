@@ -1,0 +1,84 @@
+//! Rows of a columnar source as CSV: what a reject file keeps of a record that has no text of its own.
+//!
+//! The dialect is the one that Tipple reads by default (comma, double quote, NULL as an empty field), and every value
+//! has the spelling that the target's column reads back, so the mended records can be loaded.
+
+use super::text_form::{self, Spelling};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+
+/// Writes rows of the batches of one source.
+#[derive(Debug, Clone)]
+pub struct CsvRows {
+    /// Per column: its type without dictionaries, where it has some, and how its values are spelled.
+    pub(super) columns: Vec<(Option<DataType>, Spelling)>,
+}
+
+impl CsvRows {
+    /// Appends a row of `batch`, its record end included. Bytes that are no text stand as they are.
+    pub fn write(&self, batch: &RecordBatch, row: usize, out: &mut Vec<u8>) {
+        for (index, (array, (unpack, spelling))) in batch.columns().iter().zip(&self.columns).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            if let Some(text) = text_of(array, row, unpack.as_ref(), *spelling) {
+                quote(&text, out);
+            }
+        }
+        out.push(b'\n');
+    }
+}
+
+/// The text of a value; `None` for NULL.
+pub(super) fn text_of(array: &ArrayRef, row: usize, unpack: Option<&DataType>, spelling: Spelling) -> Option<Vec<u8>> {
+    let value = array.slice(row, 1);
+    let value = match unpack {
+        Some(plain) => arrow_cast::cast(&value, plain).ok()?,
+        None => value,
+    };
+    if value.is_null(0) || *value.data_type() == DataType::Null {
+        return None;
+    }
+    Some(text_form::shown(value.as_ref(), 0, spelling))
+}
+
+/// Appends a field. An empty text is no NULL, and `\.` alone would end the data.
+fn quote(text: &[u8], out: &mut Vec<u8>) {
+    let plain = !text.is_empty() && text[0] != b'\\' && !text.iter().any(|byte| b",\"\r\n".contains(byte));
+    if plain {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for &byte in text {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::batch::text_form::Form;
+    use arrow_array::{Int32Array, StringArray};
+    use arrow_schema::{Field, Schema};
+    use std::sync::Arc;
+
+    #[test]
+    fn fields_are_read_back_as_what_they_are() {
+        let texts = StringArray::from(vec![Some("a,\"b\"\nc"), Some(""), None, Some("\\."), Some("plain")]);
+        let schema = Schema::new(vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)]);
+        let numbers = Int32Array::from(vec![Some(1), None, Some(-3), Some(4), Some(5)]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers), Arc::new(texts)]).expect("a batch");
+        let spelling = Spelling { form: Form::Plain, nanoseconds: true };
+        let rows = CsvRows { columns: vec![(None, spelling); 2] };
+        let mut out = Vec::new();
+        for row in 0..5 {
+            rows.write(&batch, row, &mut out);
+        }
+        assert_eq!(out, b"1,\"a,\"\"b\"\"\nc\"\n,\"\"\n-3,\n4,\"\\.\"\n5,plain\n");
+    }
+}

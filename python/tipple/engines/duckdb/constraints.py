@@ -1,0 +1,136 @@
+"""The constraints of a DuckDB table that only a look at other records or other columns can judge, as SQL.
+
+NOT NULL is not among them: the core refuses a NULL itself, and names its record.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import duckdb
+import msgspec
+
+from tipple.engines.duckdb.connection import catalog
+from tipple.plan.url import TableName, quote_identifier
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+    """A constraint of a table."""
+
+    kind: Literal["check", "unique", "foreign key"]
+    name: str
+    columns: tuple[str, ...] | None
+    """The columns that it reads; None where nobody says, so that it may be any."""
+    terms: tuple[str, ...]
+    """SQL: the parts of the key, or the one condition of a CHECK."""
+    refers_to: str | None = None
+    """Of a foreign key: the other table, qualified and quoted."""
+    refers_to_name: str | None = None
+    """Its name."""
+    refers_to_terms: tuple[str, ...] = ()
+    """Of a foreign key: what the parts of the key are there."""
+
+    def told(self, table: str, loaded: list[str]) -> dict[str, Any]:
+        """The core's `Constraint`: what PostgreSQL would say of a record of `table` that violates it."""
+        known = self.columns is not None and all(column in loaded for column in self.columns)
+        key: dict[str, Any] = {"columns": [loaded.index(column) for column in self.columns or ()] if known else []}
+        match self.kind:
+            case "check":
+                return {
+                    "reason": f'new row for relation "{table}" violates check constraint "{self.name}": '
+                    f"CHECK ({self.terms[0]})",
+                    "columns": [],
+                    "about_key": None,
+                    "sqlstate": "23514",
+                }
+            case "unique":
+                return key | {
+                    "reason": f'duplicate key value violates unique constraint "{self.name}"',
+                    "about_key": "already exists." if known else None,
+                    "sqlstate": "23505",
+                }
+            case "foreign key":
+                return key | {
+                    "reason": f'insert or update on table "{table}" violates foreign key constraint "{self.name}"',
+                    "about_key": f'is not present in table "{self.refers_to_name}".' if known else None,
+                    "sqlstate": "23503",
+                }
+
+
+_KINDS: dict[str, Literal["check", "unique", "foreign key"]] = {
+    "CHECK": "check",
+    "PRIMARY KEY": "unique",
+    "UNIQUE": "unique",
+    "FOREIGN KEY": "foreign key",
+}
+_NAME = r'"(?:[^"]|"")+"|\w+'
+_REFERENCES = re.compile(rf"REFERENCES (?:({_NAME})\.)?({_NAME})\(", re.DOTALL)
+_INDEX = re.compile(rf"^CREATE UNIQUE INDEX .*? ON (?:(?:{_NAME})\.)*(?:{_NAME})\s*\((.*)\);?$", re.DOTALL)
+
+
+def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
+    """The constraints and unique indexes of a table, in the order in which PostgreSQL looks at them."""
+    found: list[Constraint] = []
+    rows = connection.execute(
+        "SELECT constraint_type, constraint_name, constraint_column_names, expression, constraint_text, "
+        "referenced_table, referenced_column_names FROM duckdb_constraints() "
+        "WHERE database_name = current_database() AND schema_name = ? AND table_name = ? ORDER BY constraint_index",
+        [table.schema, table.name],
+    ).fetchall()
+    for kind_text, name, columns, expression, text, other, other_columns in rows:
+        kind = _KINDS.get(kind_text)
+        if kind is None:
+            continue
+        refers_to = None
+        if kind == "foreign key":
+            schema = _REFERENCES.search(text)
+            # Where the text names no schema, it is the one that names are looked up in.
+            within = schema.group(1) if schema is not None and schema.group(1) else "main"
+            refers_to = f"{catalog(connection)}.{within}.{quote_identifier(other)}"
+        found.append(
+            Constraint(
+                kind=kind,
+                name=name,
+                columns=tuple(columns),
+                terms=(expression,) if kind == "check" else tuple(map(quote_identifier, columns)),
+                refers_to=refers_to,
+                refers_to_name=other,
+                refers_to_terms=tuple(map(quote_identifier, other_columns or ())),
+            )
+        )
+    found += _unique_indexes(connection, table)
+    return sorted(found, key=lambda constraint: ["check", "unique", "foreign key"].index(constraint.kind))
+
+
+def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
+    """Unique indexes that are no constraints; they may be over expressions."""
+    rows = connection.execute(
+        "SELECT index_name, sql FROM duckdb_indexes() WHERE database_name = current_database() "
+        "AND schema_name = ? AND table_name = ? AND is_unique AND NOT is_primary AND sql IS NOT NULL",
+        [table.schema, table.name],
+    ).fetchall()
+    found = []
+    for name, sql in rows:
+        terms = _INDEX.match(sql)
+        if terms is not None:
+            found.append(Constraint(kind="unique", name=name, columns=None, terms=_split(terms.group(1))))
+    return found
+
+
+def _split(terms: str) -> tuple[str, ...]:
+    """A list of expressions, cut at the commas that stand in no parentheses, brackets or quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for place, character in enumerate(terms):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(terms[start:place].strip())
+            start = place + 1
+    return (*parts, terms[start:].strip())

@@ -1,0 +1,133 @@
+"""Records that violate constraints, of what can be read but once: standard input, and streams in memory.
+
+All rows go into a table of their own first, and each with its record, as the source has it. Then violations are found
+as everywhere, their records become rejects, and all others are stored.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tipple import _core
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb import violations
+from tipple.engines.duckdb.connection import first_row
+from tipple.engines.duckdb.violations import EXAMINED, PLACE, REFUSED, Examination, Violation
+from tipple.errors import BadRecord, TippleError, TooManyRejects
+from tipple.plan.url import quote_identifier
+
+
+def store(
+    connection: duckdb.DuckDBPyConnection,
+    task: LoadTask,
+    what: Examination,
+    read: Callable[[str, list[int]], dict[str, Any]],
+    into: str,
+    job_id: str,
+) -> dict[str, Any]:
+    """Stores what can be read once, and gives the core's outcome as if it had rejected the records itself.
+
+    Args:
+        connection: in the transaction in which rows are stored.
+        task: the load.
+        what: what is looked at: whole rows with their records.
+        read: reads these columns, by index, into the table that its statement names, and gives the core's outcome.
+        into: the target, quoted.
+        job_id: the job in the ledger.
+
+    Raises:
+        BadRecord, TooManyRejects: more violations than may be rejected.
+    """
+    with violations.tables(connection, what):
+        outcome = read(*violations.reading(task, what))
+        found = violations.find_all(connection, task, what.constraints)
+        if found:
+            _reject(connection, task, what, found, outcome, job_id)
+        names = ", ".join(quote_identifier(column.name) for column in task.columns)
+        order = f" ORDER BY {PLACE}" if task.preserve_order else ""
+        stored = first_row(
+            connection,
+            f"INSERT INTO {into} ({names}) SELECT {names} FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}){order}",
+        )
+    if stored is None or stored[0] != outcome["rows"]:
+        raise TippleError(
+            f"internal error: {outcome['rows']} rows were to be stored, but DuckDB stored {stored}",
+            hint="nothing was published; please report this with the command",
+        )
+    return outcome
+
+
+def _reject(
+    connection: duckdb.DuckDBPyConnection,
+    task: LoadTask,
+    what: Examination,
+    found: Sequence[Violation],
+    outcome: dict[str, Any],
+    job_id: str,
+) -> None:
+    connection.execute(f"DELETE FROM {REFUSED}")
+    connection.execute(
+        f"INSERT INTO {REFUSED} SELECT unnest(?), unnest(?), unnest(?)",
+        [[violation[place] for violation in found] for place in range(3)],
+    )
+    lines = sorted(_lines(connection, task, what, job_id), key=lambda line: (line[2], line[3]))
+    most = task.rejects.max_count if task.rejects is not None else 0
+    if most is not None and outcome["rejects"] + len(lines) > most:
+        record = _bad_record(task, lines[max(0, most - outcome["rejects"])])
+        raise TooManyRejects(str(most), record) if most else record
+    with (Path(task.spool or "") / "violations.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+    if outcome["digest"] is not None:
+        names = ", ".join(quote_identifier(column.name) for column in task.columns)
+        rows = connection.sql(f"SELECT {names} FROM {EXAMINED} SEMI JOIN {REFUSED} USING ({PLACE})")
+        held = _core.digest_arrow_stream(rows, [column.digested for column in task.columns])
+        rest = int(outcome["digest"], 16) - int(json.loads(held)["digest"], 16)
+        outcome["digest"] = f"{rest % (1 << 128):032x}"
+    outcome["rows"] -= len(lines)
+    outcome["rejects"] += len(lines)
+    by_slice: dict[int, int] = {}
+    for _, n, source, *_ in lines:
+        by_slice[n] = by_slice.get(n, 0) + 1
+        outcome["sources"][source]["rows"] -= 1
+    outcome["slices"] = [
+        (n, rows - by_slice.get(n, 0), rejects + by_slice.get(n, 0)) for n, rows, rejects in outcome["slices"]
+    ]
+
+
+def _lines(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examination, job_id: str
+) -> list[tuple[Any, ...]]:
+    """The rejects as the core spools them."""
+    loaded = [column.name for column in task.columns]
+    lines: list[tuple[Any, ...]] = []
+    for number, constraint in enumerate(what.constraints):
+        told = constraint.told(task.table.name, loaded)
+        key = " || ', ' || ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms)
+        rows = connection.execute(
+            f"SELECT tipple_slice, {PLACE}, tipple_index, {key}, tipple_record "
+            f"FROM {EXAMINED} JOIN {REFUSED} USING ({PLACE}) WHERE violated = {number}"
+        ).fetchall()
+        for n, source, offset, index, value, record in rows:
+            reason = told["reason"]
+            if told["about_key"] is not None:
+                reason += f" (Key ({', '.join(constraint.columns or ())})=({value}) {told['about_key']})"
+            lines.append((job_id, n, source, offset, index, "", reason, told["sqlstate"], f"\\x{record.hex()}"))
+    return lines
+
+
+def _bad_record(task: LoadTask, line: tuple[Any, ...]) -> BadRecord:
+    _, _, source, offset, index, _, reason, sqlstate, record = line
+    return BadRecord(
+        file=task.sources[source].path,
+        record_number=index + 1,
+        byte_offset=0 if task.columnar is not None else offset,
+        text=bytes.fromhex(record.removeprefix("\\x")).decode(errors="replace").rstrip("\r\n"),
+        reason=reason,
+        sqlstate=sqlstate,
+    )

@@ -1,0 +1,231 @@
+"""Which records violate constraints: DuckDB ends an INSERT with the first of them, and names none.
+
+The sources are read once more, into a table that has nothing but the columns that constraints look at and each
+record's place. A few statements over it find all violations at once, whatever their number; the load itself leaves
+those records out. What is stored is what a server would store that takes record after record, in the order of the
+sources: a record that is refused takes no key from a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import msgspec
+
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb.columns import generated_columns
+from tipple.engines.duckdb.connection import catalog
+from tipple.engines.duckdb.constraints import Constraint, constraints_of
+from tipple.plan.url import quote_identifier
+
+EXAMINED = "temp.tipple_examined"
+REFUSED = "temp.tipple_refused"
+PLACE = "tipple_source, tipple_offset"
+
+Violation = tuple[int, int, int]
+"""The source, where in it the record begins, and the constraint."""
+
+
+class Examination(msgspec.Struct, kw_only=True):
+    """What is looked at to find violations."""
+
+    constraints: list[Constraint]
+    columns: list[str]
+    """The columns that the constraints look at, of those that are loaded."""
+    definition: str
+    """The table for them: loaded columns, what else constraints look at, and places."""
+    whole: bool
+    """Whether it holds all that is to be stored, and the records themselves."""
+
+
+def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False) -> Examination | None:
+    """What there is to look at; None where the table has no constraint that can be looked at.
+
+    With `whole` it is all that is to be stored, and the records themselves.
+    """
+    facts = {
+        name: (type_text, default)
+        for name, type_text, default in connection.execute(
+            "SELECT column_name, data_type, column_default FROM duckdb_columns() "
+            "WHERE database_name = current_database() AND schema_name = ? AND table_name = ? ORDER BY column_index",
+            [task.table.schema, task.table.name],
+        ).fetchall()
+    }
+    loaded = [column.name for column in task.columns]
+    constraints = constraints_of(connection, task.table)
+    if not constraints:
+        return None
+    generated = generated_columns(connection, task.table)
+    needed = {name for constraint in constraints for name in constraint.columns or ()}
+    anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
+    names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
+    columns = [name for name in loaded if name in names]
+
+    def clause(name: str) -> str:
+        type_text, default = facts[name]
+        if name in loaded or default is None:
+            return f"{quote_identifier(name)} {type_text}"
+        how = f"GENERATED ALWAYS AS ({default})" if name in generated else f"DEFAULT {default}"
+        return f"{quote_identifier(name)} {type_text} {how}"
+
+    places = ["tipple_source INTEGER", "tipple_offset BIGINT"]
+    if whole:
+        places += ["tipple_slice INTEGER", "tipple_index BIGINT", "tipple_record BLOB"]
+    definition = ", ".join([*map(clause, names), *places])
+    return Examination(constraints=constraints, columns=columns, definition=definition, whole=whole)
+
+
+def find(
+    connection: duckdb.DuckDBPyConnection,
+    task: LoadTask,
+    what: Examination,
+    read: Callable[[str, list[int]], object],
+    limit: int | None,
+) -> dict[str, Any]:
+    """The records that violate constraints, as the core's `Violations`.
+
+    Args:
+        connection: in the transaction in which they would be stored.
+        task: the load.
+        what: what is looked at.
+        read: reads these columns, by index, into the table that its statement names.
+        limit: how many are wanted at most, the first ones.
+    """
+    with tables(connection, what):
+        read(*reading(task, what))
+        found = find_all(connection, task, what.constraints)
+    return _as_plan(found if limit is None else found[:limit], task, what.constraints)
+
+
+@contextmanager
+def tables(connection: duckdb.DuckDBPyConnection, what: Examination) -> Iterator[None]:
+    """Makes the tables of an examination, and drops them."""
+    connection.execute(f"CREATE TEMP TABLE {EXAMINED} ({what.definition})")
+    connection.execute(f"CREATE TEMP TABLE {REFUSED} (tipple_source INTEGER, tipple_offset BIGINT, violated INTEGER)")
+    try:
+        yield
+    finally:
+        _drop(connection)
+
+
+def reading(task: LoadTask, what: Examination) -> tuple[str, list[int]]:
+    """The statement, but for where it reads from, that fills the table; and the columns that it reads, by index."""
+    names = [column.name for column in task.columns]
+    others = f"{PLACE}, tipple_slice, tipple_index, tipple_record" if what.whole else PLACE
+    into = ", ".join([*map(quote_identifier, what.columns), others])
+    values = ", ".join([*(_value(task, name) for name in what.columns), others])
+    return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", [names.index(name) for name in what.columns]
+
+
+def find_all(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, constraints: Sequence[Constraint]
+) -> list[Violation]:
+    """What violates constraints in the table that was filled, in the order of the sources."""
+    return sorted(_violations(connection, f"{catalog(connection)}.{task.table.sql}", constraints))
+
+
+def _value(task: LoadTask, name: str) -> str:
+    column = next(column for column in task.columns if column.name == name)
+    quoted = quote_identifier(name)
+    return f"CAST({quoted} AS {column.type_text})" if column.codec_type == "opaque" else quoted
+
+
+def _drop(connection: duckdb.DuckDBPyConnection) -> None:
+    for table in (EXAMINED, REFUSED):
+        try:
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        except duckdb.Error:
+            # The transaction has failed, and takes the table with it.
+            return
+
+
+def _violations(
+    connection: duckdb.DuckDBPyConnection, target: str, constraints: Sequence[Constraint]
+) -> Iterator[Violation]:
+    """All violations, a record's first one each."""
+    for number, constraint in enumerate(constraints):
+        connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
+    yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
+    yield from _later_ones(_duplicates(connection, constraints))
+
+
+def _refused_alone(constraint: Constraint, target: str) -> str:
+    """A query for the places of records that are refused whatever other records there are."""
+    mine = _keys(EXAMINED, constraint.terms, PLACE)
+    match constraint.kind:
+        case "check":
+            return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT ({constraint.terms[0]})"
+        case "unique":
+            return (
+                f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({_names(constraint)})"
+            )
+        case "foreign key":
+            # Where a table refers to itself, DuckDB wants the other row to be there before the statement.
+            known = _keys(constraint.refers_to or target, constraint.refers_to_terms)
+            return f"SELECT {PLACE} FROM {mine} ANTI JOIN {known} USING ({_names(constraint)})"
+
+
+def _names(constraint: Constraint) -> str:
+    return ", ".join(f"k{index}" for index in range(len(constraint.terms)))
+
+
+def _keys(table: str, terms: Sequence[str], *others: str) -> str:
+    """The keys of a table's rows, as a table; one with a NULL equals none, and refers to nothing."""
+    keys = ", ".join(f"{term} AS k{index}" for index, term in enumerate(terms))
+    complete = " AND ".join(f"{term} IS NOT NULL" for term in terms)
+    return f"(SELECT {', '.join([*others, keys])} FROM {table} WHERE {complete})"
+
+
+def _duplicates(
+    connection: duckdb.DuckDBPyConnection, constraints: Sequence[Constraint]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Place, constraint and number of the key of all records that share one, in the order of the sources."""
+    queries = []
+    for number, constraint in enumerate(constraints):
+        if constraint.kind != "unique":
+            continue
+        names = _names(constraint)
+        good = f"{_keys(EXAMINED, constraint.terms, PLACE)} ANTI JOIN {REFUSED} USING ({PLACE})"
+        shared = f"SELECT {names}, row_number() OVER () AS key FROM {good} GROUP BY {names} HAVING count(*) > 1"
+        queries.append(f"SELECT {PLACE}, {number} AS violated, key FROM {good} JOIN ({shared}) USING ({names})")
+    if queries:
+        found = connection.execute(f"{' UNION ALL '.join(queries)} ORDER BY {PLACE}, violated")
+        while rows := found.fetchmany(100_000):
+            yield from rows
+
+
+def _later_ones(duplicates: Iterable[tuple[int, int, int, int]]) -> Iterator[Violation]:
+    """Of the records that share keys, those that come behind a stored one with the same key."""
+    taken: set[tuple[int, int]] = set()
+    place: tuple[int, int] | None = None
+    keys: list[tuple[int, int]] = []
+
+    def judge() -> Iterator[Violation]:
+        violated = next((number for number, key in keys if (number, key) in taken), None)
+        if violated is None:
+            taken.update(keys)
+        elif place is not None:
+            yield (*place, violated)
+
+    for source, offset, number, key in duplicates:
+        if (source, offset) != place:
+            yield from judge()
+            place, keys = (source, offset), []
+        keys.append((number, key))
+    yield from judge()
+
+
+def _as_plan(found: Sequence[Violation], task: LoadTask, constraints: Sequence[Constraint]) -> dict[str, Any]:
+    by_source: dict[int, dict[str, Any]] = {}
+    for source, offset, constraint in found:
+        of = by_source.setdefault(source, {"source": source, "offsets": [], "constraints": []})
+        of["offsets"].append(offset)
+        of["constraints"].append(constraint)
+    loaded = [column.name for column in task.columns]
+    return {
+        "constraints": [constraint.told(task.table.name, loaded) for constraint in constraints],
+        "sources": list(by_source.values()),
+    }

@@ -1,0 +1,136 @@
+"""Rows of columnar sources that cannot be stored are rejects too: kept as CSV, with the number of the row."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tipple
+from loading import load
+from targets import DuckdbTarget, PostgresTarget, Target
+
+TABLE = {
+    "duckdb": "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TABLE t (a integer PRIMARY KEY, b smallint NOT NULL, "
+    "c varchar(4), d mood, e timestamp, f uuid, CHECK (b <> 13))",
+    "postgresql": "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TABLE t (a integer PRIMARY KEY, b smallint NOT NULL, "
+    "c varchar(4), d mood, e timestamp, f uuid, CHECK (b <> 13))",
+}
+GOOD_UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+ROWS = 40_000
+
+# Of a row that is changed in this way: its text, the column and the SQLSTATE that have to be told.
+WRONG: dict[int, tuple[dict[str, Any], str, str, str]] = {
+    0: ({"b": 40_000}, f'0,40000,"x,""y",ok,2020-01-01 00:00:00,{GOOD_UUID}', "b", "22003"),
+    17: ({"b": None}, f'17,,"x,""y",ok,2020-01-01 00:00:00,{GOOD_UUID}', "b", "23502"),
+    18: ({"d": "glad"}, f'18,1,"x,""y",glad,2020-01-01 00:00:00,{GOOD_UUID}', "d", "22P02"),
+    16_384: ({"a": 5}, f'5,1,"x,""y",ok,2020-01-01 00:00:00,{GOOD_UUID}', "", "23505"),
+    20_000: ({"e": 1}, f'20000,1,"x,""y",ok,1970-01-01 00:00:00.000000001,{GOOD_UUID}', "e", ""),
+    20_001: ({"b": 13}, f'20001,13,"x,""y",ok,2020-01-01 00:00:00,{GOOD_UUID}', "", "23514"),
+    39_999: ({"f": "nobody"}, '39999,1,"x,""y",ok,2020-01-01 00:00:00,nobody', "f", "22P02"),
+}
+LONG = {"c": "too long"}
+
+
+def table() -> pa.Table:
+    values: dict[str, list[Any]] = {
+        "a": list(range(ROWS)),
+        "b": [1] * ROWS,
+        "c": ['x,"y'] * ROWS,
+        "d": ["ok"] * ROWS,
+        "e": [1_577_836_800_000_000_000] * ROWS,
+        "f": [GOOD_UUID] * ROWS,
+    }
+    for row, (changes, *_) in WRONG.items():
+        for column, value in changes.items():
+            values[column][row] = value
+    kinds = {"a": pa.int64(), "b": pa.int32(), "c": pa.string(), "d": pa.string(), "e": pa.timestamp("ns")}
+    arrays = {name: pa.array(column, kinds.get(name, pa.string())) for name, column in values.items()}
+    return pa.table(arrays)
+
+
+def told(path: Path) -> list[tuple[str, str, str, str]]:
+    with Path(f"{path}.reasons.csv").open(encoding="utf-8", newline="") as file:
+        return [
+            (row["record_number"], row["byte_offset"], row["column"], row["sqlstate"]) for row in csv.DictReader(file)
+        ]
+
+
+def check(target: Target, rejects: Path, rows: int, count: int) -> None:
+    assert [(row + 1, column, code) for row, (_, _, column, code) in WRONG.items()] == [
+        (int(number), column, code) for number, _, column, code in told(rejects)
+    ]
+    assert {offset for _, offset, *_ in told(rejects)} == {""}
+    assert rejects.read_text() == "".join(text + "\n" for _, text, _, _ in WRONG.values())
+    assert (rows, count) == (ROWS - len(WRONG), len(WRONG))
+    assert target.count("t") == ROWS - len(WRONG)
+    assert target.leftovers("t") == set()
+
+
+@pytest.mark.parametrize("options", [{}, {"no_ledger": True}, {"jobs": 3}], ids=str)
+def test_parquet(engine_target: Target, tmp_path: Path, options: dict[str, object]) -> None:
+    engine_target.execute(TABLE[engine_target.engine])
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(), path, row_group_size=9_000)
+    rejects = tmp_path / "bad.csv"
+    run = load(engine_target, path, on_error="skip", max_rejects=10, rejects=rejects, check=3, **options)
+    assert run.summary is not None
+    check(engine_target, rejects, run.summary["rows"], run.summary["rejects"])
+    if options:
+        return
+    # Mended, they are loaded by the same command.
+    mended = [
+        f"{row + 100_000},1,z,sad,2021-01-01,{GOOD_UUID}" if row != 18 else f'18,1,"",glad,,{GOOD_UUID}'
+        for row in WRONG
+    ]
+    rejects.write_text("".join(line + "\n" for line in mended))
+    run = load(engine_target, path, on_error="skip", max_rejects=10, rejects=rejects, replay=True, check=3)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (len(WRONG) - 1, 1)
+    assert rejects.read_text() == mended[2] + "\n"
+    assert engine_target.count("t") == ROWS - 1
+
+
+@pytest.mark.parametrize("kind", ["arrow", "memory"])
+def test_arrow_and_streams_in_memory(engine_target: Target, tmp_path: Path, kind: str) -> None:
+    engine_target.execute(TABLE[engine_target.engine])
+    source: Any = table()
+    if kind == "arrow":
+        source = tmp_path / "in.arrow"
+        with pa.OSFile(str(source), "wb") as file, pa.ipc.new_file(file, table().schema) as writer:
+            writer.write_table(table(), max_chunksize=7_000)
+    rejects = tmp_path / "bad.csv"
+    report = tipple.load(
+        source, into=engine_target.url, table="t", on_error="skip", max_rejects="1%", rejects=rejects, jobs=2
+    )
+    check(engine_target, rejects, report.rows, report.rejects)
+
+
+def test_overlong_strings(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Every second row is bad."""
+    postgres_target.execute("CREATE TABLE t (a integer, c char(4))")
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": pa.array(range(1000)), "c": pa.array(["four", "fives"] * 500)}), path)
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, on_error="skip", max_rejects=500, rejects=rejects, check=3)
+    assert rejects.read_text() == "".join(f"{number},fives\n" for number in range(1, 1000, 2))
+    assert {sqlstate for *_, sqlstate in told(rejects)} == {"22001"}
+    run = load(postgres_target, path, on_error="skip", max_rejects=499, rejects=rejects, restart=True, check=1)
+    assert "--max-rejects 499" in run.stderr
+    assert "more than 4 characters" in run.stderr
+    assert postgres_target.count("t") == 500
+
+
+def test_without_skipping_the_row_is_named(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": pa.array([1, 2, 3, 2])}), path)
+    run = load(target, path, check=1)
+    assert "23505" in run.stderr
+    assert str(path) in run.stderr
+    assert "record    4" in run.stderr

@@ -1,0 +1,132 @@
+"""Frames of polars and pandas, and whatever else hands out rows through the Arrow PyCapsule interface."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import tipple
+from targets import DuckdbTarget, Target
+
+UTC = datetime.UTC
+COLUMNS: dict[str, list[Any]] = {
+    "i": [1, 2, 3],
+    "f": [1.5, None, -0.25],
+    "s": ["x", None, 'ü "quoted"\n'],
+    "b": [True, False, None],
+    "d": [datetime.date(2020, 2, 29), None, datetime.date(1969, 12, 31)],
+    "ts": [datetime.datetime(2020, 1, 1, 12, 30, 0, 123456), None, datetime.datetime(1960, 1, 1)],
+    "n": [Decimal("1.50"), None, Decimal("-99999999.99")],
+    "c": ["red", "green", None],
+    "l": [[1, 2], None, []],
+}
+TABLE = (
+    "CREATE TABLE t (i integer, f double precision, s text, b boolean, d date, ts timestamp, n numeric(12,2), "
+    "c varchar(9), l bigint[])"
+)
+
+
+def polars_frame() -> pl.DataFrame:
+    return pl.DataFrame(COLUMNS, schema_overrides={"c": pl.Categorical, "n": pl.Decimal(12, 2), "l": pl.List(pl.Int64)})
+
+
+def pandas_frame() -> pd.DataFrame:
+    """With pandas' own types."""
+    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in COLUMNS.items()})
+    kinds = {"i": "int64", "f": "float64", "s": "str", "b": "boolean", "ts": "datetime64[us]", "c": "category"}
+    return frame.astype(kinds)
+
+
+def arrow_table() -> pa.Table:
+    kinds = {"n": pa.decimal128(12, 2), "c": pa.dictionary(pa.int8(), pa.string()), "l": pa.large_list(pa.int64())}
+    return pa.table({name: pa.array(values, kinds.get(name)) for name, values in COLUMNS.items()})
+
+
+class Exporter:
+    """Knows nothing but the interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+MAKERS = {
+    "polars": polars_frame,
+    "pandas": pandas_frame,
+    "pyarrow": arrow_table,
+    "reader": lambda: arrow_table().to_reader(max_chunksize=1),
+    "exporter": lambda: Exporter(arrow_table()),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_every_type(engine_target: Target, maker: str) -> None:
+    engine_target.execute(TABLE)
+    report = tipple.load(MAKERS[maker](), into=engine_target.url, table="t")
+    assert report.rows == 3
+    expected = sorted(zip(*COLUMNS.values(), strict=True), key=repr)
+    assert sorted(engine_target.rows("SELECT i, f, s, b, d, ts, n, c, l FROM t"), key=repr) == expected
+
+
+@pytest.mark.parametrize("maker", ["polars", "pandas"])
+def test_a_table_after_the_frame(engine_target: Target, maker: str) -> None:
+    """Moments keep their zone's instant; --schema auto finds the types."""
+    moments = [datetime.datetime(2020, 7, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))]
+    if maker == "polars":
+        frame: Any = pl.DataFrame(
+            {"a": [2**40], "m": moments}, schema_overrides={"m": pl.Datetime("ms", "Europe/Berlin")}
+        )
+    else:
+        frame = pd.DataFrame({"a": [2**40], "m": pd.Series(moments).astype("datetime64[ms, Europe/Berlin]")})
+    tipple.load(frame, into=engine_target.url, table="t", schema="auto")
+    moment = "CAST(m AT TIME ZONE 'UTC' AS varchar)"
+    assert engine_target.rows(f"SELECT a, {moment} FROM t") == [(2**40, "2020-07-01 10:00:00")]
+
+
+@pytest.mark.parametrize("maker", ["polars", "pandas"])
+def test_bad_values_are_rejects(engine_target: Target, tmp_path: Path, maker: str) -> None:
+    engine_target.execute("CREATE TABLE t (a smallint NOT NULL, b integer)")
+    values = {"a": [1, None, 3, 40_000] * 5_000, "b": list(range(20_000))}
+    frame = pl.DataFrame(values) if maker == "polars" else pd.DataFrame(values).astype({"a": "Int64"})
+    rejects = tmp_path / "bad.csv"
+    report = tipple.load(
+        frame, into=engine_target.url, table="t", on_error="skip", max_rejects="50%", rejects=rejects, jobs=2
+    )
+    assert (report.rows, report.rejects, engine_target.count("t")) == (10_000, 10_000, 10_000)
+    lines = rejects.read_text().splitlines()
+    assert lines[:2] == [",1", "40000,3"]
+    with Path(f"{rejects}.reasons.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(int(row["record_number"]), row["sqlstate"]) for row in rows[:2]] == [(2, "23502"), (4, "22003")]
+    assert [int(row["record_number"]) for row in rows] == list(range(2, 20_001, 2))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (pl.Series("a", [1, 2]), "not a single column"),
+        (pa.chunked_array([[1, 2]]), "not a single column"),
+        (pd.Series([1], name="a"), "not a single column"),
+        (pl.LazyFrame({"a": [1]}), "collect()"),
+        (pa.array([1]), "a reader"),
+        (pd.DataFrame({"a": [1]}, index=[7]), "reset_index"),
+    ],
+    ids=["polars.Series", "ChunkedArray", "pandas.Series", "LazyFrame", "Array", "index"],
+)
+def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    with pytest.raises(tipple.UsageError) as caught:
+        tipple.load(source, into=target.url, table="t")
+    assert said in str(caught.value.hint)
+    assert target.count("t") == 0
