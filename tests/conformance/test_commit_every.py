@@ -76,6 +76,30 @@ def test_packed_and_plain_files(postgres_target: PostgresTarget, tmp_path: Path,
     assert largest_transaction(postgres_target) <= 300
 
 
+def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Rows of a transaction go into several partitions."""
+    postgres_target.execute("CREATE TABLE t (id integer NOT NULL, note varchar) PARTITION BY RANGE (id)")
+    path = write(tmp_path / "in.csv", records(0, ROWS))
+    run = load_here(
+        postgres_target, path, commit_every=400, partition_by="range(id, every=900)", jobs=2, verify="checksum"
+    )
+    assert run.summary is not None
+    assert run.summary["strategy"] == "partition"
+    check(postgres_target, ROWS)
+    assert largest_transaction(postgres_target) <= 400
+
+
+def test_upsert(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Of two records with one key the later counts, in whichever transactions they were staged."""
+    postgres_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", lines([(n % 500, n) for n in range(3000)]))
+    run = load_here(postgres_target, path, commit_every=300, mode="upsert", key="id", jobs=2)
+    assert run.summary is not None
+    assert run.summary["strategy"] == "merge"
+    assert postgres_target.rows("SELECT count(*), min(note::integer), max(note::integer) FROM t") == [(500, 2500, 2999)]
+    assert postgres_target.value("SELECT max(rows) FROM tipple.slice") <= 300
+
+
 def test_record_numbers_of_rejects(engine_target: Target, tmp_path: Path) -> None:
     """A divided slice numbers its records as a whole one does."""
     engine_target.execute(TABLE)

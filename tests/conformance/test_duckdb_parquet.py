@@ -119,6 +119,17 @@ def test_append_and_replace(target: DuckdbTarget, tmp_path: Path, schema: Path) 
     assert "--mode replace" in refused.stderr
 
 
+def test_some_columns_and_sizes(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Columns that are not loaded are NULL, and doctor counts files like tables."""
+    path = write(tmp_path / "in.csv", "1,A\n2,B\n")
+    load_here(target, path, schema=schema, structure="parquet", partition_by="list(kind)", columns="id,kind")
+    assert target.sorted_rows("t") == [(1, None, "A", None), (2, None, "B", None)]
+    sizes = run_tipple("doctor", target.url, "--sizes").stdout
+    assert "kind=A" in sizes
+    refused = load_here(target, write(tmp_path / "in2.csv", "C\n"), columns="kind", check=2)
+    assert "id refuses NULL" in refused.stderr
+
+
 def test_no_rows(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
     empty = write(tmp_path / "empty.csv", "")
     for partition_by in ("list(kind)", None):

@@ -420,7 +420,8 @@ impl<'p> BlockCutter<'p> {
         }
         self.close_piece(own);
         self.note_file_bytes();
-        self.block_records += 1;
+        // A block without pieces is not full, whatever was counted: a header, or an end-of-data marker.
+        self.block_records = if self.block.pieces.is_empty() { 0 } else { self.block_records + 1 };
         if let Some(source) = self.open.take() {
             let planned = &self.how.sources[source.index];
             if !planned.is_stdin() {

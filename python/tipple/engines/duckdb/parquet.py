@@ -69,12 +69,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True):
 
 def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | None:
     """The table of files with this name, found in the named schema or else in the current one."""
-    known = first_row(
-        connection,
-        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-        "AND table_name = 'parquet_table'",
-    )
-    if known is None:
+    if not _has_any(connection):
         return None
     row = first_row(
         connection,
@@ -92,6 +87,26 @@ def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | 
         partition_by=None if row[3] is None else msgspec.convert(json.loads(row[3]), PartitionBy),
         directories=tuple(json.loads(row[4])),
     )
+
+
+def find_all(connection: duckdb.DuckDBPyConnection) -> list[FileTable]:
+    """All tables of files."""
+    if not _has_any(connection):
+        return []
+    names = connection.execute(
+        f"SELECT schema_name, table_name FROM {catalog(connection)}.tipple.parquet_table ORDER BY ALL"
+    ).fetchall()
+    found = (find(connection, TableName(schema, name)) for schema, name in names)
+    return [table for table in found if table is not None]
+
+
+def _has_any(connection: duckdb.DuckDBPyConnection) -> bool:
+    known = first_row(
+        connection,
+        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND table_name = 'parquet_table'",
+    )
+    return known is not None
 
 
 class ParquetWork:

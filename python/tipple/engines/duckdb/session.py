@@ -103,8 +103,11 @@ class DuckSession:
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""
         found = sizes.sizes(self.connection, table)
-        files = parquet.find(self.connection, table) if table is not None and self.path is not None else None
-        return [*found, *parquet.sizes(self.connection, files, self.path)] if files and self.path else found
+        if self.path is None:
+            return found
+        named = parquet.find(self.connection, table) if table is not None else None
+        files = parquet.find_all(self.connection) if table is None else [named] if named is not None else []
+        return found + [size for file in files for size in parquet.sizes(self.connection, file, self.path)]
 
     def sizes_after(self, table: TableName) -> list[StorageSize]:
         """The room that a table takes which was just loaded."""
