@@ -69,7 +69,7 @@ def test_killed_with_rejects(
 
 @pytest.mark.timeout(3600)
 def test_killed_between_transactions_with_violations(tmp_path: Path) -> None:
-    """DuckDB with --no-atomic: keys that transactions before the kill have stored count as they would have without it."""
+    """DuckDB with --no-atomic: keys that were stored before the kill count as they would have without it."""
     r = random.Random(SEED)
     text = "x" * 100
     path = tmp_path / "in.csv"
@@ -95,7 +95,7 @@ def test_killed_between_transactions_with_violations(tmp_path: Path) -> None:
         run = command.wait()
         seconds = seconds or time.monotonic() - started
         if number > 0:
-            between += 0 < target.count("t")
+            between += target.count("t") > 0
             run = start_tipple(*words).wait()
         assert run.exit_code == 3, str(run)
         files = [rejects.read_bytes(), Path(f"{rejects}.reasons.csv").read_bytes()]
