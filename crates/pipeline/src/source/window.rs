@@ -110,6 +110,8 @@ impl Windows for WindowReader<'_, '_> {
         let target = if pending * 2 > self.window_bytes { pending * 2 } else { self.window_bytes };
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(target - pending);
         if pending >= self.max_record_bytes && left > 0 {
+            // Behind what was moved to the front, bytes are left that stand there already.
+            self.buffer.truncate(pending);
             let bytes = &self.buffer[..];
             return Ok(Some(Window { bytes, source_bytes: pending, offset: self.offset, last: false, overlong: true }));
         }
