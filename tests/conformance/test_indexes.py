@@ -51,3 +51,15 @@ def test_what_they_refuse_is_not_published(postgres_target: PostgresTarget, tmp_
         assert name in run.stderr
         assert postgres_target.count("t") == 0
         assert postgres_target.leftovers("t") == set()
+
+
+def test_an_index_of_that_name_is_staged_already(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Two tables of two schemas may have indexes of the same name, and be loaded at the same time."""
+    postgres_target.execute("CREATE TABLE t (a integer); CREATE INDEX t_a ON t (a)")
+    load_text(postgres_target, tmp_path / "in.csv", "1\n", mode="replace")
+    postgres_target.execute("CREATE TABLE tipple.other (a integer); CREATE INDEX t_a ON tipple.other (a)")
+    load_text(postgres_target, tmp_path / "in.csv", "1\n2\n", mode="replace")
+    assert postgres_target.count("t") == 2
+    assert postgres_target.rows(
+        "SELECT indexname FROM pg_indexes WHERE tablename = 't' AND schemaname = current_schema()"
+    ) == [("t_a",)]

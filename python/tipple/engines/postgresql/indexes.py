@@ -78,15 +78,15 @@ class KeyWork(msgspec.Struct, kw_only=True):
         return not self.indexes and not self.after
 
 
-def missing(connection: psycopg.Connection[Any], table: TableName, like: TableName, *, same_names: bool) -> KeyWork:
+def missing(connection: psycopg.Connection[Any], table: TableName, like: TableName) -> KeyWork:
     """What `table` lacks of the indexes and constraints of `like`.
+
+    Its indexes get names that tell what they are, and that no other table's have; `renames` says which is which.
 
     Args:
         connection: to the server.
         table: without rows that anybody sees yet.
         like: the table whose indexes it is to have.
-        same_names: whether indexes get their final names at once; else a name that tells what they are, and `renames`
-            says which is which.
     """
     constraints = {
         name
@@ -109,10 +109,9 @@ def missing(connection: psycopg.Connection[Any], table: TableName, like: TableNa
         method = definition[head:]
         digest = hashlib.sha256(definition.encode()).hexdigest()[:10]
         # A constraint and its index always have the same name.
-        own = name if same_names else f"{table.name[:50]}_{digest}"
+        own = f"{table.name[:50]}_{digest}"
         quoted = quote_identifier(own)
-        if own != name:
-            work.renames.append((own, name))
+        work.renames.append((own, name))
         if kind is not None and (kind == "x" or not method.startswith("btree ")):
             # Nothing but the constraint itself can make these.
             if own not in constraints:

@@ -12,7 +12,7 @@ upsert`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
@@ -81,7 +81,7 @@ class PostgresLoad:
                     f"the connection to the server was lost: {' '.join(str(error).split())}",
                     hint="run the same command again: what is stored stays stored, and nothing is stored twice",
                 ) from None
-            raise _refused(error, self.session.target.display) from None
+            raise _refused(error, self.session.target.display, self.publish.index_names) from None
 
     def _run(self, runner: Runner) -> LoadResult:
         task = self.task
@@ -433,8 +433,11 @@ def _require(verified: Verified) -> None:
         )
 
 
-def _refused(error: psycopg.Error, target: str) -> TippleError:
+def _refused(error: psycopg.Error, target: str, index_names: Mapping[str, str]) -> TippleError:
+    """What the server refused; `index_names` are the names that a user knows hidden indexes by."""
     text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    for own, name in index_names.items():
+        text = text.replace(f'"{own}"', f'"{name}"')
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     return TippleError(
         f"the server at {target} refused (SQLSTATE {error.sqlstate}): {text or error}",

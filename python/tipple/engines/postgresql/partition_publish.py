@@ -120,7 +120,7 @@ class PartitionPublish:
 
     def _work(self, step: Step) -> indexes.KeyWork:
         like = step.real.name if step.real is not None else self.task.table
-        return indexes.missing(self.connection, step.leaf.name, like, same_names=False)
+        return indexes.missing(self.connection, step.leaf.name, like)
 
     def _work_of_new(self, leaf: Staged) -> indexes.KeyWork:
         """Keys of a partition of a new table; the table's own keys then take them over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class Publish:
         self.job = job
         self.table = task.table
         self.may_swap = True
+        self.index_names: dict[str, str] = {}
+        """Indexes of what is staged, and the names that a user knows them by."""
         self.is_incomplete = False
         """Whether publishing together has found that the target has got an index or partition that staging lacks."""
         self.merged: MergeCounts | None = None
@@ -83,7 +85,8 @@ class Publish:
         if owned.strategy == "partition":
             self._partitions(staging).prepare(runner, connect)
         elif owned.strategy == "swap" and choice.exists:
-            work = indexes.missing(self.connection, staging, self.table, same_names=True)
+            work = indexes.missing(self.connection, staging, self.table)
+            self.index_names.update(work.renames)
             try:
                 if self.task.tablespaces:
                     work.tablespace = tablespaces.of(self.connection, staging)
@@ -196,7 +199,10 @@ class Publish:
         if not self.may_swap:
             obstacle = "a transaction began before the load ended and is still open"
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
-            self._swap(staging, exists=True)
+            work = indexes.missing(self.connection, staging, self.table)
+            if not work.is_done:
+                raise Incomplete
+            self._swap(staging, exists=True, renames=work.renames)
             return
         if self.is_strict:
             raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
@@ -210,7 +216,7 @@ class Publish:
         self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
         self.connection.execute(f"DROP TABLE {staging.sql}")
 
-    def _swap(self, staging: TableName, *, exists: bool) -> None:
-        stage.swap(self.connection, staging, self.table, exists=exists)
+    def _swap(self, staging: TableName, *, exists: bool, renames: Sequence[tuple[str, str]] = ()) -> None:
+        stage.swap(self.connection, staging, self.table, exists=exists, renames=renames)
         if self.job.structure is not None:
             structure.settle_names(self.connection, self.job.structure, staging, self.table)

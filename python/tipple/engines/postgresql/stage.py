@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -155,13 +156,23 @@ def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
         connection.execute(f"DROP TABLE IF EXISTS {TableName(staging.schema, name).sql}")
 
 
-def swap(connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, exists: bool) -> None:
-    """Puts the staging table in the place of `table`; call it in a transaction."""
+def swap(
+    connection: psycopg.Connection[Any],
+    staging: TableName,
+    table: TableName,
+    *,
+    exists: bool,
+    renames: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Puts the staging table in the place of `table`, its indexes with new names; call it in a transaction."""
     if exists:
         connection.execute(f"DROP TABLE {table.sql}")
     connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
     if staging.schema != table.schema and table.schema is not None:
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
+    for own, name in renames:
+        index = TableName(table.schema, own)
+        connection.execute(f"ALTER INDEX {index.sql} RENAME TO {quote_identifier(name)}")
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
     rename_constraints(connection, table, staging)
