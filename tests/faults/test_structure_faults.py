@@ -137,9 +137,8 @@ def check(target: PostgresTarget, big_file: BigFile, options: Mapping[str, objec
 @pytest.mark.parametrize(("word", "options"), [
     (LOADING, {"structure": "memory"}),
     (LOADING, IN_PARTITIONS),
-    ("SET LOGGED", IN_PARTITIONS),
     ("CLUSTER", {"structure": "sorted", "key": "id"}),
-], ids=["memory", "loading", "converting", "sorting"])  # fmt: skip
+], ids=["memory", "loading", "sorting"])  # fmt: skip
 def test_the_server_crashes(
     fresh_server: Callable[..., PostgresServer],
     big_file: BigFile,

@@ -246,7 +246,7 @@ class JobOwner:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
                 partitions.create_staging(self.connection, task, staging, cut)
-                self._furnish_new(staging)
+                self.furnish(staging, is_new=True)
                 if takes_pages is not None and takes_pages(staging):
                     plan["direct"] = True
             elif staging is not None:
@@ -294,12 +294,7 @@ class JobOwner:
         else:
             self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
             self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
-        self._furnish_new(staging)
-
-    def _furnish_new(self, staging: TableName) -> None:
-        self.furnish(staging)
-        if self.structure is not None:
-            structure.prepare_key(self.connection, self.task, self.structure, staging)
+        self.furnish(staging, is_new=True)
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
         """Whether a crash of the server takes rows, before they are published or later."""
@@ -309,11 +304,16 @@ class JobOwner:
             return self.task.definition.unlogged
         return unlogged.is_unlogged(self.connection, self.table)
 
-    def furnish(self, staging: TableName) -> None:
-        """Makes what is staged, as far as it is new, what it is to be while rows come in, and lays it in its place."""
-        tablespaces.lay(self.connection, self.task, staging)
+    def furnish(self, staging: TableName, *, is_new: bool = False) -> None:
+        """Makes what is staged what it is to be while rows come in, and lays it in its place.
+
+        With `is_new` all of it was made just now, else some partitions were.
+        """
         if self.structure is not None:
             structure.furnish(self.connection, self.structure, staging)
+            if is_new:
+                structure.prepare_key(self.connection, self.task, self.structure, staging)
+        tablespaces.lay(self.connection, self.task, staging)
 
     def forget_if_emptied(self, owned: OwnedJob) -> bool:
         """Where a crash has emptied what is staged, has all of it be loaded again; says whether it was so.

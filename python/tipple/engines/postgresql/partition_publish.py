@@ -131,7 +131,7 @@ class PartitionPublish:
             )
         }
         work = indexes.KeyWork(table=leaf.name, size_bytes=leaf.size_bytes, indexes=[], after=[], renames=[])
-        for constraint in self.task.definition.constraints if self.task.definition is not None else ():
+        for constraint in structure.constraints_left(self.connection, self.task, self.structure, leaf.name):
             match = re.fullmatch(
                 r"(?is)(?:CONSTRAINT\s+(?:\"(?:[^\"]|\"\")*\"|\S+)\s+)?((?:PRIMARY\s+KEY|UNIQUE)\b.*)", constraint
             )
@@ -406,7 +406,7 @@ class PartitionPublish:
         return {name for (name,) in rows}
 
     def _publish_new(self) -> None:
-        table, definition = self.task.table, self.task.definition
+        table = self.task.table
         leaves = partitions.staged(self.connection, self.staging)
         self._settle_root(table)
         taken = self._taken_names()
@@ -424,7 +424,7 @@ class PartitionPublish:
                 kind = "brin" if " USING brin " in index else "key"
                 ending = "_pkey" if primary else f"_{columns[:20]}_{kind}"
                 self._rename_indexes(final, "", [(name, ending)], taken)
-        for constraint in definition.constraints if definition is not None else ():
+        for constraint in structure.constraints_left(self.connection, self.task, self.structure, table):
             self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())
         if self.structure is not None and self.structure.structure == "sorted":
             # Takes over those of the partitions.

@@ -184,7 +184,7 @@ class Publish:
             if self.task.tablespaces:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
-            for constraint in self._constraints_left():
+            for constraint in structure.constraints_left(self.connection, self.task, self.job.structure, self.table):
                 self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             if self.task.tablespaces:
                 # Other tables may follow in this transaction.
@@ -214,12 +214,3 @@ class Publish:
         stage.swap(self.connection, staging, self.table, exists=exists)
         if self.job.structure is not None:
             structure.settle_names(self.connection, self.job.structure, staging, self.table)
-
-    def _constraints_left(self) -> list[str]:
-        """Constraints of a new table that its structure has not given it yet."""
-        definition, wanted = self.task.definition, self.job.structure
-        constraints = list(definition.constraints) if definition is not None else []
-        if wanted is not None and structure.has_key(self.connection, self.table, wanted.key):
-            there = structure.key_constraint(self.task, wanted.key)
-            return [constraint for constraint in constraints if constraint != there]
-        return constraints

@@ -204,12 +204,12 @@ def check_partitioned(connection: psycopg.Connection[Any], task: LoadTask, wante
     Raises:
         UsageError: says why.
     """
-    if wanted.load_as == "btree":
-        raise UsageError(
-            "--load-as btree is for tables without partitions",
-            hint="leave it out: the partitions get their keys when all rows are in",
-        )
     exists = task.definition is None
+    if wanted.load_as == "btree" and exists:
+        raise UsageError(
+            "--load-as btree is not for partitions of a table that exists",
+            hint="leave it out: they get their keys when all rows are in",
+        )
     if wanted.structure == "btree" and exists and not has_key(connection, task.table, wanted.key):
         raise UsageError(
             f"the partitioned table {task.table} has no key {', '.join(wanted.key)} that its partitions could have",
@@ -289,6 +289,17 @@ def key_constraint(task: LoadTask, key: Sequence[str]) -> str | None:
         if alone.primary_key == tuple(key) or constraint == f"UNIQUE ({key_list(key)})":
             return constraint
     return None
+
+
+def constraints_left(
+    connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None, table: TableName
+) -> list[str]:
+    """Constraints of a new table's definition that its structure has not given `table` yet."""
+    constraints = list(task.definition.constraints) if task.definition is not None else []
+    if wanted is None or not has_key(connection, table, wanted.key):
+        return constraints
+    there = key_constraint(task, wanted.key)
+    return [constraint for constraint in constraints if constraint != there]
 
 
 def has_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> bool:

@@ -53,13 +53,26 @@ def lay(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName)
     """
     names = task.tablespaces
     for number, name in enumerate(stage.members(connection, staging, kinds="r") if names else ()):
-        wanted, table = names[number % len(names)], TableName(staging.schema, name)
-        if of(connection, table) != wanted:
-            connection.execute(f"ALTER TABLE {table.sql} SET TABLESPACE {quote_identifier(wanted)}")
+        wanted = names[number % len(names)]
+        for member in (name, *_indexes(connection, TableName(staging.schema, name))):
+            moved = TableName(staging.schema, member)
+            if of(connection, moved) != wanted:
+                # An index is moved in the same words.
+                connection.execute(f"ALTER TABLE {moved.sql} SET TABLESPACE {quote_identifier(wanted)}")
+
+
+def _indexes(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """Those that are there before the rows."""
+    rows = connection.execute(
+        "SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "WHERE i.indrelid = to_regclass(%s)",
+        (table.sql,),
+    )
+    return [name for (name,) in rows]
 
 
 def of(connection: psycopg.Connection[Any], table: TableName) -> str:
-    """The tablespace that a table lies in, the database's own one included."""
+    """The tablespace that a table or an index lies in, the database's own one included."""
     found = connection.execute(
         "SELECT s.spcname FROM pg_class c JOIN pg_database d ON d.datname = current_database() JOIN pg_tablespace s "
         "ON s.oid = coalesce(nullif(c.reltablespace, 0), d.dattablespace) WHERE c.oid = to_regclass(%s)",
