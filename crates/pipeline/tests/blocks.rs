@@ -345,3 +345,13 @@ fn lines_to_skip_come_before_the_header() {
         assert_eq!((cut.len(), &cut[0].text[..]), (1, &b"1,2\n"[..]));
     }
 }
+
+#[test]
+fn a_file_of_nothing_but_a_header_fills_no_block() {
+    let mut files = Files::new(&[b"a\n".to_vec(), b"a\n1\n2\n".to_vec()]);
+    with_form(&mut files, &StreamForm::default());
+    let dialect = Dialect::csv();
+    let how = Cutting { header: true, block_records: 1, ..cutting(&files.sources, &dialect, 1000, 1) };
+    let found = blocks(how).expect("blocks");
+    assert_eq!(found.iter().map(|block| records(std::slice::from_ref(block), how).len()).collect::<Vec<_>>(), [1, 1]);
+}
