@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import datetime
 import json
-import threading
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
-import msgspec
 
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, parquet, staged, violations
+from tipple.engines.duckdb import ledger, merge, parquet
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.parquet import ParquetWork
+from tipple.engines.duckdb.pull import duckdb_error
+from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
+from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
 from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.duckdb.session import DuckSession
-
-SLICES_PER_COMMIT = 8
-"""With --no-atomic: enough rows for whole row groups in each transaction, few enough to lose little."""
 
 
 class DuckLoad:
@@ -47,6 +46,7 @@ class DuckLoad:
         self.has_met = False
         self.files = self._files()
         self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
+        self.rows = Rows(self.connection, task, self.structure, self.files)
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
                 f"--write-path {task.write_path} is not available for DuckDB",
@@ -82,16 +82,6 @@ class DuckLoad:
         if task.definition is not None and task.definition.constraints:
             self.notes.append("constraints of the schema other than NOT NULL mean nothing to Parquet files: left out")
         return ParquetWork(self.connection, task, columns, self.session.path)
-
-    @property
-    def stored_in(self) -> str:
-        """Where the rows of the files go: into the table, or beside it where they are merged into it."""
-        return merge.staging(self.connection, self.task) if self.task.mode == "upsert" else self.into
-
-    @property
-    def keep_order(self) -> bool:
-        """Whether rows must be stored in the order of the sources: an upsert's last record wins."""
-        return self.task.preserve_order or self.task.mode == "upsert"
 
     # The verb
 
@@ -166,7 +156,8 @@ class DuckLoad:
             if task.mode == "upsert":
                 merge.create_staging(connection, task)
             before = self._held_before(runner, result) if task.verify != "none" else None
-            outcome = self._insert(runner, result.job_id, cut)
+            reading = Reading(runner, result.job_id, cut, 0, None)
+            outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id))
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
             result.slices = len(outcome["slices"])
@@ -224,18 +215,14 @@ class DuckLoad:
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
-        transactions = _Transactions(task, cut)
+        transactions = Transactions(task, cut)
         while (group := transactions.next()) is not None:
             group.first_n = first_n
             connection.execute("BEGIN")
             try:
-                outcome = self._insert(
-                    runner,
-                    result.job_id,
-                    group,
-                    rejects_before=result.rejects,
-                    commit_records=transactions.records_per_slice(group),
-                )
+                most = transactions.records_per_slice(group)
+                reading = Reading(runner, result.job_id, group, result.rejects, most)
+                outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id))
                 transactions.add(outcome["parts"])
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
@@ -356,7 +343,7 @@ class DuckLoad:
     # Rows
 
     def _settings(self) -> None:
-        keeps = self.keep_order or bool(self.structure.order_by)
+        keeps = self.rows.keep_order or bool(self.structure.order_by)
         self.connection.execute(f"SET preserve_insertion_order = {str(keeps).lower()}")
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
         self.connection.execute("SET write_buffer_row_group_count = 1")
@@ -369,147 +356,6 @@ class DuckLoad:
             self.structure.prepare()
         else:
             self.files.begin(job_id)
-
-    def _insert(
-        self,
-        runner: Runner,
-        job_id: str,
-        cut: Cut,
-        *,
-        rejects_before: int = 0,
-        commit_records: int | None = None,
-    ) -> dict[str, Any]:
-        """Stores the slices' rows, or so many of each, in the transaction that is open, without records that violate
-        constraints.
-
-        Where one transaction holds all rows, it is looked for such records first, and the cost does not depend on
-        whether there are any. Otherwise, and where the first one is to be named, that is done once DuckDB refuses.
-        """
-        task = self.task
-        reading = _Reading(runner, job_id, cut, rejects_before, commit_records)
-        # What can be read but once is stored, or not, as it comes; an upsert's rows do not go into the table.
-        readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
-        if self.files is not None:
-            return self._store(reading, {})
-        if readable_again and task.atomic and task.rejects is not None:
-            return self._store(reading, self._find_violations(reading))
-        if task.rejects is not None and task.mode != "upsert" and not readable_again:
-            what = violations.examination(self.connection, task, whole=True)
-            if what is not None:
-                return self._store_staged(reading, what)
-        try:
-            return self._store(reading, {})
-        except ConstraintViolated:
-            if not readable_again or task.together is not None:
-                raise
-            self._rollback()
-            self._begin()
-            if task.atomic:
-                self._make_room(job_id)
-            found = self._find_violations(reading)
-            if not found:
-                raise
-            spool.discard(task)
-            return self._store(reading, found)
-
-    def _find_violations(self, reading: _Reading) -> dict[str, Any]:
-        """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
-
-        Raises:
-            BadRecord, TooManyRejects: there are more of them than may be rejected.
-        """
-        task = self.task
-        what = violations.examination(self.connection, task)
-        if what is None:
-            return {}
-
-        def read(statement: str, columns: list[int]) -> None:
-            target = {"kind": "arrow", "preserve_order": False, "examined": columns}
-            self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="check")
-            spool.discard(task)
-
-        most = 0 if task.rejects is None else task.rejects.max_count
-        try:
-            found = violations.find(self.connection, task, what, read, None if most is None else most + 1)
-        except duckdb.Error as error:
-            raise duckdb_error(error, "checking constraints") from None
-        count = sum(len(source["offsets"]) for source in found["sources"])
-        if most is not None and count > most:
-            # Whoever reads them knows what is to be said of the record that is one too many.
-            target = {"kind": "arrow", "preserve_order": False}
-            self._pull(reading, f"SELECT count(*) FROM {_STREAM}", target, phase="check", violations=found)
-        return found if count else {}
-
-    def _store(self, reading: _Reading, violating: dict[str, Any]) -> dict[str, Any]:
-        """Stores the rows, but those of the records that are known to violate constraints."""
-        target = {"kind": "arrow", "preserve_order": self.keep_order}
-        stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
-        if stored != outcome["rows"]:
-            raise TippleError(
-                f"internal error: {outcome['rows']} rows were read, but DuckDB stored {stored}",
-                hint="nothing was published; please report this with the command",
-            )
-        return outcome
-
-    def _store_staged(self, reading: _Reading, what: violations.Examination) -> dict[str, Any]:
-        """Stores what can be read but once, where constraints may refuse some of it."""
-
-        def read(statement: str, columns: list[int]) -> dict[str, Any]:
-            target = {"kind": "arrow", "preserve_order": False, "examined": columns, "with_records": True}
-            return self._pull(reading, f"{statement} FROM {_STREAM}", target, phase="load")[1]
-
-        try:
-            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id)
-        except duckdb.Error as error:
-            raise duckdb_error(error, "storing rows") from None
-
-    def _pull(
-        self,
-        reading: _Reading,
-        statement: str,
-        target: dict[str, Any],
-        *,
-        phase: str,
-        violations: Mapping[str, Any] | None = None,
-    ) -> tuple[int, dict[str, Any]]:
-        """Carries out a statement that takes what the core reads; the number that it gives, and the core's outcome."""
-        plan = core.load_plan(
-            self.task,
-            reading.job_id,
-            reading.cut,
-            target,
-            digest=phase == "load" and self.task.verify == "checksum" and self.task.atomic,
-            rejects_before=reading.rejects_before,
-            commit_records=reading.commit_records if phase == "load" else None,
-            violations=violations,
-        )
-        job = core.start_load(self.task, plan)
-        insert = _Insert(self.connection, statement, job)
-        # Once all rows are read, what is left is to sort and to write them.
-        sorts = phase == "load" and bool(self.structure.order_by)
-        try:
-            with reading.runner.phase(phase):
-                insert.start()
-                outcome = reading.runner.run(_Pulled(job, insert) if sorts else _Both(job, insert))
-            if sorts:
-                with reading.runner.phase(CONVERT):
-                    outcome = reading.runner.run(_Both(job, insert))
-        except BaseException:
-            insert.interrupt()
-            raise
-        return insert.rows, outcome
-
-    def _insert_statement(self) -> str:
-        if self.files is not None:
-            return self.files.copy_statement(_STREAM, in_order=self.keep_order)
-        names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        values = ", ".join(
-            f"CAST({quote_identifier(column.name)} AS {column.type_text})"
-            if column.codec_type == "opaque"
-            else quote_identifier(column.name)
-            for column in self.task.columns
-        )
-        return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {_STREAM}{self.structure.order_by}"
 
     # Proof
 
@@ -524,7 +370,7 @@ class DuckLoad:
 
     def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
-        stored_in = self.stored_in if self.files is None else f"({self.files.written_query()})"
+        stored_in = self.rows.stored_in if self.files is None else f"({self.files.written_query()})"
         if self.task.verify == "count":
             found = first_row(self.connection, f"SELECT count(*) FROM {stored_in}")
             return {"rows": found[0] if found else 0, "digest": None}
@@ -567,6 +413,13 @@ class DuckLoad:
         self.connection.execute("BEGIN")
         self.session.in_transaction = self.task.together is not None
 
+    def _begin_anew(self, job_id: str) -> None:
+        """Takes the transaction back, and begins one like it."""
+        self._rollback()
+        self._begin()
+        if self.task.atomic:
+            self._make_room(job_id)
+
     def _commit(self) -> None:
         try:
             self.connection.execute("COMMIT")
@@ -585,7 +438,7 @@ class DuckLoad:
             return
 
     def _shown_settings(self) -> dict[str, str]:
-        keeps = self.keep_order or bool(self.structure.order_by)
+        keeps = self.rows.keep_order or bool(self.structure.order_by)
         settings = {"preserve_insertion_order": str(keeps).lower()}
         if self.structure.order_by:
             # The load's own limit is shown by its option's name.
@@ -628,21 +481,6 @@ class DuckLoad:
         )
 
 
-class _Reading(NamedTuple):
-    """What is read, once or again."""
-
-    runner: Runner
-    job_id: str
-    cut: Cut
-    rejects_before: int
-    commit_records: int | None
-    """The most records that are stored of a slice."""
-
-
-class ConstraintViolated(TippleError):
-    """A record violates a constraint; DuckDB does not say which."""
-
-
 def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
     """Commits the transaction that holds all of these."""
     loads[0]._commit()
@@ -650,150 +488,8 @@ def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
     return []
 
 
-class _Transactions:
-    """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
-
-    def __init__(self, task: LoadTask, cut: Cut) -> None:
-        if task.commit_every is not None and cut.feeds:
-            named = task.sources[cut.feeds[0][0]].path
-            raise UsageError(
-                f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
-                "one transaction",
-                hint="leave it out, or unpack the file and bring it into UTF-8 before",
-            )
-        self.cut = cut
-        self.rows = task.commit_every
-        self.slices = list(cut.slices)
-        self.feeds = list(cut.feeds)
-        self.next_part_n = cut.first_part_n
-        # A stream in memory is read once: its slices go together.
-        self.slices_at_once = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
-        if self.rows is not None:
-            self.slices_at_once = min(task.streams, self.rows)
-
-    def next(self) -> Cut | None:
-        """What the next transaction stores; None where nothing is left."""
-        if self.slices:
-            taken, self.slices = self.slices[: self.slices_at_once], self.slices[self.slices_at_once :]
-            return msgspec.structs.replace(self.cut, slices=taken, feeds=[], first_part_n=self.next_part_n)
-        if self.feeds:
-            return msgspec.structs.replace(self.cut, slices=[], feeds=[self.feeds.pop(0)])
-        return None
-
-    def records_per_slice(self, group: Cut) -> int | None:
-        """The most records of each slice of a transaction."""
-        return None if self.rows is None else self.rows // len(group.slices)
-
-    def add(self, parts: Sequence[dict[str, Any]]) -> None:
-        """What a transaction has left of its slices comes next."""
-        self.slices[:0] = [part["rest"] for part in parts]
-        self.next_part_n += len(parts)
-
-
 def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:
     return job is not None and job["job_id"].startswith(wanted.lower())
-
-
-_STREAM = "tipple_batches"
-INTERRUPT_SECONDS = 0.1
-
-
-class _Insert(threading.Thread):
-    """The INSERT on a thread of its own, so that the main thread can show progress and take Ctrl-C."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str, job: _core.LoadJob) -> None:
-        super().__init__(name="tipple insert", daemon=True)
-        self.connection = connection
-        self.statement = statement
-        self.job = job
-        self.rows = 0
-        self.error: duckdb.Error | None = None
-        # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        try:
-            self._insert()
-        finally:
-            self.ended.set()
-
-    def _insert(self) -> None:
-        try:
-            self.connection.register(_STREAM, self.job)
-            found = first_row(self.connection, self.statement)
-            self.rows = found[0] if found else 0
-            self.connection.unregister(_STREAM)
-        except duckdb.Error as error:
-            # The view stays: in a failed transaction nothing can be dropped, and rolling back takes it away.
-            self.error = error
-            # Nobody takes batches any more: the streams must not wait for room.
-            self.job.cancel()
-
-    def interrupt(self) -> None:
-        """Stops the statement and waits for its end."""
-        self.job.cancel()
-        while not self.ended.wait(INTERRUPT_SECONDS):
-            try:
-                self.connection.interrupt()
-            except duckdb.Error:
-                # Between two statements there is nothing to interrupt; the next look finds the thread's end.
-                continue
-
-
-class _Both:
-    """The core's job and the INSERT that pulls from it, waited for as one."""
-
-    def __init__(self, job: _core.LoadJob, insert: _Insert) -> None:
-        self.job = job
-        self.insert = insert
-
-    def progress(self) -> str:
-        return self.job.progress()
-
-    def wait(self, timeout_seconds: float) -> bool:
-        return self.insert.ended.wait(timeout_seconds) and self.job.wait(timeout_seconds)
-
-    def cancel(self) -> None:
-        self.job.cancel()
-
-    def result(self) -> str | None:
-        failure = self.insert.error
-        try:
-            outcome = self.job.result()
-        except _core.CoreError as error:
-            # Cancelled only because the INSERT had failed: its reason is the cause.
-            if failure is not None and json.loads(str(error))["kind"] == "cancelled":
-                raise duckdb_error(failure, "storing rows") from None
-            raise
-        if failure is not None:
-            raise duckdb_error(failure, "storing rows")
-        return outcome
-
-
-class _Pulled(_Both):
-    """The same until the INSERT has taken all rows."""
-
-    def wait(self, timeout_seconds: float) -> bool:
-        return self.insert.ended.is_set() or self.job.wait(timeout_seconds)
-
-    def result(self) -> str | None:
-        return None
-
-
-def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
-    """What DuckDB says, with a remedy for the usual causes."""
-    message = " ".join(str(error).split())
-    hint = "nothing was published; mend the cause and run the same command again"
-    if isinstance(error, duckdb.OutOfMemoryException):
-        hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
-    elif "No space left" in message or "disk" in message.lower():
-        hint = "free space on the disk of the database file and run the same command again; nothing was published"
-    elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
-        hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
-        return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
-    elif isinstance(error, duckdb.ConversionException):
-        hint = "mend the value, or give the column another type; nothing was published"
-    return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
 
 
 def _now() -> str:

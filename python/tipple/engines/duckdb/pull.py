@@ -1,0 +1,118 @@
+"""A statement of DuckDB that takes what the core reads, batch by batch, and the two waited for as one."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import duckdb
+
+from tipple import _core
+from tipple.engines.duckdb.connection import first_row
+from tipple.errors import TippleError
+
+STREAM = "tipple_batches"
+"""The name by which the statement reads from the core."""
+INTERRUPT_SECONDS = 0.1
+
+
+class ConstraintViolated(TippleError):
+    """A record violates a constraint; DuckDB does not say which."""
+
+
+class Insert(threading.Thread):
+    """The INSERT on a thread of its own, so that the main thread can show progress and take Ctrl-C."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str, job: _core.LoadJob) -> None:
+        super().__init__(name="tipple insert", daemon=True)
+        self.connection = connection
+        self.statement = statement
+        self.job = job
+        self.rows = 0
+        self.error: duckdb.Error | None = None
+        # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self._insert()
+        finally:
+            self.ended.set()
+
+    def _insert(self) -> None:
+        try:
+            self.connection.register(STREAM, self.job)
+            found = first_row(self.connection, self.statement)
+            self.rows = found[0] if found else 0
+            self.connection.unregister(STREAM)
+        except duckdb.Error as error:
+            # The view stays: in a failed transaction nothing can be dropped, and rolling back takes it away.
+            self.error = error
+            # Nobody takes batches any more: the streams must not wait for room.
+            self.job.cancel()
+
+    def interrupt(self) -> None:
+        """Stops the statement and waits for its end."""
+        self.job.cancel()
+        while not self.ended.wait(INTERRUPT_SECONDS):
+            try:
+                self.connection.interrupt()
+            except duckdb.Error:
+                # Between two statements there is nothing to interrupt; the next look finds the thread's end.
+                continue
+
+
+class Both:
+    """The core's job and the INSERT that pulls from it, waited for as one."""
+
+    def __init__(self, job: _core.LoadJob, insert: Insert) -> None:
+        self.job = job
+        self.insert = insert
+
+    def progress(self) -> str:
+        return self.job.progress()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        return self.insert.ended.wait(timeout_seconds) and self.job.wait(timeout_seconds)
+
+    def cancel(self) -> None:
+        self.job.cancel()
+
+    def result(self) -> str | None:
+        failure = self.insert.error
+        try:
+            outcome = self.job.result()
+        except _core.CoreError as error:
+            # Cancelled only because the INSERT had failed: its reason is the cause.
+            if failure is not None and json.loads(str(error))["kind"] == "cancelled":
+                raise duckdb_error(failure, "storing rows") from None
+            raise
+        if failure is not None:
+            raise duckdb_error(failure, "storing rows")
+        return outcome
+
+
+class Pulled(Both):
+    """The same until the INSERT has taken all rows."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        return self.insert.ended.is_set() or self.job.wait(timeout_seconds)
+
+    def result(self) -> str | None:
+        return None
+
+
+def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
+    """What DuckDB says, with a remedy for the usual causes."""
+    message = " ".join(str(error).split())
+    hint = "nothing was published; mend the cause and run the same command again"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
+    elif "No space left" in message or "disk" in message.lower():
+        hint = "free space on the disk of the database file and run the same command again; nothing was published"
+    elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
+        hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
+    elif isinstance(error, duckdb.ConversionException):
+        hint = "mend the value, or give the column another type; nothing was published"
+    return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

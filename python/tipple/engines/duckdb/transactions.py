@@ -1,0 +1,54 @@
+"""What a load that is visible bit by bit stores in each of its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tipple.engines.base import Cut, LoadTask
+from tipple.errors import UsageError
+
+SLICES_PER_COMMIT = 8
+"""With --no-atomic: enough rows for whole row groups in each transaction, few enough to lose little."""
+
+
+class Transactions:
+    """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
+
+    def __init__(self, task: LoadTask, cut: Cut) -> None:
+        if task.commit_every is not None and cut.feeds:
+            named = task.sources[cut.feeds[0][0]].path
+            raise UsageError(
+                f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
+                "one transaction",
+                hint="leave it out, or unpack the file and bring it into UTF-8 before",
+            )
+        self.cut = cut
+        self.rows = task.commit_every
+        self.slices = list(cut.slices)
+        self.feeds = list(cut.feeds)
+        self.next_part_n = cut.first_part_n
+        # A stream in memory is read once: its slices go together.
+        self.slices_at_once = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
+        if self.rows is not None:
+            self.slices_at_once = min(task.streams, self.rows)
+
+    def next(self) -> Cut | None:
+        """What the next transaction stores; None where nothing is left."""
+        if self.slices:
+            taken, self.slices = self.slices[: self.slices_at_once], self.slices[self.slices_at_once :]
+            return msgspec.structs.replace(self.cut, slices=taken, feeds=[], first_part_n=self.next_part_n)
+        if self.feeds:
+            return msgspec.structs.replace(self.cut, slices=[], feeds=[self.feeds.pop(0)])
+        return None
+
+    def records_per_slice(self, group: Cut) -> int | None:
+        """The most records of each slice of a transaction."""
+        return None if self.rows is None else self.rows // len(group.slices)
+
+    def add(self, parts: Sequence[dict[str, Any]]) -> None:
+        """What a transaction has left of its slices comes next."""
+        self.slices[:0] = [part["rest"] for part in parts]
+        self.next_part_n += len(parts)
