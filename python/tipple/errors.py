@@ -201,11 +201,18 @@ class BadRecord(TippleError):
 
     def with_remedy(self, remedy: str) -> BadRecord:
         """The same complaint with another remedy."""
+        return self._with(self.reason, remedy)
+
+    def with_reason(self, reason: str) -> BadRecord:
+        """The same complaint with the reason in other words."""
+        return self._with(reason, self.remedy)
+
+    def _with(self, reason: str, remedy: str) -> BadRecord:
         return BadRecord(
             file=self.file,
             record_number=self.record_number,
             byte_offset=self.byte_offset,
-            reason=self.reason,
+            reason=reason,
             column=self.column,
             text=self.text,
             sqlstate=self.sqlstate,

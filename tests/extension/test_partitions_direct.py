@@ -94,6 +94,8 @@ def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path) -> None:
         assert path_of(run)[0] == write_path, run
         # What was refused and where; the server, which reads more by COPY, words it in its own way.
         with (tmp_path / f"{table}.bad.reasons.csv").open(newline="") as reasons:
+            assert "stage_" not in reasons.read()
+            reasons.seek(0)
             told = [(row["record_number"], row["byte_offset"], row["sqlstate"]) for row in csv.DictReader(reasons)]
         results.append((contents(target, table), rejects.read_text(), told))
     assert results[0] == results[1]
@@ -108,6 +110,7 @@ def test_a_check_constraint_names_the_record(target: PostgresTarget, tmp_path: P
     text = "\n".join(records(20_000))
     failed = load_text(target, tmp_path / "a.csv", text, check=1)
     assert "17,001, which begins at byte" in failed.stderr, failed
+    assert 'new row for relation "t" violates check constraint "few"' in failed.stderr
     assert target.count("t") == 0
     run = load_text(target, tmp_path / "b.csv", text.replace("17000,", "17,"))
     assert path_of(run)[0] == "direct", run

@@ -95,8 +95,9 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
     if found is None:
         return "the table has no partitions"
     grows = task.partition_by is not None and task.partition_by.grows
-    if len(found.partitions) > MANY_TABLES:
-        return f"it has {len(found.partitions)} partitions, more than {MANY_TABLES}"
+    most = min(MANY_TABLES, task.routing_bytes // LEAST_SLOT_BYTES - 1)
+    if len(found.partitions) > most:
+        return f"it has {len(found.partitions)} partitions, more than {most}"
     unroutable = partition_bounds.unroutable(found, task.columns, may_be_none=grows)
     if unroutable is not None:
         return f"the server has to find the partition of each record: {unroutable}"

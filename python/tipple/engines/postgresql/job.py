@@ -166,8 +166,9 @@ class JobOwner:
     def _refuse_other(self, other: ledger.LedgerJob) -> None:
         """Refuses to go on with a job that was begun with other sources or options."""
         theirs, ours = other.request, self.task.request
+        begun = {source["path"]: source for source in theirs["sources"]}
         for source in ours["sources"]:
-            before = next((s for s in theirs["sources"] if s["path"] == source["path"]), None)
+            before = begun.get(source["path"])
             if before is not None and before != source:
                 raise SourceChanged(
                     f"{source['path']} has changed since job {other.job_id} began to load it",

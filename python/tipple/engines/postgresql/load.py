@@ -12,21 +12,22 @@ upsert`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import psycopg
 
 from tipple import _core
 from tipple.engines import core, spool
-from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
+from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import indexes, ledger, partitions, stage, structure
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
-from tipple.errors import TippleError, UsageError, VerifyFailed
+from tipple.errors import BadRecord, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -75,13 +76,15 @@ class PostgresLoad:
         """Loads, verifies and publishes."""
         try:
             return self._run(runner)
+        except BadRecord as error:
+            raise error.with_reason(stage.in_public(error.reason, self.table)) from None
         except psycopg.Error as error:
             if connections.is_lost(error):
                 raise core.ConnectionLost(
                     f"the connection to the server was lost: {' '.join(str(error).split())}",
                     hint="run the same command again: what is stored stays stored, and nothing is stored twice",
                 ) from None
-            raise _refused(error, self.session.target.display, self.publish.index_names) from None
+            raise _refused(error, self.session.target.display, self.table, self.publish.index_names) from None
 
     def _run(self, runner: Runner) -> LoadResult:
         task = self.task
@@ -133,7 +136,7 @@ class PostgresLoad:
         self.job.give_up(owned)
         spool.discard(self.task)
         self.chooser.leave_direct(reason)
-        self.notes.append(f"begun anew without ready-made pages: {reason}")
+        self.notes.append(f"begun anew without ready-made pages: {stage.in_public(reason, self.table)}")
         return self.job.begin(choice.strategy, cut)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
@@ -240,9 +243,14 @@ class PostgresLoad:
 
     def _note_rejects(self, result: LoadResult, slices: list[dict[str, Any]], outcome: dict[str, Any]) -> None:
         if self.task.ledger:
-            result.reject_rows = lambda: ledger.rejects(self.connection, result.job_id)
+            result.reject_rows = lambda: self._in_public(ledger.rejects(self.connection, result.job_id))
         else:
-            result.reject_rows = lambda: spool.rejects(self.task, slices, outcome["slices"])
+            result.reject_rows = lambda: self._in_public(spool.rejects(self.task, slices, outcome["slices"]))
+
+    def _in_public(self, rejects: Iterator[Reject]) -> Iterator[Reject]:
+        """Rejects whose reasons speak of the table, not of what is staged for it."""
+        for reject in rejects:
+            yield msgspec.structs.replace(reject, reason=stage.in_public(reject.reason, self.table))
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool
@@ -433,11 +441,12 @@ def _require(verified: Verified) -> None:
         )
 
 
-def _refused(error: psycopg.Error, target: str, index_names: Mapping[str, str]) -> TippleError:
+def _refused(error: psycopg.Error, target: str, table: TableName, index_names: Mapping[str, str]) -> TippleError:
     """What the server refused; `index_names` are the names that a user knows hidden indexes by."""
     text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
     for own, name in index_names.items():
         text = text.replace(f'"{own}"', f'"{name}"')
+    text = stage.in_public(text, table)
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     return TippleError(
         f"the server at {target} refused (SQLSTATE {error.sqlstate}): {text or error}",

@@ -7,6 +7,7 @@ PostgreSQL keeps by the table's OID and that `CREATE TABLE (LIKE ...)` does not 
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,14 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.plan.url import TableName, quote_identifier
+
+_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?"')
+
+
+def in_public(text: str, table: TableName) -> str:
+    """What the server says, with the table's name where it speaks of what is staged for it."""
+    return _STAGED.sub(f'"{table.name}"', text)
+
 
 # Each query names what stands in the way of replacing the table %(oid)s by another one, or gives no row.
 _OBSTACLES = """
