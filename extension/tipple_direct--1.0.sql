@@ -39,22 +39,16 @@ CREATE FUNCTION tipple_direct.opened() RETURNS void
 COMMENT ON FUNCTION tipple_direct.opened() IS
     'takes the shared memory''s name away, once the client has opened it';
 
-CREATE FUNCTION tipple_direct.also(relation regclass) RETURNS integer
-    AS 'MODULE_PATHNAME', 'tipple_direct_also'
-    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION tipple_direct.also(regclass) IS
-    'adds another such table to the load; returns its number, the first one''s being 0';
-
-CREATE FUNCTION tipple_direct.append(pages bytea, target integer DEFAULT 0) RETURNS bigint
+CREATE FUNCTION tipple_direct.append(pages bytea) RETURNS bigint
     AS 'MODULE_PATHNAME', 'tipple_direct_append'
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION tipple_direct.append(bytea, integer) IS
+COMMENT ON FUNCTION tipple_direct.append(bytea) IS
     'checks and appends whole pages; returns their number of rows';
 
-CREATE FUNCTION tipple_direct.append_slot(slot integer, pages integer, target integer DEFAULT 0) RETURNS bigint
+CREATE FUNCTION tipple_direct.append_slot(slot integer, pages integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'tipple_direct_append_slot'
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION tipple_direct.append_slot(integer, integer, integer) IS
+COMMENT ON FUNCTION tipple_direct.append_slot(integer, integer) IS
     'checks and appends the first pages of a slot of the shared memory; returns their number of rows';
 
 CREATE FUNCTION tipple_direct.finish(OUT pages bigint, OUT rows bigint) RETURNS record

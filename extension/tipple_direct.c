@@ -21,7 +21,7 @@
 #include "visibility.h"
 
 /* The version of this library: the installed extension's (pg_extension.extversion) should be the same. */
-#define TIPPLE_DIRECT_VERSION "1.0"
+#define TIPPLE_DIRECT_VERSION "1.1"
 
 PG_MODULE_MAGIC;
 
@@ -145,7 +145,7 @@ tipple_direct_append(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%zu bytes are not whole pages of %d bytes", bytes, BLCKSZ)));
-	PG_RETURN_INT64(append_source(PG_GETARG_INT32(1), source));
+	PG_RETURN_INT64(append_source(PG_NARGS() > 1 ? PG_GETARG_INT32(1) : 0, source));
 }
 
 /* append_slot(slot int, pages int, target int) -> bigint */
@@ -154,7 +154,7 @@ tipple_direct_append_slot(PG_FUNCTION_ARGS)
 {
 	PageSource	source = {NULL, PG_GETARG_INT32(0), PG_GETARG_INT32(1)};
 
-	PG_RETURN_INT64(append_source(PG_GETARG_INT32(2), source));
+	PG_RETURN_INT64(append_source(PG_NARGS() > 2 ? PG_GETARG_INT32(2) : 0, source));
 }
 
 /* Makes durable what the commit would not, and gives what others go by; the relation is closed. */

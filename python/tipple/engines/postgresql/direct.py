@@ -18,7 +18,7 @@ from tipple.plan.url import TableName
 if TYPE_CHECKING:
     from tipple.engines.base import LoadTask
 
-OLDEST_VERSION = (1, 0)
+OLDEST_VERSION = (1, 1)
 """Of the extension, that this version of Tipple can work with."""
 
 LEAST_SLOT_BYTES = 64 << 10
