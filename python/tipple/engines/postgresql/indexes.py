@@ -78,6 +78,11 @@ class KeyWork(msgspec.Struct, kw_only=True):
         return not self.indexes and not self.after
 
 
+def staged_name(table: TableName, definition: str) -> str:
+    """The name that an index, defined like this elsewhere, has in a table that is not published yet."""
+    return f"{table.name[:50]}_{hashlib.sha256(definition.encode()).hexdigest()[:10]}"
+
+
 def missing(connection: psycopg.Connection[Any], table: TableName, like: TableName) -> KeyWork:
     """What `table` lacks of the indexes and constraints of `like`.
 
@@ -107,9 +112,8 @@ def missing(connection: psycopg.Connection[Any], table: TableName, like: TableNa
     for name, definition, head, unique, kind, constraint_definition, deferrable, deferred in found:
         # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the names may hold any of these words.
         method = definition[head:]
-        digest = hashlib.sha256(definition.encode()).hexdigest()[:10]
         # A constraint and its index always have the same name.
-        own = f"{table.name[:50]}_{digest}"
+        own = staged_name(table, definition)
         quoted = quote_identifier(own)
         work.renames.append((own, name))
         if kind is not None and (kind == "x" or not method.startswith("btree ")):

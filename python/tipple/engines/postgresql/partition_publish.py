@@ -8,7 +8,6 @@ smaller side is inserted into the larger one: the work is proportional to the sm
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -137,7 +136,7 @@ class PartitionPublish:
             )
             if match is None:
                 continue
-            name = f"{leaf.name.name}_{hashlib.sha256(match[1].encode()).hexdigest()[:10]}"
+            name = indexes.staged_name(leaf.name, match[1])
             if name not in found:
                 work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {match[1]}")
         return work

@@ -18,7 +18,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage, tablespaces
-from tipple.engines.postgresql.indexes import KeyWork
+from tipple.engines.postgresql.indexes import KeyWork, staged_name
 from tipple.errors import JobBusy, UsageError
 from tipple.plan.partitioning import LONGEST_NAME_BYTES
 from tipple.plan.structure import AppliedStructure, StructureRequest
@@ -29,7 +29,8 @@ COLUMNAR_METHODS = ("columnar", "citus_columnar", "hydra", "columnstore", "cstor
 
 _KEYS = """
 SELECT k.conname, array(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS c (number, n)
-    JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = c.number ORDER BY c.n), pg_get_constraintdef(k.oid)
+    JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = c.number ORDER BY c.n), pg_get_constraintdef(k.oid),
+    pg_get_indexdef(k.conindid)
 FROM pg_constraint k WHERE k.conrelid = to_regclass(%s) AND k.contype IN ('p', 'u') ORDER BY k.contype, k.conname
 """
 
@@ -55,6 +56,8 @@ class Key(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     definition: str
     """As ALTER TABLE ... ADD CONSTRAINT takes it."""
+    index_definition: str
+    """Of the index behind it, as the server tells it."""
 
     @property
     def is_primary(self) -> bool:
@@ -65,8 +68,8 @@ class Key(msgspec.Struct, frozen=True):
 def keys(connection: psycopg.Connection[Any], table: TableName) -> list[Key]:
     """The keys of a table, its primary key first."""
     return [
-        Key(name, tuple(columns), definition)
-        for name, columns, definition in connection.execute(_KEYS, (table.sql,)).fetchall()
+        Key(name, tuple(columns), definition, index_definition)
+        for name, columns, definition, index_definition in connection.execute(_KEYS, (table.sql,)).fetchall()
     ]
 
 
@@ -265,13 +268,14 @@ def _require_order(connection: psycopg.Connection[Any], staging: TableName, key:
 
 
 def _add_key(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure, table: TableName) -> str:
-    """The statement that gives `table` the key, by the name that it has in the table whose place it will take."""
+    """The statement that gives `table` the key; one that the table has whose place it will take gets its name then."""
     if task.definition is not None:
         return f"ALTER TABLE {table.sql} ADD {key_constraint(task, wanted.key)}"
     present = keys(connection, task.table)
     same = next((key for key in present if key.columns == tuple(wanted.key)), None)
     if same is not None:
-        return f"ALTER TABLE {table.sql} ADD CONSTRAINT {quote_identifier(same.name)} {same.definition}"
+        name = quote_identifier(staged_name(table, same.index_definition))
+        return f"ALTER TABLE {table.sql} ADD CONSTRAINT {name} {same.definition}"
     nullable = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND NOT attnotnull",
         (table.sql, list(wanted.key)),
