@@ -22,12 +22,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from data import CACHE
 from machine import headline, machine
 from measure import BenchmarkError, Command, cores, environment, tipple_command
 from memory_inputs import INPUTS, MemoryInput
 from postgresql_server import LOADER, bench_server
 from report import table, write_result
+from script import end, parse, parser_of
 
 BASE_MB = 200
 STREAM_MB = 48
@@ -139,26 +139,17 @@ def _table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="benchmarks/memory.py"
-    )
+    parser = parser_of("memory.py", __doc__)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0], help="sizes of the input [1]")
     parser.add_argument("--input", choices=tuple(INPUTS), action="append", help="only this one; may be repeated")
     parser.add_argument("--streams", type=int, nargs="*", default=[], help="besides 1 and one for each core")
     parser.add_argument("--pool-mb", type=int, default=500, help="--memory-limit of DuckDB [500]")
     parser.add_argument("--target", choices=("postgresql", "duckdb"), action="append", help="only this engine")
-    parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
-    parser.add_argument("--name", help="of the file in benchmarks/results [memory-SIZES]")
-    given = parser.parse_args()
+    given = parse(parser)
     given.target = given.target or ["postgresql", "duckdb"]
     given.input = given.input or list(INPUTS)
-    given.data.mkdir(parents=True, exist_ok=True)
-    given.data = given.data.resolve()
     return given
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchmarkError as error:
-        sys.exit(f"benchmark failed: {error}")
+    end(main)

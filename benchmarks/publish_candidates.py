@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contest import Digest
-from data import CACHE, lineitem
+from data import lineitem
 from machine import headline, machine
 from measure import BenchmarkError, Command, cores, run_together
 from postgresql_server import BenchServer, bench_server
 from report import spread, table, write_result
+from script import add_lineitem, end, parse, parser_of
 
 HIDDEN = "hidden_lineitem"
 
@@ -188,25 +189,12 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        prog="benchmarks/publish_candidates.py",
-    )
-    parser.add_argument("--scale", type=float, default=1.0, help="of lineitem: 1 is 760 MB of text [1]")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each candidate runs [5]")
+    parser = parser_of("publish_candidates.py", __doc__)
+    add_lineitem(parser, scale=1.0, rounds=5)
     parser.add_argument("--sessions", type=int, default=cores(), help="[the cores of this process]")
     parser.add_argument("--wal-level", choices=("replica", "minimal"), default="replica")
-    parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
-    parser.add_argument("--name", help="of the file in benchmarks/results; default: by the options")
-    given = parser.parse_args()
-    given.data.mkdir(parents=True, exist_ok=True)
-    given.data = given.data.resolve()
-    return given
+    return parse(parser)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchmarkError as error:
-        sys.exit(f"benchmark failed: {error}")
+    end(main)

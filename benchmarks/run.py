@@ -27,11 +27,11 @@ import peers_duckdb
 import peers_postgresql
 from codec import codec_goal, codec_table, run_codec
 from contest import Rounds, play
-from data import CACHE, lineitem, read_through
+from data import lineitem, read_through
 from formats import run_formats
 from forms import FORMS
 from machine import headline, machine
-from measure import BenchmarkError, cores
+from measure import cores
 from partitions import run_partitions
 from peer_bulkload import bulkload
 from peers_duckdb import DuckdbTrack
@@ -39,6 +39,7 @@ from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, ONE_STREAM_TIPPLE, PARAL
 from postgresql_server import bench_server
 from rejects import run_rejects
 from report import Goal, cpu_goal, direct_goals, ratio_goal, result_table, speed_goals, write_result
+from script import add_lineitem, end, parse, parser_of
 
 PARTS = ("codec", "duckdb", "postgresql", "formats", "rejects", "partitions")
 ENGINES = ("duckdb", "postgresql")
@@ -174,11 +175,8 @@ def _name(given: argparse.Namespace) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="benchmarks/run.py"
-    )
-    parser.add_argument("--scale", type=float, default=1.0, help="of lineitem: 1 is 760 MB of text [1]")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each contestant runs [5]")
+    parser = parser_of("run.py", __doc__)
+    add_lineitem(parser, scale=1.0, rounds=5)
     parser.add_argument("--wal-level", choices=("replica", "minimal"), default="replica")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one, in formats and rejects")
@@ -188,21 +186,14 @@ def _arguments() -> argparse.Namespace:
         "--only", type=lambda text: frozenset(text.split(",")), help="keys of contestants, as in the JSON"
     )
     parser.add_argument("--pg-bulkload", type=Path, help="source tree of pg_bulkload after `make`: one more peer")
-    parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
-    parser.add_argument("--name", help="of the file in benchmarks/results; default: by the options")
-    given = parser.parse_args()
+    given = parse(parser)
     given.part = given.part or list(PARTS)
     given.engine = given.engine or list(ENGINES)
     given.form = given.form or list(FORMS)
     given.how_often = Rounds(given.rounds, given.only)
-    given.data.mkdir(parents=True, exist_ok=True)
-    given.data = given.data.resolve()
     given.pg_bulkload = given.pg_bulkload.resolve() if given.pg_bulkload else None
     return given
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchmarkError as error:
-        sys.exit(f"benchmark failed: {error}")
+    end(main)

@@ -15,10 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from data import CACHE, lineitem
+from data import lineitem
 from machine import headline, machine
-from measure import BenchmarkError, cores, run_together, tipple_command
+from measure import cores, run_together, tipple_command
 from report import spread, table, write_result
+from script import add_lineitem, end, parse, parser_of
 
 IN_ORDER = "l_orderkey,l_linenumber"
 """A key in whose order the file is."""
@@ -75,23 +76,10 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        prog="benchmarks/structures_duckdb.py",
-    )
-    parser.add_argument("--scale", type=float, default=0.5, help="of lineitem: 1 is 760 MB of text [0.5]")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each way is taken [3]")
-    parser.add_argument("--data", type=Path, default=CACHE, help="directory of files and databases [.cache/bench]")
-    parser.add_argument("--name", help="of the file in benchmarks/results; default: by the options")
-    given = parser.parse_args()
-    given.data.mkdir(parents=True, exist_ok=True)
-    given.data = given.data.resolve()
-    return given
+    parser = parser_of("structures_duckdb.py", __doc__)
+    add_lineitem(parser, scale=0.5, rounds=3)
+    return parse(parser)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchmarkError as error:
-        sys.exit(f"benchmark failed: {error}")
+    end(main)
