@@ -1,11 +1,14 @@
 """The part `partitions`: experiment A, lineitem divided by its key, loaded from files that match its partitions.
 
 PostgreSQL's own best is COPY into the parent. Tipple fills hidden partitions and attaches them together, from the
-same files, from the whole file in the order of the key, and from the whole file in random order.
+same files, from the whole file in the order of the key, and from the whole file in random order. What routing costs in
+the last case shows against files that are divided and in random order as well.
 """
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -40,6 +43,9 @@ class Divided:
     """The same for COPY, without the '|' at the end."""
     shuffled: Path
     """All records in random order."""
+    shuffled_parts: tuple[Path, ...]
+    """The same divided, so that each file holds one partition, in random order: what routing is compared with, because
+    records in random order are slower to read by themselves."""
 
     @property
     def create(self) -> str:
@@ -81,7 +87,19 @@ def divided(scale: float, parts: int, directory: Path) -> Divided:
             with duckdb.connect(str(unfinished / "sort.duckdb")) as connection:
                 write_lines(connection, query, unfinished / shuffled.name)
             (unfinished / "sort.duckdb").unlink()
-    return Divided(data, files, tuple(texts / name for name in names), shuffled)
+    mixed = place.with_name(f"parts-{parts}-shuffled")
+    if not mixed.exists():
+        with complete(mixed) as unfinished:
+            _divide(shuffled, [_first_key(file) for file in files[1:]], [unfinished / name for name in names])
+    return Divided(data, files, tuple(texts / name for name in names), shuffled, tuple(mixed / name for name in names))
+
+
+def _divide(whole: Path, bounds: Sequence[int], parts: Sequence[Path]) -> None:
+    """Writes each record to the file that has its range of keys, in the order in which they come."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(part.open("wb", 1 << 20)) for part in parts]
+        for line in stack.enter_context(whole.open("rb")):
+            files[bisect.bisect_right(bounds, int(line[: line.index(b"|")]))].write(line)
 
 
 def _first_key(part: Path) -> int:
@@ -95,7 +113,7 @@ def run_partitions(
     """All contestants: the records for the JSON file, and the goals."""
     given = divided(scale, parts, directory)
     megabytes = given.whole.megabytes
-    read_through([*given.parts, *given.texts, given.shuffled])
+    read_through([*given.parts, *given.texts, given.shuffled, *given.shuffled_parts])
     title = f"{track.name}, {parts} partitions"
     results = play(title, _contestants(track, given), track, rounds)
     print("\n" + result_table(title, results, megabytes), flush=True)
@@ -103,9 +121,9 @@ def run_partitions(
     for path in ("binary", "direct"):
         text = f"{title}, {path}: at least"
         goals += ratio_goal(results, text, f"files-{path}", best_peer(results), at_least=FACTOR)
-        for kind in ("ordered", "shuffled"):
+        for kind, base in (("ordered", "files"), ("shuffled", "shuffled-files")):
             text = f"{title}, {path}: one file, {kind}"
-            goals += cost_goal(results, text, f"{kind}-{path}", f"files-{path}", at_most=ROUTING_COST)
+            goals += cost_goal(results, text, f"{kind}-{path}", f"{base}-{path}", at_most=ROUTING_COST)
         one = next((result for result in results if result.key == f"files-{path}-j1"), None)
         goals += ratio_goal(
             results, f"{title}, {path}, two streams: at least", f"files-{path}", one, at_least=STREAMS_FACTOR
@@ -146,6 +164,7 @@ def _contestants(track: PostgresTrack, given: Divided) -> list[Contestant]:
         found += [
             tipple(f"files-{path}", "a file for each partition", path, given.parts),
             tipple(f"files-{path}-j1", "a file for each partition, -j 1", path, given.parts, "--jobs", "1"),
+            tipple(f"shuffled-files-{path}", "a file for each partition, in random order", path, given.shuffled_parts),
             tipple(f"ordered-{path}", "one file, in the order of the key", path, [given.whole.file]),
             tipple(f"shuffled-{path}", "one file, in random order", path, [given.shuffled]),
         ]
