@@ -21,7 +21,7 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from tipple.cli.generate import generate as command
+from tipple.cli.commands import cli
 from tipple.errors import Interrupted, TippleError, UsageError
 from tipple.plan.tpch import CREATE_TABLE, PRIMARY_KEYS, TABLES
 from tipple.run.generate import GenerateReport, generate
@@ -397,7 +397,7 @@ def wait_for_bytes(directory: Path) -> None:
 
 
 def test_the_command_prints_a_table(tmp_path: Path) -> None:
-    result = CliRunner().invoke(command, ["tpch", "--scale", "0.001", "--out", str(tmp_path), "-j", "1"])
+    result = CliRunner().invoke(cli, ["generate", "tpch", "--scale", "0.001", "--out", str(tmp_path), "-j", "1"])
     assert result.exit_code == 0, result.output
     assert "lineitem" in result.stdout
     assert "6,005" in result.stdout
@@ -417,7 +417,7 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
         str(tmp_path),
         "--json",
     ]
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(cli, ["generate", *arguments])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert set(report) == set(GenerateReport.__struct_fields__)
@@ -428,7 +428,7 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
 
 def test_progress_goes_to_stderr(tmp_path: Path) -> None:
     result = CliRunner().invoke(
-        command, ["tpch", "--scale", "0.5", "--out", str(tmp_path), "--progress", "json", "--json"]
+        cli, ["generate", "tpch", "--scale", "0.5", "--out", str(tmp_path), "--progress", "json", "--json"]
     )
     assert result.exit_code == 0, result.output
     json.loads(result.stdout)
@@ -443,12 +443,12 @@ def test_progress_goes_to_stderr(tmp_path: Path) -> None:
     [[], ["--out", "x", "--table", "lineitems"], ["--out", "x", "--scale", "one"], ["--out", "x", "-j", "0"]],
 )
 def test_wrong_usage_of_the_command(arguments: list[str]) -> None:
-    result = CliRunner().invoke(command, ["tpch", *arguments])
+    result = CliRunner().invoke(cli, ["generate", "tpch", *arguments])
     assert result.exit_code == 2
     assert not Path("x").exists()
 
 
 def test_the_help_teaches_by_example() -> None:
-    result = CliRunner().invoke(command, ["tpch", "--help"])
+    result = CliRunner().invoke(cli, ["generate", "tpch", "--help"])
     assert result.exit_code == 0
     assert "tipple generate tpch --scale 100 --table lineitem --parts 48 --part 7 --out data" in result.output

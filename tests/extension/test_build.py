@@ -82,7 +82,12 @@ def test_builds_without_a_build_directory(postgres_server: PostgresServer, tmp_p
         assert done.returncode == 0, done.stdout + done.stderr
         assert "warning" not in done.stderr
     installed = {path.name for path in stage.rglob("*") if path.is_file()}
-    assert installed == {"tipple_direct.so", "tipple_direct.control", "tipple_direct--1.0.sql", "tipple_direct--1.0--1.1.sql"}
+    assert installed == {
+        "tipple_direct.so",
+        "tipple_direct.control",
+        "tipple_direct--1.0.sql",
+        "tipple_direct--1.0--1.1.sql",
+    }
     assert not list(sources.rglob("*.o"))
     wrong = subprocess.run(["make", "-C", sources, "PG_CONFIG=/nowhere"], capture_output=True, text=True)
     assert wrong.returncode != 0
