@@ -68,8 +68,13 @@ def _run(arguments: list[str] | None) -> None:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind a failure: in the middle of an import or of making a class Python wraps it."""
+    """Whether Ctrl-C is behind a failure.
+
+    In the middle of an import or of making a class Python wraps it, and DuckDB has a word of its own for it.
+    """
     while error is not None and not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            return True
         error = error.__cause__ or error.__context__
     return error is not None
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from tipple.engines.base import Engine
@@ -12,7 +15,18 @@ _MODULES = {"duckdb": "tipple.engines.duckdb", "postgresql": "tipple.engines.pos
 
 def find_engine(name: str) -> Engine:
     """The engine `name`."""
-    return cast(Engine, importlib.import_module(_MODULES[name]))
+    with _uninterrupted():
+        return cast(Engine, importlib.import_module(_MODULES[name]))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Has Ctrl-C wait: a driver in C whose import it ends prints what nobody can catch."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def engine_names() -> tuple[str, ...]:
