@@ -341,6 +341,23 @@ def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
     assert killed > 0
 
 
+@pytest.mark.parametrize("options", [{"commit_every": 5000}, {"write_path": "binary"}], ids=["commit-every", "binary"])
+def test_resumed_otherwise(target: PostgresTarget, big_file: BigFile, options: dict[str, Any]) -> None:
+    """Who goes on with a job that was to be made of pages may ask for what pages cannot do; no row is lost by it."""
+    job = Disturbed(target, big_file, old_rows=0)
+    command = job.start()
+    while command.running and not target.rows(
+        "SELECT FROM pg_stat_activity WHERE query LIKE '%tipple_direct.append%' AND datname = current_database() "
+        "AND pid <> pg_backend_pid()"
+    ):
+        time.sleep(0.01)
+    assert kill_after(command, 0)
+    run = job.run(**options)
+    assert run.exit_code == 0, run
+    assert path_of(run)[0] == "binary", run
+    job.check_rows()
+
+
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("wal_level", ["minimal", "replica"])
 def test_server_crashes(fresh_server: Callable[..., PostgresServer], big_file: BigFile, wal_level: str) -> None:

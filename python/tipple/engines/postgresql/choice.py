@@ -20,6 +20,9 @@ from tipple.plan.url import TableName
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
+ONE_TRANSACTION = "--commit-every: pages are appended in one transaction"
+"""Why a load that is to commit now and then is not made of pages."""
+
 
 class Choice(msgspec.Struct):
     """How rows become visible, and why."""
@@ -171,7 +174,7 @@ class Chooser:
         if self.write_path == "text":
             return self.write_path_reason
         if self.task.commit_every is not None:
-            return "--commit-every: pages are appended in one transaction"
+            return ONE_TRANSACTION
         if self.structure is not None and self.structure.load_as in ("memory", "btree"):
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
@@ -216,9 +219,16 @@ class Chooser:
         return self.job.begin(choice.strategy, cut, takes_pages=takes_pages)
 
     def resume_direct(self, owned: OwnedJob) -> None:
-        """Pages are appended to an empty table only; what has begun otherwise goes on otherwise."""
-        if owned.direct and not self.job.done_slices(owned) and direct.unavailable(self.connection, self.task) is None:
+        """Pages are appended to an empty table only; what has begun otherwise, or is asked for otherwise now, goes on
+        otherwise."""
+        task = self.task
+        if not owned.direct or task.write_path not in ("auto", "direct") or self.job.done_slices(owned):
+            return
+        obstacle = ONE_TRANSACTION if task.commit_every is not None else direct.unavailable(self.connection, task)
+        if obstacle is None:
             self._go_direct()
+        else:
+            self.leave_direct(obstacle)
 
     def foresee_direct(self, choice: Choice) -> None:
         """Chooses the write path as `begin` would, without making anything."""

@@ -67,7 +67,8 @@ class CorePlans:
             target,
             digest=self.task.verify == "checksum",
             rejects_before=rejects_before,
-            commit_records=self.task.commit_every,
+            # Pages are one transaction, and what a limit left over would belong to nobody.
+            commit_records=self.task.commit_every if self.write_path != "direct" else None,
         )
 
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
