@@ -176,13 +176,20 @@ impl ArrowEncoder {
         mut stop: impl FnMut(usize, (usize, Refusal)),
     ) -> Vec<ArrayRef> {
         let check = TextCheck::of(records, self.dialect.family);
+        let plain = records.is_plain();
         let mut rows = records.rows();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
         for (index, column) in self.columns.iter().enumerate() {
-            let mut texts = FieldTexts { records, decoder: &mut self.decoder, check, index };
+            let decoder = &mut self.decoder;
             let refused = refused.as_deref_mut();
             let place = Place { index, not_null: column.not_null, rows };
-            let (array, stopped) = read_column(&mut texts, &column.kind, place, refused);
+            let (array, stopped) = if plain {
+                let mut texts = FieldTexts { column: records.column::<true>(index), decoder, check, index };
+                read_column(&mut texts, &column.kind, place, refused)
+            } else {
+                let mut texts = FieldTexts { column: records.column::<false>(index), decoder, check, index };
+                read_column(&mut texts, &column.kind, place, refused)
+            };
             if let Some(stopped) = stopped {
                 rows = stopped.0;
                 stop(index, stopped);

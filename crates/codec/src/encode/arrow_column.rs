@@ -2,11 +2,12 @@
 
 use super::arrow::{data_type, dimensions, is_arrow_decimal, list_item};
 use super::text_check::{TextCheck, check_text};
+use super::unchecked::{self, SLACK_BYTES};
 use crate::column::{ArrayType, ColumnType};
 use crate::decode::Decoder;
-use crate::scan::Records;
+use crate::scan::ColumnFields;
 use crate::value::array::ArrayReader;
-use crate::value::{self, Refusal, ServerVersion};
+use crate::value::{self, Refusal, ServerVersion, Span};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
     Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
@@ -28,11 +29,14 @@ pub(super) type Stopped = Option<(usize, Refusal)>;
 pub(super) trait Texts {
     /// The text of a row, `None` for NULL.
     fn get(&mut self, row: usize) -> Option<Text<'_>>;
+
+    /// How many bytes the texts of the first `rows` rows have together, at most.
+    fn bytes(&self, rows: usize) -> usize;
 }
 
 /// A text, and whether it may still hold bytes that are no text.
 pub(super) struct Text<'t> {
-    bytes: &'t [u8],
+    span: Span<'t>,
     unchecked: bool,
 }
 
@@ -41,26 +45,31 @@ impl<'t> Text<'t> {
     #[inline(always)]
     fn checked(&self) -> Result<&'t [u8], Refusal> {
         if self.unchecked {
-            check_text(self.bytes)?;
+            check_text(self.span.text())?;
         }
-        Ok(self.bytes)
+        Ok(self.span.text())
     }
 }
 
 /// The fields of one column.
-pub(super) struct FieldTexts<'a> {
-    pub(super) records: &'a Records<'a>,
+pub(super) struct FieldTexts<'a, const PLAIN: bool> {
+    pub(super) column: ColumnFields<'a, PLAIN>,
     pub(super) decoder: &'a mut Decoder,
     pub(super) check: TextCheck,
     pub(super) index: usize,
 }
 
-impl Texts for FieldTexts<'_> {
+impl<const PLAIN: bool> Texts for FieldTexts<'_, PLAIN> {
     #[inline(always)]
     fn get(&mut self, row: usize) -> Option<Text<'_>> {
-        let field = self.records.field(row, self.index);
+        let field = self.column.field(row);
         let unchecked = self.check.must_check(field);
-        self.decoder.decode(field, self.index).map(|bytes| Text { bytes, unchecked })
+        self.decoder.decode(field, self.index).map(|text| Text { span: field.span(text), unchecked })
+    }
+
+    fn bytes(&self, rows: usize) -> usize {
+        // Decoding makes no text longer.
+        (0..rows).map(|row| self.column.field(row).bytes.len()).sum()
     }
 }
 
@@ -74,7 +83,11 @@ struct ElementTexts {
 impl Texts for ElementTexts {
     #[inline(always)]
     fn get(&mut self, row: usize) -> Option<Text<'_>> {
-        self.elements[row].clone().map(|place| Text { bytes: &self.bytes[place], unchecked: false })
+        self.elements[row].clone().map(|place| Text { span: Span::from(&self.bytes[place]), unchecked: false })
+    }
+
+    fn bytes(&self, _rows: usize) -> usize {
+        self.bytes.len()
     }
 }
 
@@ -113,26 +126,27 @@ impl<T: Texts> ColumnReader<'_, T> {
     fn read(&mut self, kind: &ColumnType) -> (ArrayRef, Stopped) {
         match *kind {
             ColumnType::Bool => self.booleans(),
-            ColumnType::Int2 => self.primitive::<Int16Type>(|text| value::integer::parse_int2(text, SERVER)),
-            ColumnType::Int4 => self.primitive::<Int32Type>(|text| value::integer::parse_int4(text, SERVER)),
-            ColumnType::Int8 => self.primitive::<Int64Type>(|text| value::integer::parse_int8(text, SERVER)),
-            ColumnType::Float4 => self.primitive::<Float32Type>(value::float::parse_float4),
-            ColumnType::Float8 => self.primitive::<Float64Type>(value::float::parse_float8),
-            ColumnType::Date => self.primitive::<Date32Type>(|text| unix_days(value::date::parse(text)?)),
-            ColumnType::Timestamp { precision } => self.primitive::<TimestampMicrosecondType>(move |text| {
-                unix_micros(value::timestamp::parse_with_precision(text, precision)?)
+            ColumnType::Int2 => self.primitive::<Int16Type>(|span| value::integer::parse_int2(span, SERVER)),
+            ColumnType::Int4 => self.primitive::<Int32Type>(|span| value::integer::parse_int4(span, SERVER)),
+            ColumnType::Int8 => self.primitive::<Int64Type>(|span| value::integer::parse_int8(span, SERVER)),
+            ColumnType::Float4 => self.primitive::<Float32Type>(|span| value::float::parse_float4(span.text())),
+            ColumnType::Float8 => self.primitive::<Float64Type>(|span| value::float::parse_float8(span.text())),
+            ColumnType::Date => self.primitive::<Date32Type>(|span| unix_days(value::date::parse(span.text())?)),
+            ColumnType::Timestamp { precision } => self.primitive::<TimestampMicrosecondType>(move |span| {
+                unix_micros(value::timestamp::parse_with_precision(span.text(), precision)?)
             }),
             ColumnType::TimestampTz { precision, utc } => {
-                let (array, stopped) = self.primitive_array::<TimestampMicrosecondType>(move |text| {
-                    unix_micros(value::timestamp::parse_tz(text, precision, utc)?)
+                let (array, stopped) = self.primitive_array::<TimestampMicrosecondType>(move |span| {
+                    unix_micros(value::timestamp::parse_tz(span.text(), precision, utc)?)
                 });
                 (Arc::new(array.with_timezone("UTC")), stopped)
             }
             ColumnType::Time { precision } => {
-                self.primitive::<Time64MicrosecondType>(move |text| value::time::parse(text, precision))
+                self.primitive::<Time64MicrosecondType>(move |span| value::time::parse(span.text(), precision))
             }
-            ColumnType::Interval { precision } => self.primitive::<IntervalMonthDayNanoType>(move |text| {
-                let value::interval::Interval { months, days, micros } = value::interval::parse(text, precision)?;
+            ColumnType::Interval { precision } => self.primitive::<IntervalMonthDayNanoType>(move |span| {
+                let value::interval::Interval { months, days, micros } =
+                    value::interval::parse(span.text(), precision)?;
                 // Arrow counts nanoseconds, of which fewer hours fit.
                 let nanos = micros.checked_mul(1000).ok_or(Refusal::OutOfRange)?;
                 Ok(IntervalMonthDayNano::new(months, days, nanos))
@@ -140,24 +154,31 @@ impl<T: Texts> ColumnReader<'_, T> {
             ColumnType::Numeric { precision, scale } if is_arrow_decimal(precision, scale) => {
                 let (digits, fraction) = (precision as u8, scale as u8);
                 if precision <= 18 {
-                    let (array, stopped) = self.primitive_array::<Decimal64Type>(move |text| {
-                        value::numeric::parse_scaled_i64(text, digits, fraction)
+                    let (array, stopped) = self.primitive_array::<Decimal64Type>(move |span| {
+                        value::numeric::parse_scaled_i64(span, digits, fraction)
                     });
                     let array = array.with_precision_and_scale(digits, fraction.cast_signed());
                     (Arc::new(array.expect("checked when the schema was made")), stopped)
                 } else {
-                    let (array, stopped) = self.primitive_array::<Decimal128Type>(move |text| {
-                        value::numeric::parse_scaled_i128(text, digits, fraction)
+                    let (array, stopped) = self.primitive_array::<Decimal128Type>(move |span| {
+                        value::numeric::parse_scaled_i128(span, digits, fraction)
                     });
                     let array = array.with_precision_and_scale(digits, fraction.cast_signed());
                     (Arc::new(array.expect("checked when the schema was made")), stopped)
                 }
             }
             ColumnType::Integer { bits, signed } => self.other_integers(bits, signed),
-            ColumnType::Varchar { limit } => self.strings(move |text| Ok((value::text::fit_varchar(text, limit)?, 0))),
-            ColumnType::Char { limit } => self.strings(move |text| value::text::fit_char(text, limit)),
-            ColumnType::Enum { ref labels } => self.strings(|text| Ok((value::enumeration::parse(text, labels)?, 0))),
-            ColumnType::Json | ColumnType::Jsonb => self.strings(|text| value::json::check(text).map(|()| (text, 0))),
+            ColumnType::Varchar { limit } => {
+                self.strings(move |text| Ok((value::text::fit_varchar(text, limit)?.len(), 0)))
+            }
+            ColumnType::Char { limit } => self
+                .strings(move |text| value::text::fit_char(text, limit).map(|(text, padding)| (text.len(), padding))),
+            ColumnType::Enum { ref labels } => {
+                self.strings(|text| Ok((value::enumeration::parse(text, labels)?.len(), 0)))
+            }
+            ColumnType::Json | ColumnType::Jsonb => {
+                self.strings(|text| value::json::check(text).map(|()| (text.len(), 0)))
+            }
             ColumnType::Uuid => self.written(|text, out| {
                 value::uuid::push_text(value::uuid::parse(text)?, out);
                 Ok(())
@@ -170,13 +191,13 @@ impl<T: Texts> ColumnReader<'_, T> {
             | ColumnType::TimeTz { .. }
             | ColumnType::Inet
             | ColumnType::Cidr
-            | ColumnType::Opaque => self.strings(|text| Ok((text, 0))),
+            | ColumnType::Opaque => self.strings(|text| Ok((text.len(), 0))),
         }
     }
 
     fn primitive<P: ArrowPrimitiveType>(
         &mut self,
-        parse: impl Fn(&[u8]) -> Result<P::Native, Refusal>,
+        parse: impl Fn(Span<'_>) -> Result<P::Native, Refusal>,
     ) -> (ArrayRef, Stopped) {
         let (array, stopped) = self.primitive_array::<P>(parse);
         (Arc::new(array), stopped)
@@ -185,19 +206,12 @@ impl<T: Texts> ColumnReader<'_, T> {
     #[inline(always)]
     fn primitive_array<P: ArrowPrimitiveType>(
         &mut self,
-        parse: impl Fn(&[u8]) -> Result<P::Native, Refusal>,
+        parse: impl Fn(Span<'_>) -> Result<P::Native, Refusal>,
     ) -> (PrimitiveArray<P>, Stopped) {
-        let mut values: Vec<P::Native> = Vec::with_capacity(self.rows);
-        let mut nulls = Validity::default();
-        let stopped = self.each(&mut nulls, |text| {
-            values.push(match text {
-                Some(text) => parse(text.bytes)?,
-                None => P::Native::default(),
-            });
-            Ok(())
-        });
-        let nulls = nulls.finish(values.len());
-        (PrimitiveArray::new(ScalarBuffer::from(values), nulls), stopped)
+        let mut values = Fixed { values: Vec::with_capacity(self.rows), null: P::Native::default(), parse };
+        let (nulls, stopped) = self.each(&mut values);
+        let nulls = nulls.finish(values.values.len());
+        (PrimitiveArray::new(ScalarBuffer::from(values.values), nulls), stopped)
     }
 
     /// Integers of a width that PostgreSQL does not have.
@@ -208,14 +222,14 @@ impl<T: Texts> ColumnReader<'_, T> {
             Ok(if negative { (magnitude as i64).wrapping_neg() } else { magnitude as i64 })
         };
         match (bits, signed) {
-            (8, true) => self.primitive::<Int8Type>(|text| Ok(narrow(text)? as i8)),
-            (8, false) => self.primitive::<UInt8Type>(|text| Ok(narrow(text)? as u8)),
-            (16, true) => self.primitive::<Int16Type>(|text| Ok(narrow(text)? as i16)),
-            (16, false) => self.primitive::<UInt16Type>(|text| Ok(narrow(text)? as u16)),
-            (32, true) => self.primitive::<Int32Type>(|text| Ok(narrow(text)? as i32)),
-            (32, false) => self.primitive::<UInt32Type>(|text| Ok(narrow(text)? as u32)),
-            (64, true) => self.primitive::<Int64Type>(narrow),
-            (64, false) => self.primitive::<UInt64Type>(|text| Ok(narrow(text)?.cast_unsigned())),
+            (8, true) => self.primitive::<Int8Type>(|span| Ok(narrow(span.text())? as i8)),
+            (8, false) => self.primitive::<UInt8Type>(|span| Ok(narrow(span.text())? as u8)),
+            (16, true) => self.primitive::<Int16Type>(|span| Ok(narrow(span.text())? as i16)),
+            (16, false) => self.primitive::<UInt16Type>(|span| Ok(narrow(span.text())? as u16)),
+            (32, true) => self.primitive::<Int32Type>(|span| Ok(narrow(span.text())? as i32)),
+            (32, false) => self.primitive::<UInt32Type>(|span| Ok(narrow(span.text())? as u32)),
+            (64, true) => self.primitive::<Int64Type>(|span| narrow(span.text())),
+            (64, false) => self.primitive::<UInt64Type>(|span| Ok(narrow(span.text())?.cast_unsigned())),
             _ => self.written(|text, out| {
                 let (negative, magnitude) = parse(text)?;
                 let sign = if negative { "-" } else { "" };
@@ -225,21 +239,21 @@ impl<T: Texts> ColumnReader<'_, T> {
     }
 
     fn booleans(&mut self) -> (ArrayRef, Stopped) {
-        let mut values: Vec<bool> = Vec::with_capacity(self.rows);
-        let mut nulls = Validity::default();
-        let stopped = self.each(&mut nulls, |text| {
-            values.push(text.map_or(Ok(false), |text| value::boolean::parse(text.bytes))?);
-            Ok(())
-        });
-        let nulls = nulls.finish(values.len());
-        (Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)), stopped)
+        let parse = |span: Span<'_>| value::boolean::parse(span.text());
+        let mut values = Fixed { values: Vec::with_capacity(self.rows), null: false, parse };
+        let (nulls, stopped) = self.each(&mut values);
+        let nulls = nulls.finish(values.values.len());
+        (Arc::new(BooleanArray::new(BooleanBuffer::from(values.values), nulls)), stopped)
     }
 
+    /// Texts, of which `fit` tells how many bytes are kept and how many spaces are added.
     #[inline(always)]
-    fn strings(&mut self, fit: impl Fn(&[u8]) -> Result<(&[u8], usize), Refusal>) -> (ArrayRef, Stopped) {
+    fn strings(&mut self, fit: impl Fn(&[u8]) -> Result<(usize, usize), Refusal>) -> (ArrayRef, Stopped) {
         let (bytes, stopped) = self.variable(|text, bytes| {
-            let (text, padding) = fit(text.checked()?)?;
-            bytes.extend_from_slice(text);
+            let (length, padding) = fit(text.checked()?)?;
+            bytes.reserve(length + SLACK_BYTES);
+            // SAFETY: there is room for the text and the slack.
+            unsafe { unchecked::put_text(bytes, text.span.prefix(length)) };
             if padding > 0 {
                 bytes.resize(bytes.len() + padding, b' ');
             }
@@ -250,12 +264,12 @@ impl<T: Texts> ColumnReader<'_, T> {
 
     /// Values that are written anew, in ASCII.
     fn written(&mut self, write: impl Fn(&[u8], &mut Vec<u8>) -> Result<(), Refusal>) -> (ArrayRef, Stopped) {
-        let (bytes, stopped) = self.variable(|text, bytes| write(text.bytes, bytes));
+        let (bytes, stopped) = self.variable(|text, bytes| write(text.span.text(), bytes));
         (bytes.into_strings(), stopped)
     }
 
     fn binaries(&mut self) -> (ArrayRef, Stopped) {
-        let (bytes, stopped) = self.variable(|text, bytes| value::bytea::append(text.bytes, bytes));
+        let (bytes, stopped) = self.variable(|text, bytes| value::bytea::append(text.span.text(), bytes));
         let Bytes { offsets, bytes, nulls } = bytes;
         let array = BinaryArray::new(OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(bytes), nulls);
         (Arc::new(array), stopped)
@@ -265,60 +279,24 @@ impl<T: Texts> ColumnReader<'_, T> {
     fn variable(&mut self, append: impl Fn(&Text<'_>, &mut Vec<u8>) -> Result<(), Refusal>) -> (Bytes, Stopped) {
         let mut offsets: Vec<i32> = Vec::with_capacity(self.rows + 1);
         offsets.push(0);
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut nulls = Validity::default();
-        let stopped = self.each(&mut nulls, |text| {
-            if let Some(text) = text {
-                append(&text, &mut bytes)?;
-            }
-            // A window is smaller than 2^31 bytes, but padding may make more of it.
-            offsets.push(i32::try_from(bytes.len()).map_err(|_| Refusal::OutOfRange)?);
-            Ok(())
-        });
+        let bytes = Vec::with_capacity(self.texts.bytes(self.rows) + SLACK_BYTES);
+        let mut values = Variable { offsets, bytes, append };
+        let (nulls, stopped) = self.each(&mut values);
+        let Variable { offsets, bytes, .. } = values;
         let nulls = nulls.finish(offsets.len() - 1);
         (Bytes { offsets, bytes, nulls }, stopped)
     }
 
     /// Arrays as nested lists. Their elements are gathered first and then read as a column of their own.
     fn lists(&mut self, array: &ArrayType) -> (ArrayRef, Stopped) {
-        let dimensions = dimensions(array);
-        let mut reader = ArrayReader::default();
-        let mut elements = ElementTexts::default();
-        // Per level, the outermost first, where each list ends in the level below.
-        let mut levels: Vec<Vec<i32>> = vec![vec![0]; dimensions];
-        // How many elements there are up to each row.
-        let mut ends: Vec<usize> = Vec::with_capacity(self.rows);
-        let mut nulls = Validity::default();
-        let mut stopped = self.each(&mut nulls, |text| {
-            let lengths: &[usize] = match text {
-                Some(text) => {
-                    reader.read(text.checked()?)?;
-                    reader.lengths()
-                }
-                None => &[],
-            };
-            if !lengths.is_empty() && lengths.len() != dimensions {
-                return Err(Refusal::InvalidSyntax);
-            }
-            if lengths.is_empty() {
-                push_lists(&mut levels[0], 1, 0)?;
-            } else {
-                let mut lists = 1;
-                for (level, &length) in levels.iter_mut().zip(lengths) {
-                    push_lists(level, lists, length)?;
-                    lists *= length;
-                }
-                for element in reader.elements() {
-                    let start = elements.bytes.len();
-                    elements.elements.push(element.map(|text| {
-                        elements.bytes.extend_from_slice(text);
-                        start..elements.bytes.len()
-                    }));
-                }
-            }
-            ends.push(elements.elements.len());
-            Ok(())
-        });
+        let mut values = Lists {
+            reader: ArrayReader::default(),
+            elements: ElementTexts::default(),
+            levels: vec![vec![0]; dimensions(array)],
+            ends: Vec::with_capacity(self.rows),
+        };
+        let (mut nulls, mut stopped) = self.each(&mut values);
+        let Lists { mut elements, mut levels, ends, .. } = values;
         let mut rows = ends.len();
         let count = ends.last().copied().unwrap_or(0);
         let place = Place { index: self.index, not_null: false, rows: count };
@@ -353,31 +331,127 @@ impl<T: Texts> ColumnReader<'_, T> {
         (items, stopped)
     }
 
-    /// Hands every text, `None` for NULL, to `store`; stops at the first refusal.
+    /// Puts every text into `values`; stops at the first refusal.
     #[inline(always)]
-    fn each(
-        &mut self,
-        nulls: &mut Validity,
-        mut store: impl FnMut(Option<Text<'_>>) -> Result<(), Refusal>,
-    ) -> Stopped {
+    fn each(&mut self, values: &mut impl Values) -> (Validity, Stopped) {
+        let mut nulls = Validity::default();
         for row in 0..self.rows {
-            let text = self.texts.get(row);
-            let stored = if text.is_none() && self.not_null {
-                Err(Refusal::NullNotAllowed)
-            } else {
-                if text.is_none() {
+            // Each of these calls stands here once, so that it becomes a part of the loop.
+            let stored = match self.texts.get(row) {
+                Some(text) => values.put(text),
+                None if self.not_null => Err(Refusal::NullNotAllowed),
+                None => {
                     nulls.note_null(row);
+                    values.put_null();
+                    continue;
                 }
-                store(text)
             };
             if let Err(refusal) = stored {
-                let Some(refused) = &mut self.refused else { return Some((row, refusal)) };
+                let Some(refused) = &mut self.refused else { return (nulls, Some((row, refusal))) };
                 refused.push((row, self.index, refusal));
-                let placeholder = store(None);
-                debug_assert!(placeholder.is_ok(), "NULL is never refused");
+                values.put_null();
             }
         }
-        None
+        (nulls, None)
+    }
+}
+
+/// A column in the making. A trait, so that the loop over its texts is compiled for each kind of column.
+trait Values {
+    /// Appends a value; nothing, where it is refused.
+    fn put(&mut self, text: Text<'_>) -> Result<(), Refusal>;
+
+    /// Appends what stands in the place of a NULL.
+    fn put_null(&mut self);
+}
+
+/// Values of fixed width.
+struct Fixed<V, F> {
+    values: Vec<V>,
+    null: V,
+    parse: F,
+}
+
+impl<V: Copy, F: Fn(Span<'_>) -> Result<V, Refusal>> Values for Fixed<V, F> {
+    #[inline(always)]
+    fn put(&mut self, text: Text<'_>) -> Result<(), Refusal> {
+        self.values.push((self.parse)(text.span)?);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn put_null(&mut self) {
+        self.values.push(self.null);
+    }
+}
+
+/// Values of variable length, and where each ends.
+struct Variable<F> {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+    append: F,
+}
+
+impl<F: Fn(&Text<'_>, &mut Vec<u8>) -> Result<(), Refusal>> Values for Variable<F> {
+    #[inline(always)]
+    fn put(&mut self, text: Text<'_>) -> Result<(), Refusal> {
+        let begin = self.bytes.len();
+        (self.append)(&text, &mut self.bytes).inspect_err(|_| self.bytes.truncate(begin))?;
+        // A window is smaller than 2^31 bytes, but padding may make more of it.
+        self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| Refusal::OutOfRange)?);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn put_null(&mut self) {
+        // What an end too far left behind is no value.
+        let end = self.offsets.last().copied().unwrap_or(0);
+        self.bytes.truncate(end as usize);
+        self.offsets.push(end);
+    }
+}
+
+/// Lists, and the texts of their elements.
+struct Lists {
+    reader: ArrayReader,
+    elements: ElementTexts,
+    /// Per level, the outermost first, where each list ends in the level below.
+    levels: Vec<Vec<i32>>,
+    /// How many elements there are up to each row.
+    ends: Vec<usize>,
+}
+
+impl Values for Lists {
+    fn put(&mut self, text: Text<'_>) -> Result<(), Refusal> {
+        self.reader.read(text.checked()?)?;
+        let lengths = self.reader.lengths();
+        if lengths.is_empty() {
+            push_lists(&mut self.levels[0], 1, 0)?;
+        } else if lengths.len() != self.levels.len() {
+            return Err(Refusal::InvalidSyntax);
+        } else {
+            let mut lists = 1;
+            for (level, &length) in self.levels.iter_mut().zip(lengths) {
+                push_lists(level, lists, length)?;
+                lists *= length;
+            }
+            let ElementTexts { bytes, elements } = &mut self.elements;
+            for element in self.reader.elements() {
+                let start = bytes.len();
+                elements.push(element.map(|text| {
+                    bytes.extend_from_slice(text);
+                    start..bytes.len()
+                }));
+            }
+        }
+        self.ends.push(self.elements.elements.len());
+        Ok(())
+    }
+
+    fn put_null(&mut self) {
+        let end = self.levels[0].last().copied().unwrap_or(0);
+        self.levels[0].push(end);
+        self.ends.push(self.elements.elements.len());
     }
 }
 

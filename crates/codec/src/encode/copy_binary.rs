@@ -4,6 +4,7 @@
 //! Advice for whoever works here: this loop runs once per field of every file that is loaded. Nothing in it may
 //! allocate, and the only branch per field that is not predictable is the type, which repeats with the record.
 
+use super::hot::HotType;
 use super::text_check::TextCheck;
 use super::unchecked::{self, SLACK_BYTES};
 use super::{Encoded, copy_binary_rare};
@@ -14,7 +15,7 @@ use crate::digest;
 use crate::problem::Problem;
 use crate::scan::{RawField, Records};
 use crate::value::array::ArrayReader;
-use crate::value::{self, Refusal, ServerVersion};
+use crate::value::{self, Refusal, ServerVersion, Span};
 
 /// What a binary COPY begins with: signature, flags, length of the header extension.
 pub const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -25,6 +26,7 @@ pub const TRAILER: &[u8; 2] = b"\xff\xff";
 /// What the loop needs to know of a column, and no more.
 #[derive(Debug, Clone)]
 struct FieldPlan {
+    hot: HotType,
     kind: ColumnType,
     /// Its field in a record.
     place: usize,
@@ -37,6 +39,8 @@ struct FieldPlan {
 #[derive(Debug)]
 pub struct CopyBinaryEncoder {
     columns: Vec<FieldPlan>,
+    /// How many fields a record must have.
+    fields: usize,
     /// The part of a record that is digested, where that is not all of it.
     digested_part: Option<Vec<u8>>,
     arrays: ArrayReader,
@@ -74,6 +78,7 @@ impl CopyBinaryEncoder {
             .iter()
             .map(|&place| FieldPlan {
                 digested: columns[place].kind.is_digestible(),
+                hot: HotType::of(&columns[place].kind),
                 kind: columns[place].kind.clone(),
                 place,
                 not_null: columns[place].not_null,
@@ -83,7 +88,8 @@ impl CopyBinaryEncoder {
         let digested_part = columns.iter().any(|column| !column.digested).then(Vec::new);
         let arrays = ArrayReader::default();
         let digest = digest.then_some(0);
-        Self { columns, digested_part, arrays, decoder, dialect, server, fixed_bytes, digest }
+        let fields = places.iter().max().map_or(0, |last| last + 1);
+        Self { columns, fields, digested_part, arrays, decoder, dialect, server, fixed_bytes, digest }
     }
 
     /// The sum of the hashes of all records encoded so far, modulo 2^128; 0 where none was asked for.
@@ -116,6 +122,23 @@ impl CopyBinaryEncoder {
         &mut self,
         records: &Records<'_>,
         out: &mut Vec<u8>,
+        skip: impl FnMut(&Problem) -> bool,
+        keep: impl FnMut(usize, &[u8]) -> bool,
+    ) -> Encoded {
+        assert!(records.fields() >= self.fields, "records have all fields");
+        if records.is_plain() {
+            self.encode_all::<true>(records, out, skip, keep)
+        } else {
+            self.encode_all::<false>(records, out, skip, keep)
+        }
+    }
+
+    /// [`CopyBinaryEncoder::encode_those`], for plain records and for others.
+    #[inline(always)]
+    fn encode_all<const PLAIN: bool>(
+        &mut self,
+        records: &Records<'_>,
+        out: &mut Vec<u8>,
         mut skip: impl FnMut(&Problem) -> bool,
         mut keep: impl FnMut(usize, &[u8]) -> bool,
     ) -> Encoded {
@@ -126,9 +149,11 @@ impl CopyBinaryEncoder {
             let room = self.fixed_bytes + 2 * (records.start(row + 1) - records.start(row));
             out.reserve(room);
             out.extend_from_slice(&count);
+            let record = records.record::<PLAIN>(row);
             for column in &self.columns {
                 let index = column.place;
-                let field = records.field(row, index);
+                // SAFETY: records were seen to have all fields.
+                let field = unsafe { record.field(index) };
                 let (decoder, arrays) = (&mut self.decoder, &mut self.arrays);
                 // SAFETY: room for the whole record was reserved, column by column.
                 let encoded =
@@ -233,7 +258,7 @@ unsafe fn encode_field(
         return Ok(());
     };
     // SAFETY: by the caller's promise.
-    unsafe { encode_value(&column.kind, field, text, Some(arrays), check, server, room, out) }
+    unsafe { encode_value((column.hot, &column.kind), field, text, Some(arrays), check, server, room, out) }
 }
 
 /// Appends an element of an array behind its length.
@@ -250,7 +275,10 @@ pub(super) fn put_element(
     let room = fixed_bytes(kind) + 2 * text.len();
     out.reserve(room);
     // SAFETY: the room was just reserved.
-    unsafe { encode_value(kind, RawField::new(text, true), text, None, TextCheck::PASSED, server, room, out) }
+    unsafe {
+        let kind = (HotType::of(kind), kind);
+        encode_value(kind, RawField::new(text, true), text, None, TextCheck::PASSED, server, room, out)
+    }
 }
 
 /// Appends one value behind its length; arrays only where there is somebody to read them.
@@ -260,7 +288,7 @@ pub(super) fn put_element(
 #[inline(always)]
 #[allow(clippy::too_many_arguments, reason = "inlined: they are the loop's own variables")]
 unsafe fn encode_value(
-    kind: &ColumnType,
+    (hot, kind): (HotType, &ColumnType),
     field: RawField<'_>,
     text: &[u8],
     arrays: Option<&mut ArrayReader>,
@@ -269,52 +297,52 @@ unsafe fn encode_value(
     room: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    // A decoded text lies in a buffer of its own, behind which nothing may be read.
-    let readable = if field.marked { text.len() } else { field.readable };
+    let span = field.span(text);
     // SAFETY: fixed widths are 24 bytes at most, of the 96 counted per column; texts take their own length, of the
     // twice counted, their padding, which is counted, and a slack of 64.
     unsafe {
-        match *kind {
-            ColumnType::Bool => put_value(out, [u8::from(value::boolean::parse(text)?)]),
-            ColumnType::Int2 => put_value(out, value::integer::parse_int2(text, server)?.to_be_bytes()),
-            ColumnType::Int4 => put_value(out, value::integer::parse_int4(text, server)?.to_be_bytes()),
-            ColumnType::Int8 => put_value(out, value::integer::parse_int8(text, server)?.to_be_bytes()),
-            ColumnType::Float4 => put_value(out, value::float::parse_float4(text)?.to_be_bytes()),
-            ColumnType::Float8 => put_value(out, value::float::parse_float8(text)?.to_be_bytes()),
-            ColumnType::Date => put_value(out, value::date::parse(text)?.to_be_bytes()),
-            ColumnType::Timestamp { precision } => {
+        match hot {
+            HotType::Bool => put_value(out, [u8::from(value::boolean::parse(text)?)]),
+            HotType::Int2 => put_value(out, value::integer::parse_int2(span, server)?.to_be_bytes()),
+            HotType::Int4 => put_value(out, value::integer::parse_int4(span, server)?.to_be_bytes()),
+            HotType::Int8 => put_value(out, value::integer::parse_int8(span, server)?.to_be_bytes()),
+            HotType::Float4 => put_value(out, value::float::parse_float4(text)?.to_be_bytes()),
+            HotType::Float8 => put_value(out, value::float::parse_float8(text)?.to_be_bytes()),
+            HotType::Date => put_value(out, value::date::parse(text)?.to_be_bytes()),
+            HotType::Timestamp(precision) => {
                 put_value(out, value::timestamp::parse_with_precision(text, precision)?.to_be_bytes());
             }
-            ColumnType::Numeric { precision, scale } => {
-                put_numeric(out, text, Some(value::numeric::Typmod { precision, scale }), server)?;
+            HotType::Numeric(typmod) => {
+                put_numeric(out, span, Some(typmod), server)?;
                 // `1e1000` has more digits than characters: what it took of the room is given back.
                 out.reserve(room);
             }
-            ColumnType::Decimal => {
-                put_numeric(out, text, None, server)?;
-                out.reserve(room);
-            }
-            ColumnType::Text => {
+            HotType::Text => {
                 check.check(field, text)?;
-                put_text(out, text, readable, 0);
+                put_text(out, span, 0);
             }
-            ColumnType::Varchar { limit } => {
+            HotType::Varchar(limit) => {
                 check.check(field, text)?;
-                put_text(out, value::text::fit_varchar(text, limit)?, readable, 0);
+                put_text(out, span.prefix(value::text::fit_varchar(text, limit)?.len()), 0);
             }
-            ColumnType::Char { limit } => {
+            HotType::Char(limit) => {
                 check.check(field, text)?;
                 let (text, padding) = check.fit_char(field, text, limit)?;
-                put_text(out, text, readable, padding);
+                put_text(out, span.prefix(text.len()), padding);
             }
-            ColumnType::Array(ref array) => {
-                let reader = arrays.ok_or(Refusal::Unsure)?;
-                copy_binary_rare::put_array(array, field, text, check, reader, server, out)?;
-                // `{1,2}` has fewer characters than its elements have bytes.
-                out.reserve(room);
-            }
-            ColumnType::Opaque => return Err(Refusal::Unsure),
-            _ => copy_binary_rare::put(kind, field, text, check, out)?,
+            HotType::Rare => match kind {
+                ColumnType::Decimal => {
+                    put_numeric(out, span, None, server)?;
+                    out.reserve(room);
+                }
+                ColumnType::Array(array) => {
+                    let reader = arrays.ok_or(Refusal::Unsure)?;
+                    copy_binary_rare::put_array(array, field, text, check, reader, server, out)?;
+                    // `{1,2}` has fewer characters than its elements have bytes.
+                    out.reserve(room);
+                }
+                _ => copy_binary_rare::put(kind, field, text, check, out)?,
+            },
         }
     }
     Ok(())
@@ -336,13 +364,13 @@ unsafe fn put_value<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDTH]) {
 /// Text and `padding` spaces behind their length.
 ///
 /// # Safety
-/// `out` has room for all of it and the slack; `readable` bytes from the start of `text` are readable.
+/// `out` has room for all of it and the slack.
 #[inline(always)]
-unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize, padding: usize) {
+unsafe fn put_text(out: &mut Vec<u8>, span: Span<'_>, padding: usize) {
     // SAFETY: by the caller's promise.
     unsafe {
-        unchecked::put(out, ((text.len() + padding) as i32).to_be_bytes());
-        unchecked::put_text(out, text, readable);
+        unchecked::put(out, ((span.text().len() + padding) as i32).to_be_bytes());
+        unchecked::put_text(out, span);
         if padding > 0 {
             unchecked::put_spaces(out, padding);
         }
@@ -353,13 +381,13 @@ unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize, padding: usi
 #[inline(always)]
 fn put_numeric(
     out: &mut Vec<u8>,
-    text: &[u8],
+    span: Span<'_>,
     typmod: Option<value::numeric::Typmod>,
     server: ServerVersion,
 ) -> Result<(), Refusal> {
     let place = out.len();
     out.extend_from_slice(&[0; 4]);
-    value::numeric::encode_binary(text, typmod, server, out)?;
+    value::numeric::encode_binary(span, typmod, server, out)?;
     let length = (out.len() - place - 4) as i32;
     out[place..place + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())

@@ -10,6 +10,7 @@ pub mod copy_binary;
 mod copy_binary_rare;
 pub mod copy_text;
 pub mod heap;
+mod hot;
 mod text_check;
 mod unchecked;
 

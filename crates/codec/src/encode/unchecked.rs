@@ -4,6 +4,8 @@
 //! what this loop spends its time on; so short texts are copied in blocks of fixed size, past their end. That needs
 //! [`SLACK_BYTES`] of room behind the record in the output, and enough bytes behind the field in the window.
 
+use crate::value::Span;
+
 /// Bytes that a write may touch behind the end of what it writes.
 pub(super) const SLACK_BYTES: usize = 64;
 
@@ -22,28 +24,30 @@ pub(super) unsafe fn put<const WIDTH: usize>(out: &mut Vec<u8>, value: [u8; WIDT
     }
 }
 
-/// Appends `text`, of which `readable` bytes from its start on may be read.
+/// Appends a text.
 ///
 /// # Safety
-/// `out` has room for the text and [`SLACK_BYTES`] more; `readable` bytes from the start of `text` are readable.
+/// `out` has room for the text and [`SLACK_BYTES`] more.
 #[inline(always)]
-pub(super) unsafe fn put_text(out: &mut Vec<u8>, text: &[u8], readable: usize) {
-    debug_assert!(out.capacity() - out.len() >= text.len() + SLACK_BYTES, "room was reserved");
+pub(super) unsafe fn put_text(out: &mut Vec<u8>, span: Span<'_>) {
+    let text = span.text().len();
+    debug_assert!(out.capacity() - out.len() >= text + SLACK_BYTES, "room was reserved");
     let length = out.len();
     // SAFETY: by the caller's promise.
     unsafe {
-        copy_text(out.as_mut_ptr().add(length), text, readable);
-        out.set_len(length + text.len());
+        copy_text(out.as_mut_ptr().add(length), span);
+        out.set_len(length + text);
     }
 }
 
-/// Writes `text`, of which `readable` bytes from its start on may be read, to `target`.
+/// Writes a text to `target`.
 ///
 /// # Safety
-/// There is room for the text and [`SLACK_BYTES`] more; `readable` bytes from the start of `text` are readable.
+/// There is room for the text and [`SLACK_BYTES`] more.
 #[inline(always)]
-pub(super) unsafe fn copy_text(target: *mut u8, text: &[u8], readable: usize) {
-    // SAFETY: by the caller's promise; input and output do not overlap.
+pub(super) unsafe fn copy_text(target: *mut u8, span: Span<'_>) {
+    let (text, readable) = (span.text(), span.readable());
+    // SAFETY: by the caller's promise and the span's; input and output do not overlap.
     unsafe {
         if text.len() <= 16 && readable >= 16 {
             target.cast::<[u8; 16]>().write(text.as_ptr().cast::<[u8; 16]>().read());

@@ -58,18 +58,27 @@ pub(super) const fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i
 
 /// [`days_from_civil`] for the years 1 to 9999, where everything fits 32 bits.
 #[inline]
-pub(super) const fn days_from_recent(year: u32, month: u32, day: u32) -> Option<i32> {
-    // Days before each month, in a year that begins in March.
-    const DAYS_BEFORE: [u16; 16] = [0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0];
-    let known = DAYS_IN_MONTH[(month & 15) as usize] as u32;
-    let exists = (month <= 12 && day.wrapping_sub(1) < known) || (month == 2 && day == 29 && is_leap(year as i64));
-    if !exists || year == 0 {
+pub(super) const fn days_from_recent(year: u32, month: u8, day: u32) -> Option<i32> {
+    /// Of each number that a byte holds: how many days such a month has at least, and how many are before it in a
+    /// year that begins in March.
+    const MONTHS: [(u16, u16); 256] = {
+        let mut months = [(0, 0); 256];
+        let before = [306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275];
+        let mut month = 1;
+        while month <= 12 {
+            months[month] = (DAYS_IN_MONTH[month] as u16, before[month - 1]);
+            month += 1;
+        }
+        months
+    };
+    let (known, before) = MONTHS[month as usize];
+    if year == 0 || day.wrapping_sub(1) >= known as u32 && !(month == 2 && day == 29 && is_leap(year as i64)) {
         return None;
     }
     let year = year - (month <= 2) as u32;
     let centuries = year / 100;
     let days = 365 * year + year / 4 - centuries + centuries / 4;
-    Some((days + DAYS_BEFORE[(month & 15) as usize] as u32 + day - 1) as i32 - 730_425)
+    Some((days + before as u32 + day - 1) as i32 - 730_425)
 }
 
 /// Where the reader stands in the text.
@@ -360,7 +369,7 @@ mod tests {
             |year, month, day, days| {
                 assert_eq!(days_from_civil(year, month, day), Some(days), "{year}-{month}-{day}");
                 if (1..=9999).contains(&year) {
-                    assert_eq!(days_from_recent(year as u32, month, day), Some(days as i32));
+                    assert_eq!(days_from_recent(year as u32, month as u8, day), Some(days as i32));
                 }
             },
             2600,
@@ -373,7 +382,7 @@ mod tests {
             [(1999, 2, 29), (1900, 2, 29), (2001, 4, 31), (2001, 13, 1), (2001, 0, 1), (2001, 1, 0)]
         {
             assert_eq!(days_from_civil(year, month, day), None);
-            assert_eq!(days_from_recent(year as u32, month, day), None);
+            assert_eq!(days_from_recent(year as u32, month as u8, day), None);
         }
         assert_eq!(days_from_civil(2001, 17, 1), None);
         assert_eq!(days_from_recent(0, 1, 1), None);

@@ -29,7 +29,7 @@ pub const FAMILY: TypeFamily = TypeFamily::DateTime;
 /// # Errors
 /// [`Refusal::OutOfRange`] for days that do not exist and days before [`FIRST`] or after [`LAST`];
 /// [`Refusal::InvalidSyntax`] only for an empty text, as what else is no date is [`Refusal::Unsure`].
-#[inline]
+#[inline(always)]
 pub fn parse(text: &[u8]) -> Result<i32, Refusal> {
     if let Ok(text) = <&[u8; 10]>::try_from(text)
         && let Some((year, month, day)) = parse_iso(text)
@@ -42,7 +42,7 @@ pub fn parse(text: &[u8]) -> Result<i32, Refusal> {
 
 /// The three numbers of `YYYY-MM-DD`, not yet checked for being a day.
 #[inline]
-pub(super) fn parse_iso(text: &[u8; 10]) -> Option<(u32, u32, u32)> {
+pub(super) fn parse_iso(text: &[u8; 10]) -> Option<(u32, u8, u32)> {
     let [head @ .., d0, d1] = text;
     // Digits become their values and dashes zero; the sum catches what is above 9, or above 0 for a dash.
     let fields = u64::from_le_bytes(*head) ^ u64::from_le_bytes(*b"0000-00-");
@@ -53,7 +53,7 @@ pub(super) fn parse_iso(text: &[u8; 10]) -> Option<(u32, u32, u32)> {
     }
     let pairs = fields.wrapping_mul(10).wrapping_add(fields >> 8);
     let year = (pairs & 0xFF) * 100 + (pairs >> 16 & 0xFF);
-    Some((year as u32, (pairs >> 40 & 0xFF) as u32, u32::from(d0 * 10 + d1)))
+    Some((year as u32, (pairs >> 40) as u8, u32::from(d0 * 10 + d1)))
 }
 
 /// The whole certain grammar.
@@ -160,7 +160,7 @@ mod tests {
                         && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
                     well_formed.then(|| {
                         let numbers: Vec<u32> = fields.iter().map(|f| f.parse().unwrap()).collect();
-                        (numbers[0], numbers[1], numbers[2])
+                        (numbers[0], numbers[1] as u8, numbers[2])
                     })
                 });
                 assert_eq!(parse_iso(&text), fields, "{text:?}");

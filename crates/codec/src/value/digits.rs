@@ -3,7 +3,9 @@
 //! A loop over bytes costs about a nanosecond per digit and a branch per byte; fields are short, so a handful of
 //! operations on one or two 64-bit words reads the whole field. Advice for hackers: words are loaded little
 //! endian, so the first character is the lowest byte and "shift left" means "move towards the end of the text".
-//! Loads never pass the end of the slice: a short text is put together from two overlapping loads.
+//! Loads never pass the end of what can be read; a short text at the very end is put together from two overlapping loads.
+
+use super::Span;
 
 /// Ten to the power of the index; the last entry is an unreachable limit (10^20 does not fit) for capped look-ups.
 pub(super) const POWERS_OF_TEN: [u64; 21] = {
@@ -67,9 +69,9 @@ pub(super) const fn combine_eight(digits: u64) -> u64 {
     (fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xFFFF_FFFF
 }
 
-/// The number written by 1 to 8 digits and nothing else.
-#[inline]
-fn parse_up_to_eight(word: u64, length: usize) -> Option<u64> {
+/// The number written by 1 to 8 digits and nothing else; what `word` has behind them does not matter.
+#[inline(always)]
+pub(super) fn parse_up_to_eight(word: u64, length: usize) -> Option<u64> {
     debug_assert!((1..=8).contains(&length));
     let shift = 8 * (8 - length);
     let digits = (word << shift) ^ (repeat(b'0') << shift);
@@ -77,18 +79,21 @@ fn parse_up_to_eight(word: u64, length: usize) -> Option<u64> {
 }
 
 /// The number written by 1 to 16 digits and nothing else.
-#[inline]
-pub(super) fn parse_digits(text: &[u8]) -> Option<u64> {
-    match text.len() {
-        1..=8 => parse_up_to_eight(load_short(text), text.len()),
-        9..=16 => {
-            // The shift inside drops what the first load holds beyond the upper digits.
-            let upper = parse_up_to_eight(load_short(text), text.len() - 8)?;
-            let lower = parse_up_to_eight(load_short(&text[text.len() - 8..]), 8)?;
-            Some(upper * 100_000_000 + lower)
-        }
+#[inline(always)]
+pub(super) fn parse_digits(span: Span<'_>) -> Option<u64> {
+    match span.text().len() {
+        length @ 1..=8 => parse_up_to_eight(span.first_word(), length),
+        length @ 9..=16 => parse_up_to_sixteen(span, length),
         _ => None,
     }
+}
+
+/// The number written by 9 to 16 digits and nothing else.
+#[inline(never)]
+fn parse_up_to_sixteen(span: Span<'_>, length: usize) -> Option<u64> {
+    let upper = parse_up_to_eight(span.first_word(), length - 8)?;
+    let lower = parse_up_to_eight(u64::from_le_bytes(*span.text().last_chunk::<8>()?), 8)?;
+    Some(upper * 100_000_000 + lower)
 }
 
 /// A decimal number of at most 16 digits: `digits` / 10^`fraction_digits`, with a sign of its own for -0.
@@ -104,38 +109,50 @@ pub(super) struct ShortDecimal {
 
 /// Reads `-?` and 1 to 16 digits with at most one point anywhere among them, in 16 bytes after the sign.
 /// `None` says nothing about the text but that it is not one of these.
-#[inline]
-pub(super) fn parse_short_decimal(text: &[u8]) -> Option<ShortDecimal> {
-    let (negative, text) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, text),
-    };
-    let length = text.len();
-    if length <= 8 {
-        let word = load_short(text);
-        let (digits, count, fraction_digits) = take_out_point_64(word, length);
-        if count == 0 {
-            return None;
-        }
-        Some(ShortDecimal { digits: parse_up_to_eight(digits, count)?, fraction_digits, negative })
-    } else if length <= 16 {
-        let (Some(low), Some(high)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
-            return None;
-        };
-        let word = u128::from(u64::from_le_bytes(*low)) | u128::from(u64::from_le_bytes(*high)) << (8 * (length - 8));
-        let (word, count, fraction_digits) = take_out_point_128(word, length);
-        let shift = 8 * (16 - count);
-        let zeros = u128::from(repeat(b'0')) << 64 | u128::from(repeat(b'0'));
-        let digits = (word << shift) ^ (zeros << shift);
-        let (first, second) = (digits as u64, (digits >> 64) as u64);
-        if !(all_digits(first) && all_digits(second)) {
-            return None;
-        }
-        let digits = combine_eight(first) * 100_000_000 + combine_eight(second);
-        Some(ShortDecimal { digits, fraction_digits, negative })
-    } else {
-        None
+#[inline(always)]
+pub(super) fn parse_short_decimal(span: Span<'_>) -> Option<ShortDecimal> {
+    let (negative, span) = span.split_minus();
+    let length = span.text().len();
+    if !(1..=8).contains(&length) {
+        return parse_longer_decimal(span.text(), negative);
     }
+    // Zeros behind the text: no point is found there.
+    let word = span.first_word() & (u64::MAX >> (64 - 8 * length));
+    let (digits, count, fraction_digits) = take_out_point_64(word, length);
+    if count == 0 {
+        return None;
+    }
+    Some(ShortDecimal { digits: parse_up_to_eight(digits, count)?, fraction_digits, negative })
+}
+
+/// [`parse_short_decimal`] of 9 to 16 characters behind the sign.
+#[inline(never)]
+fn parse_longer_decimal(text: &[u8], negative: bool) -> Option<ShortDecimal> {
+    let length = text.len();
+    if length > 16 {
+        return None;
+    }
+    let (Some(low), Some(high)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
+        return None;
+    };
+    let word = u128::from(u64::from_le_bytes(*low)) | u128::from(u64::from_le_bytes(*high)) << (8 * (length - 8));
+    let (word, count, fraction_digits) = take_out_point_128(word, length);
+    let shift = 8 * (16 - count);
+    let zeros = u128::from(repeat(b'0')) << 64 | u128::from(repeat(b'0'));
+    let digits = (word << shift) ^ (zeros << shift);
+    let (first, second) = (digits as u64, (digits >> 64) as u64);
+    if !(all_digits(first) && all_digits(second)) {
+        return None;
+    }
+    let digits = combine_eight(first) * 100_000_000 + combine_eight(second);
+    Some(ShortDecimal { digits, fraction_digits, negative })
+}
+
+/// A word without the byte at `position`, 0 to 7: those behind it move up.
+#[inline(always)]
+pub(super) const fn without_byte(word: u64, position: u32) -> u64 {
+    let before = (1_u64 << (8 * position)) - 1;
+    (word & before) | ((word >> 8) & !before)
 }
 
 /// Closes the gap that the first point leaves: the word, how many characters remain, how many followed the point.
@@ -148,8 +165,7 @@ const fn take_out_point_64(word: u64, length: usize) -> (u64, usize, u32) {
         return (word, length, 0);
     }
     let position = marks.trailing_zeros() / 8;
-    let before = (1_u64 << (8 * position)) - 1;
-    ((word & before) | ((word >> 8) & !before), length - 1, length as u32 - 1 - position)
+    (without_byte(word, position), length - 1, length as u32 - 1 - position)
 }
 
 /// [`take_out_point_64`] for 9 to 16 characters.
@@ -204,20 +220,28 @@ mod tests {
                     text[place] = byte;
                     let expected = std::str::from_utf8(&text).ok();
                     let digits = expected.filter(|t| length <= 16 && t.bytes().all(|b| b.is_ascii_digit()));
-                    assert_eq!(parse_digits(&text), digits.map(|t| t.parse().unwrap()), "{text:?}");
-                    assert_eq!(parse_short_decimal(&text), expected.and_then(parse_short_decimal_slowly), "{text:?}");
+                    let decimal = expected.and_then(parse_short_decimal_slowly);
+                    let digits = digits.map(|t| t.parse().unwrap());
+                    // Alone, and with what must not be taken for a part of it behind it.
+                    let behind = [&text[..], b"7.77777777"].concat();
+                    // SAFETY: all of `behind` can be read.
+                    let within = unsafe { Span::within(&behind[..length], behind.len()) };
+                    for span in [Span::from(&text[..]), within] {
+                        assert_eq!(parse_digits(span), digits, "{text:?}");
+                        assert_eq!(parse_short_decimal(span), decimal, "{text:?}");
+                    }
                 }
             }
         }
-        assert_eq!(parse_digits(b""), None);
-        assert_eq!(parse_short_decimal(b""), None);
-        assert_eq!(parse_short_decimal(b"-"), None);
+        assert_eq!(parse_digits(b"".into()), None);
+        assert_eq!(parse_short_decimal(b"".into()), None);
+        assert_eq!(parse_short_decimal(b"-".into()), None);
     }
 
     proptest! {
         #[test]
         fn short_decimals_as_the_slow_reader_sees_them(text in "-?[0-9]{0,9}[.]?[0-9]{0,9}|[-0-9.e ]{0,18}") {
-            prop_assert_eq!(parse_short_decimal(text.as_bytes()), parse_short_decimal_slowly(&text));
+            prop_assert_eq!(parse_short_decimal(text.as_bytes().into()), parse_short_decimal_slowly(&text));
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn parse_float8(text: &[u8]) -> Result<f64, Refusal> {
 /// two exact numbers rounds once, hence correctly (Clinger, "How to read floating point numbers accurately", 1990).
 #[inline]
 fn parse_exactly(text: &[u8]) -> Option<f64> {
-    let short = parse_short_decimal(text)?;
+    let short = parse_short_decimal(text.into())?;
     if short.digits > 1 << 53 {
         return None;
     }

@@ -5,37 +5,40 @@
 //! called out of range instead of badly written; both orders are kept, so that a reject names the server's cause.
 
 use super::digits::parse_digits;
-use super::{Refusal, ServerVersion, is_space, malformed, only_space, trim_start};
+use super::{Refusal, ServerVersion, Span, is_space, malformed, only_space, trim_start};
 use std::ops::{Add, Div, Mul};
 
 /// Reads a `smallint`.
-#[inline]
-pub fn parse_int2(text: &[u8], server: ServerVersion) -> Result<i16, Refusal> {
-    if let Some(value) = parse_plain(text)
+#[inline(always)]
+pub fn parse_int2<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i16, Refusal> {
+    let span = text.into();
+    if let Some(value) = parse_plain(span)
         && let Ok(value) = i16::try_from(value)
     {
         return Ok(value);
     }
-    parse_slowly(text, server, i16::BITS).map(|value| value as i16)
+    parse_slowly(span.text(), server, i16::BITS).map(|value| value as i16)
 }
 
 /// Reads an `integer`.
-#[inline]
-pub fn parse_int4(text: &[u8], server: ServerVersion) -> Result<i32, Refusal> {
-    if let Some(value) = parse_plain(text)
+#[inline(always)]
+pub fn parse_int4<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i32, Refusal> {
+    let span = text.into();
+    if let Some(value) = parse_plain(span)
         && let Ok(value) = i32::try_from(value)
     {
         return Ok(value);
     }
-    parse_slowly(text, server, i32::BITS).map(|value| value as i32)
+    parse_slowly(span.text(), server, i32::BITS).map(|value| value as i32)
 }
 
 /// Reads a `bigint`.
-#[inline]
-pub fn parse_int8(text: &[u8], server: ServerVersion) -> Result<i64, Refusal> {
-    match parse_plain(text) {
+#[inline(always)]
+pub fn parse_int8<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i64, Refusal> {
+    let span = text.into();
+    match parse_plain(span) {
         Some(value) => Ok(value),
-        None => parse_slowly(text, server, i64::BITS),
+        None => parse_slowly(span.text(), server, i64::BITS),
     }
 }
 
@@ -46,7 +49,7 @@ pub fn parse_int8(text: &[u8], server: ServerVersion) -> Result<i64, Refusal> {
 /// As the other integers.
 pub fn parse_other(text: &[u8], bits: u8, signed: bool) -> Result<(bool, u128), Refusal> {
     let largest = u128::MAX >> (128 - u32::from(bits) + u32::from(signed));
-    if let Some(value) = parse_plain(text)
+    if let Some(value) = parse_plain(text.into())
         && (signed || value >= 0)
         && u128::from(value.unsigned_abs()) <= largest
     {
@@ -71,12 +74,11 @@ pub fn parse_other(text: &[u8], bits: u8, signed: bool) -> Result<(bool, u128), 
 }
 
 /// The common spelling: an optional minus sign and 1 to 16 digits.
-#[inline]
-fn parse_plain(text: &[u8]) -> Option<i64> {
-    match text {
-        [b'-', digits @ ..] => parse_digits(digits).map(|magnitude| -(magnitude as i64)),
-        _ => parse_digits(text).map(|magnitude| magnitude as i64),
-    }
+#[inline(always)]
+fn parse_plain(span: Span<'_>) -> Option<i64> {
+    let (negative, digits) = span.split_minus();
+    let magnitude = parse_digits(digits)? as i64;
+    Some(if negative { -magnitude } else { magnitude })
 }
 
 /// The whole grammar, for a type of `bits` bits.

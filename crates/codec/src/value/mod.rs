@@ -21,12 +21,14 @@ pub mod interval;
 pub mod json;
 pub mod network;
 pub mod numeric;
+mod span;
 pub mod text;
 pub mod time;
 pub mod timestamp;
 pub mod uuid;
 
 pub use date::UNIX_EPOCH_DAYS;
+pub use span::Span;
 pub use timestamp::UNIX_EPOCH_MICROS;
 
 /// Why a field's text was not turned into a value.

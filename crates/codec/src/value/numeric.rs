@@ -9,8 +9,10 @@
 //! written digit by digit.
 
 use super::decimal::{Decimal, Scanned, scan};
-use super::digits::{POWERS_OF_TEN, all_digits, combine_fours, load_short, parse_short_decimal, repeat};
-use super::{Refusal, ServerVersion};
+use super::digits::{
+    POWERS_OF_TEN, all_digits, combine_fours, parse_short_decimal, parse_up_to_eight, repeat, without_byte,
+};
+use super::{Refusal, ServerVersion, Span};
 
 /// The most digits that [`parse_scaled_i64`] holds.
 pub const MAX_PRECISION_I64: u8 = 18;
@@ -66,10 +68,14 @@ impl Typmod {
 /// # Errors
 /// [`Refusal::OutOfRange`] for more than `precision` digits, and for NaN and the infinities, of which
 /// PostgreSQL's column would store the first: a scaled integer has no room for it.
-#[inline]
-pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Refusal> {
+#[inline(always)]
+pub fn parse_scaled_i64<'t>(text: impl Into<Span<'t>>, precision: u8, scale: u8) -> Result<i64, Refusal> {
+    let span = text.into();
     debug_assert!((1..=MAX_PRECISION_I64).contains(&precision));
-    if let Some(short) = parse_short_decimal(text)
+    if let Some(value) = read_scaled_price(span, precision, scale) {
+        return Ok(value);
+    }
+    if let Some(short) = parse_short_decimal(span)
         && short.fraction_digits <= u32::from(scale)
     {
         let added = u32::from(scale) - short.fraction_digits;
@@ -81,7 +87,26 @@ pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Re
         let magnitude = (short.digits * POWERS_OF_TEN[(added as usize).min(19)]) as i64;
         return Ok(if short.negative { -magnitude } else { magnitude });
     }
-    parse_scaled_slowly(text, precision, scale).map(|value| value as i64)
+    parse_scaled_slowly(span.text(), precision, scale).map(|value| value as i64)
+}
+
+/// The value of up to eight characters behind a sign that have exactly `scale` decimal places, one at least; `None` for
+/// any other text. Where the point must stand is known beforehand.
+#[inline(always)]
+fn read_scaled_price(span: Span<'_>, precision: u8, scale: u8) -> Option<i64> {
+    let (negative, span) = span.split_minus();
+    let length = span.text().len();
+    let point = length.wrapping_sub(usize::from(scale) + 1);
+    // At least one digit before the point and one behind it, and no more than the column holds.
+    if scale == 0 || point.wrapping_sub(1) >= 7 || length > 8 || length - 1 > usize::from(precision) {
+        return None;
+    }
+    let word = span.first_word();
+    if (word >> (8 * point)) as u8 != b'.' {
+        return None;
+    }
+    let digits = parse_up_to_eight(without_byte(word, point as u32), length - 1)? as i64;
+    Some(if negative { -digits } else { digits })
 }
 
 /// [`parse_scaled_i64`] for up to [`MAX_PRECISION_I128`] digits.
@@ -89,12 +114,13 @@ pub fn parse_scaled_i64(text: &[u8], precision: u8, scale: u8) -> Result<i64, Re
 /// # Errors
 /// As [`parse_scaled_i64`].
 #[inline]
-pub fn parse_scaled_i128(text: &[u8], precision: u8, scale: u8) -> Result<i128, Refusal> {
+pub fn parse_scaled_i128<'t>(text: impl Into<Span<'t>>, precision: u8, scale: u8) -> Result<i128, Refusal> {
+    let span = text.into();
     debug_assert!((1..=MAX_PRECISION_I128).contains(&precision));
     if precision <= MAX_PRECISION_I64 {
-        return parse_scaled_i64(text, precision, scale).map(i128::from);
+        return parse_scaled_i64(span, precision, scale).map(i128::from);
     }
-    if let Some(short) = parse_short_decimal(text)
+    if let Some(short) = parse_short_decimal(span)
         && short.fraction_digits <= u32::from(scale)
     {
         let added = u32::from(scale) - short.fraction_digits;
@@ -105,7 +131,7 @@ pub fn parse_scaled_i128(text: &[u8], precision: u8, scale: u8) -> Result<i128, 
         let magnitude = (u128::from(short.digits) * 10_u128.pow(added.min(38))) as i128;
         return Ok(if short.negative { -magnitude } else { magnitude });
     }
-    parse_scaled_slowly(text, precision, scale)
+    parse_scaled_slowly(span.text(), precision, scale)
 }
 
 /// The whole grammar of the scaled readers.
@@ -141,18 +167,19 @@ fn parse_scaled_slowly(text: &[u8], precision: u8, scale: u8) -> Result<i128, Re
 /// # Errors
 /// [`Refusal::OutOfRange`] for more digits than the column or the server holds and for an infinity in a column
 /// with a size; `out` is then as it was.
-#[inline]
-pub fn encode_binary(
-    text: &[u8],
+#[inline(always)]
+pub fn encode_binary<'t>(
+    text: impl Into<Span<'t>>,
     typmod: Option<Typmod>,
     server: ServerVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    if let Some(form) = read_price(text, typmod) {
+    let span = text.into();
+    if let Some(form) = read_price(span, typmod) {
         append_form(form, out);
         return Ok(());
     }
-    encode_short(text, typmod, server, out)
+    encode_short(span.text(), typmod, server, out)
 }
 
 /// [`encode_binary`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
@@ -211,29 +238,24 @@ impl ShortForm {
 
 /// The form of a text as regular as most prices and quantities are; `None` for any other, right or wrong.
 #[inline(always)]
-pub(crate) fn read_price(text: &[u8], typmod: Option<Typmod>) -> Option<ShortForm> {
-    let Some(Typmod { scale: scale @ 1..=4, .. }) = typmod else { return None };
-    if text.len() <= 3 {
-        return typmod.and_then(|typmod| read_quantity(text, typmod));
+pub(crate) fn read_price(span: Span<'_>, typmod: Option<Typmod>) -> Option<ShortForm> {
+    let Some(typmod @ Typmod { scale: scale @ 1..=4, .. }) = typmod else { return None };
+    if span.text().len() <= 3 {
+        return read_quantity(span, typmod);
     }
-    let price = parse_price(text, scale as usize)?;
-    typmod.is_some_and(|typmod| price.whole_digits <= typmod.whole_digits()).then(|| form_price(&price, scale as u16))
+    let price = parse_price(span, scale as usize)?;
+    (price.whole_digits <= typmod.whole_digits()).then(|| form_price(&price, scale as u16))
 }
 
 /// The form of one to three digits.
 #[inline(always)]
-fn read_quantity(text: &[u8], typmod: Typmod) -> Option<ShortForm> {
-    let digits = match *text {
-        [a] => [0, 0, a ^ b'0'],
-        [a, b] => [0, a ^ b'0', b ^ b'0'],
-        [a, b, c] => [a ^ b'0', b ^ b'0', c ^ b'0'],
-        _ => return None,
-    };
-    if digits.iter().any(|&digit| digit > 9) || text.len() as i64 > typmod.whole_digits() {
+fn read_quantity(span: Span<'_>, typmod: Typmod) -> Option<ShortForm> {
+    let length = span.text().len();
+    let digits = (span.first_word() ^ repeat(b'0')) << ((64 - 8 * length) & 63);
+    if length == 0 || !all_digits(digits) || length as i64 > typmod.whole_digits() {
         return None;
     }
-    let [hundreds, tens, ones] = digits.map(u64::from);
-    let value = 100 * hundreds + 10 * tens + ones;
+    let value = combine_fours(digits) >> 32;
     Some(ShortForm { header: header(u64::from(value != 0), 0, 0, typmod.scale as u16), digits: value << 48 })
 }
 
@@ -243,7 +265,7 @@ fn read_quantity(text: &[u8], typmod: Typmod) -> Option<ShortForm> {
 /// [`Refusal::OutOfRange`] for more digits than the column holds.
 #[inline]
 pub(crate) fn read_short(text: &[u8], typmod: Option<Typmod>) -> Result<Option<ShortForm>, Refusal> {
-    if let Some(short) = parse_short_decimal(text) {
+    if let Some(short) = parse_short_decimal(text.into()) {
         let (scale, whole_digits) = match typmod {
             Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
             None => (i64::from(short.fraction_digits), 20),
@@ -278,11 +300,9 @@ struct Price {
 /// Where the point must stand is known beforehand, and four decimal digits on either side of it are one digit of
 /// the binary form: so nothing is searched for, and nothing divided.
 #[inline]
-fn parse_price(text: &[u8], scale: usize) -> Option<Price> {
-    let (negative, text) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, text),
-    };
+fn parse_price(span: Span<'_>, scale: usize) -> Option<Price> {
+    let (negative, span) = span.split_minus();
+    let text = span.text();
     let last = u64::from(u32::from_le_bytes(*text.last_chunk::<4>()?));
     let whole_digits = text.len().wrapping_sub(scale + 1);
     if whole_digits.wrapping_sub(1) >= 8 || text.get(whole_digits) != Some(&b'.') {
@@ -291,7 +311,7 @@ fn parse_price(text: &[u8], scale: usize) -> Option<Price> {
     // The fraction moves to the front of its four places, the whole number to the end of its eight.
     let fraction = (last ^ repeat(b'0') >> 32) >> (8 * (4 - scale));
     let shift = 8 * (8 - whole_digits);
-    let whole = (load_short(text) ^ repeat(b'0')) << shift;
+    let whole = (span.first_word() ^ repeat(b'0')) << shift;
     if !(all_digits(whole) & all_digits(fraction)) {
         return None;
     }

@@ -188,6 +188,31 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
+    fn what_follows_a_number_in_a_window_is_no_part_of_it(
+        text in "-?[0-9]{0,9}[.]?[0-9]{0,5}|[-0-9.e ]{0,12}",
+        behind in "[-0-9.|e]{0,20}",
+        precision in 1_u8..=18,
+        scale in 0_u8..=5,
+    ) {
+        let scale = scale.min(precision);
+        let window = format!("{text}{behind}");
+        // SAFETY: all of the window can be read.
+        let within = unsafe { Span::within(&window.as_bytes()[..text.len()], window.len()) };
+        let alone = Span::from(text.as_bytes());
+        prop_assert_eq!(parse_scaled_i64(within, precision, scale), parse_scaled_i64(alone, precision, scale));
+        // The reader of the whole grammar knows no window.
+        if let Ok(value) = parse_scaled_i64(alone, precision, scale) {
+            prop_assert_eq!(Ok(i128::from(value)), parse_scaled_slowly(text.as_bytes(), precision, scale));
+        }
+        let typmod = size(u16::from(precision), i16::from(scale));
+        let binary = |span: Span<'_>| {
+            let mut out = Vec::new();
+            encode_binary(span, typmod, NEW, &mut out).map(|()| out)
+        };
+        prop_assert_eq!(binary(within), binary(alone));
+    }
+
+    #[test]
     fn as_integer_arithmetic_says(
         // The reference shifts by up to twenty places more, which an i128 has to hold.
         digits in 0_u32..=18, seed: u128, negative: bool, fraction in 0_usize..=12, exponent in prop::option::of(-6_i32..=6),

@@ -2,11 +2,12 @@
 
 use super::layout::{LONG_HEADER_BYTES, LONGEST_SHORT};
 use crate::column::ColumnType;
+use crate::encode::hot::HotType;
 use crate::encode::text_check::TextCheck;
 use crate::encode::unchecked;
 use crate::scan::RawField;
 use crate::value::numeric::{ShortForm, Typmod};
-use crate::value::{self, Refusal, ServerVersion};
+use crate::value::{self, Refusal, ServerVersion, Span};
 
 /// Writes a value at `to` and gives where it ends. How `to` is aligned is how the value is in its tuple.
 ///
@@ -17,6 +18,7 @@ use crate::value::{self, Refusal, ServerVersion};
 /// There is room for `FIXED_BYTES`, for twice the text, and for the padding of `char(n)`.
 #[inline(always)]
 pub(super) unsafe fn put(
+    hot: HotType,
     kind: &ColumnType,
     field: RawField<'_>,
     text: &[u8],
@@ -24,38 +26,36 @@ pub(super) unsafe fn put(
     server: ServerVersion,
     to: *mut u8,
 ) -> Result<*mut u8, Refusal> {
-    // A decoded text lies in a buffer of its own, behind which nothing may be read.
-    let readable = if field.marked { text.len() } else { field.readable };
+    let span = field.span(text);
     // SAFETY: by the caller's promise: values of fixed width take 16 bytes and 7 of alignment; texts their own length
     // and padding, 4 bytes of header, 3 of alignment, and the slack.
     unsafe {
-        Ok(match *kind {
-            ColumnType::Bool => put_fixed(to, [u8::from(value::boolean::parse(text)?)], 1),
-            ColumnType::Int2 => put_fixed(to, value::integer::parse_int2(text, server)?.to_le_bytes(), 2),
-            ColumnType::Int4 => put_fixed(to, value::integer::parse_int4(text, server)?.to_le_bytes(), 4),
-            ColumnType::Int8 => put_fixed(to, value::integer::parse_int8(text, server)?.to_le_bytes(), 8),
-            ColumnType::Date => put_fixed(to, value::date::parse(text)?.to_le_bytes(), 4),
-            ColumnType::Numeric { precision, scale } => {
-                let typmod = Some(Typmod { precision, scale });
-                match value::numeric::read_price(text, typmod) {
-                    Some(form) => put_form(to, form),
-                    None => put_other_numeric(to, text, typmod, server)?,
-                }
-            }
-            ColumnType::Text => {
+        Ok(match hot {
+            HotType::Bool => put_fixed(to, [u8::from(value::boolean::parse(text)?)], 1),
+            HotType::Int2 => put_fixed(to, value::integer::parse_int2(span, server)?.to_le_bytes(), 2),
+            HotType::Int4 => put_fixed(to, value::integer::parse_int4(span, server)?.to_le_bytes(), 4),
+            HotType::Int8 => put_fixed(to, value::integer::parse_int8(span, server)?.to_le_bytes(), 8),
+            HotType::Date => put_fixed(to, value::date::parse(text)?.to_le_bytes(), 4),
+            HotType::Numeric(typmod) => match value::numeric::read_price(span, Some(typmod)) {
+                Some(form) => put_form(to, form),
+                None => put_other_numeric(to, text, Some(typmod), server)?,
+            },
+            HotType::Text => {
                 check.check(field, text)?;
-                put_text(to, text, readable, 0)
+                put_text(to, span, 0)
             }
-            ColumnType::Varchar { limit } => {
+            HotType::Varchar(limit) => {
                 check.check(field, text)?;
-                put_text(to, value::text::fit_varchar(text, limit)?, readable, 0)
+                put_text(to, span.prefix(value::text::fit_varchar(text, limit)?.len()), 0)
             }
-            ColumnType::Char { limit } => {
+            HotType::Char(limit) => {
                 check.check(field, text)?;
                 let (text, padding) = check.fit_char(field, text, limit)?;
-                put_text(to, text, readable, padding)
+                put_text(to, span.prefix(text.len()), padding)
             }
-            _ => put_rare(kind, text, server, to)?,
+            HotType::Float4 | HotType::Float8 | HotType::Timestamp(_) | HotType::Rare => {
+                put_rare(kind, text, server, to)?
+            }
         })
     }
 }
@@ -127,7 +127,8 @@ unsafe fn align(to: *mut u8, align: usize) -> *mut u8 {
     // SAFETY: by the caller's promise; the new place is at most 7 bytes further, all of them written.
     unsafe {
         to.cast::<[u8; 8]>().write([0; 8]);
-        to.add(to.align_offset(align))
+        // The next multiple: two instructions, of which `align_offset` makes five.
+        to.with_addr((to.addr() + (align - 1)) & !(align - 1))
     }
 }
 
@@ -151,14 +152,15 @@ unsafe fn put_header(to: *mut u8, length: usize) -> *mut u8 {
 /// Text and `padding` spaces behind their header.
 ///
 /// # Safety
-/// There is room for all of it, 12 bytes and the slack; `readable` bytes from the start of `text` are readable.
+/// There is room for all of it, 12 bytes and the slack.
 #[inline(always)]
-unsafe fn put_text(to: *mut u8, text: &[u8], readable: usize, padding: usize) -> *mut u8 {
+unsafe fn put_text(to: *mut u8, span: Span<'_>, padding: usize) -> *mut u8 {
+    let length = span.text().len();
     // SAFETY: by the caller's promise.
     unsafe {
-        let to = put_header(to, text.len() + padding);
-        unchecked::copy_text(to, text, readable);
-        let to = to.add(text.len());
+        let to = put_header(to, length + padding);
+        unchecked::copy_text(to, span);
+        let to = to.add(length);
         if padding > 0 {
             unchecked::fill_spaces(to, padding);
         }

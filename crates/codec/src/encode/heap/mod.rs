@@ -12,6 +12,7 @@ pub mod read;
 pub use layout::PageLayout;
 pub use pages::PageBuffer;
 
+use super::hot::HotType;
 use super::text_check::TextCheck;
 use super::unchecked::SLACK_BYTES;
 use crate::column::{Column, ColumnType};
@@ -34,6 +35,7 @@ const FIXED_BYTES: usize = 48 + SLACK_BYTES;
 /// An attribute of the relation.
 #[derive(Debug, Clone)]
 struct Attribute {
+    hot: HotType,
     kind: ColumnType,
     not_null: bool,
     /// Whether values differ in length.
@@ -66,6 +68,8 @@ pub struct Encoded {
 #[derive(Debug)]
 pub struct HeapPageEncoder {
     attributes: Vec<Attribute>,
+    /// How many fields a record must have.
+    fields: usize,
     decoder: Decoder,
     dialect: Dialect,
     server: ServerVersion,
@@ -100,7 +104,8 @@ impl HeapPageEncoder {
         let mut padding = 0;
         for &field in fields {
             let Some(index) = field else {
-                attributes.push(Attribute { kind: ColumnType::Text, not_null: false, varies: true, field });
+                let kind = ColumnType::Text;
+                attributes.push(Attribute { hot: HotType::of(&kind), kind, not_null: false, varies: true, field });
                 continue;
             };
             let column = &columns[index];
@@ -109,8 +114,13 @@ impl HeapPageEncoder {
             if let ColumnType::Char { limit } = column.kind {
                 padding += limit as usize;
             }
-            let varies = storage.width.is_none();
-            attributes.push(Attribute { kind: column.kind.clone(), not_null: column.not_null, varies, field });
+            attributes.push(Attribute {
+                hot: HotType::of(&column.kind),
+                kind: column.kind.clone(),
+                not_null: column.not_null,
+                varies: storage.width.is_none(),
+                field,
+            });
         }
         let longest = if may_be_toasted { layout.toast_threshold() } else { layout.largest_tuple() };
         let decoder = Decoder::new(dialect.clone());
@@ -121,7 +131,8 @@ impl HeapPageEncoder {
         header[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         header[HOFF_AT] = PLAIN_HEADER_BYTES as u8;
         let scratch = Vec::new();
-        Ok(Self { attributes, decoder, dialect, server, layout, longest, scratch, present, padding, header })
+        let fields = fields.iter().flatten().max().map_or(0, |last| last + 1);
+        Ok(Self { attributes, fields, decoder, dialect, server, layout, longest, scratch, present, padding, header })
     }
 
     /// What its pages have in common.
@@ -154,13 +165,30 @@ impl HeapPageEncoder {
         pages: &mut PageBuffer<M>,
         mut skip: impl FnMut(&Problem) -> bool,
     ) -> Option<Encoded> {
+        assert!(records.fields() >= self.fields, "records have all fields");
+        if records.is_plain() {
+            self.encode_these::<true, M>(records, rows, pages, &mut skip)
+        } else {
+            self.encode_these::<false, M>(records, rows, pages, &mut skip)
+        }
+    }
+
+    /// [`HeapPageEncoder::encode_rows`], for plain records and for others.
+    #[inline(always)]
+    fn encode_these<const PLAIN: bool, M: DerefMut<Target = [u8]>>(
+        &mut self,
+        records: &Records<'_>,
+        rows: &mut impl Iterator<Item = usize>,
+        pages: &mut PageBuffer<M>,
+        skip: &mut impl FnMut(&Problem) -> bool,
+    ) -> Option<Encoded> {
         let check = TextCheck::of(records, self.dialect.family);
         for row in rows {
             let text = records.start(row + 1) - records.start(row);
             if text > LONGEST_TEXT_BYTES {
                 return Some(Encoded { row, stop: Some(Stop::TooLarge) });
             }
-            let stop = match self.fill_values(records, row, text, check) {
+            let stop = match self.fill_values::<PLAIN>(records, row, text, check) {
                 Ok(shape) => match self.put_tuple(shape, pages) {
                     None => continue,
                     Some(stop) => stop,
@@ -175,7 +203,7 @@ impl HeapPageEncoder {
 
     /// Writes a record's values into the scratch memory, as `heap_fill_tuple` does.
     #[inline(always)]
-    fn fill_values(
+    fn fill_values<const PLAIN: bool>(
         &mut self,
         records: &Records<'_>,
         row: usize,
@@ -185,31 +213,29 @@ impl HeapPageEncoder {
         let room = 2 * text + self.padding + FIXED_BYTES * self.attributes.len();
         self.scratch.reserve(room.div_ceil(8));
         let begin = self.scratch.as_mut_ptr().cast::<u8>();
+        let record = records.record::<PLAIN>(row);
         let mut to = begin;
-        let mut shape = Shape { length: 0, has_null: false, has_var_width: false };
+        let mut shape = Shape { length: 0, has_null: false };
         for (index, attribute) in self.attributes.iter().enumerate() {
-            let value = attribute.field.and_then(|place| {
-                let field = records.field(row, place);
-                self.decoder.decode(field, place).map(|text| (field, text))
-            });
-            let Some((field, text)) = value else {
+            let Some(place) = attribute.field else {
+                shape.note_null(&mut self.present, index);
+                continue;
+            };
+            // SAFETY: the caller has seen that records have all fields.
+            let field = unsafe { record.field(place) };
+            let Some(text) = self.decoder.decode(field, place) else {
                 if attribute.not_null {
-                    return Err(Problem::value(records, row, attribute.field.unwrap_or(0), NULL_NOT_ALLOWED));
+                    return Err(Problem::value(records, row, place, NULL_NOT_ALLOWED));
                 }
-                if !shape.has_null {
-                    shape.has_null = true;
-                    self.present.fill(0xFF);
-                }
-                self.present[index / 8] &= !(1 << (index % 8));
+                shape.note_null(&mut self.present, index);
                 continue;
             };
             // SAFETY: there is room for twice the text of all fields, for what they may be padded with, and
             // for the fixed bytes of each.
-            match unsafe { datum::put(&attribute.kind, field, text, check, self.server, to) } {
+            match unsafe { datum::put(attribute.hot, &attribute.kind, field, text, check, self.server, to) } {
                 Ok(end) => to = end,
-                Err(refusal) => return Err(Problem::value(records, row, attribute.field.unwrap_or(0), refusal)),
+                Err(refusal) => return Err(Problem::value(records, row, place, refusal)),
             }
-            shape.has_var_width |= attribute.varies;
         }
         shape.length = to as usize - begin as usize;
         Ok(shape)
@@ -231,15 +257,17 @@ impl HeapPageEncoder {
         values.copy_from_slice(made);
         head[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
         if shape.has_null {
-            self.put_bitmap(shape, head);
+            self.put_bitmap(head);
         }
         None
     }
 
     /// Completes the header of a tuple with NULLs.
     #[inline(never)]
-    fn put_bitmap(&self, shape: Shape, head: &mut [u8]) {
-        let infomask = FROZEN | HAS_NULL | if shape.has_var_width { HAS_VAR_WIDTH } else { 0 };
+    fn put_bitmap(&self, head: &mut [u8]) {
+        let present = |index: usize| self.present[index / 8] & 1 << (index % 8) != 0;
+        let has_var_width = (0..).zip(&self.attributes).any(|(index, attribute)| attribute.varies && present(index));
+        let infomask = FROZEN | HAS_NULL | if has_var_width { HAS_VAR_WIDTH } else { 0 };
         head[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         head[HOFF_AT] = head.len() as u8;
         let bits = &mut head[TUPLE_HEADER_BYTES..];
@@ -264,5 +292,16 @@ struct Shape {
     /// Bytes of all values.
     length: usize,
     has_null: bool,
-    has_var_width: bool,
+}
+
+impl Shape {
+    /// An attribute is NULL; `present` is the bitmap of those that are not, valid once there is one.
+    #[inline(never)]
+    fn note_null(&mut self, present: &mut [u8], index: usize) {
+        if !self.has_null {
+            self.has_null = true;
+            present.fill(0xFF);
+        }
+        present[index / 8] &= !(1 << (index % 8));
+    }
 }

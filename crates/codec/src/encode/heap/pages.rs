@@ -14,6 +14,9 @@ use std::ops::DerefMut;
 pub struct PageBuffer<M> {
     memory: M,
     layout: PageLayout,
+    /// What the layout says of each page: bytes to keep free, and tuples at most.
+    reserve: usize,
+    most_tuples: usize,
     /// Where the open page begins.
     start: usize,
     /// Its `pd_lower` and `pd_upper`.
@@ -27,7 +30,8 @@ pub struct PageBuffer<M> {
 impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
     /// Begins to fill `memory`, whatever it holds, of which whole pages are used.
     pub fn new(memory: M, layout: PageLayout) -> Self {
-        Self { memory, layout, start: 0, lower: 0, upper: 0, items: 0, rows: 0 }
+        let (reserve, most_tuples) = (layout.reserve(), layout.most_tuples());
+        Self { memory, layout, reserve, most_tuples, start: 0, lower: 0, upper: 0, items: 0, rows: 0 }
     }
 
     /// How many tuples it has.
@@ -58,7 +62,7 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
         let taken = max_align(length);
         let needed = taken + LINE_POINTER_BYTES;
         let free = self.upper - self.lower;
-        if self.items == 0 || free < needed + self.layout.reserve() || self.items == self.layout.most_tuples() {
+        if self.items == 0 || free < needed + self.reserve || self.items == self.most_tuples {
             self.next_page(length)?;
         }
         self.upper -= taken;
