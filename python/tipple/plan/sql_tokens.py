@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tipple.errors import UsageError
-from tipple.plan.url import QUOTED_IDENTIFIER, UNQUOTED_IDENTIFIER
+from tipple.plan.url import IDENTIFIER_START, QUOTED_IDENTIFIER, UNQUOTED_IDENTIFIER
 
 __all__ = ["Token", "join_tokens", "statements"]
 
@@ -40,7 +40,7 @@ _TOKEN = re.compile(
     | (?P<comment> /\* )
     | (?P<escaped> [eE]'(?:[^'\\]|\\.|'')*' )
     | (?P<string>  (?:[bBxXnN]|[uU]&)?'(?:[^']|'')*' )
-    | (?P<dollar>  \$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?)\$ )
+    | (?P<dollar>  \$(?P<tag>(?:{IDENTIFIER_START}[^\x00-/:-@\[-^`{{-\x7f]*)?)\$ )
     | (?P<quoted>  (?:[uU]&)?{QUOTED_IDENTIFIER} )
     | (?P<word>    {UNQUOTED_IDENTIFIER} )
     | (?P<number>  [0-9][0-9A-Za-z_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? )

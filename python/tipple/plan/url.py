@@ -168,7 +168,10 @@ class TableName(msgspec.Struct, frozen=True):
 
 
 # PostgreSQL's scan.l: ident_start is [A-Za-z\200-\377_], ident_cont adds digits and $.
-UNQUOTED_IDENTIFIER = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
+IDENTIFIER_START = r"[^\x00-@\[-^`{-\x7f]"
+"""A letter, an underscore, or any character beyond ASCII. Said by what it is not: `re` takes milliseconds to compile a
+range of a million characters, and every start of the command would wait for it."""
+UNQUOTED_IDENTIFIER = rf"{IDENTIFIER_START}[^\x00-#%-/:-@\[-^`{{-\x7f]*"
 QUOTED_IDENTIFIER = r'"(?:[^"]|"")*"'
 _PART = re.compile(rf"[ \t\r\n]*(?:(?P<quoted>{QUOTED_IDENTIFIER})|(?P<plain>{UNQUOTED_IDENTIFIER}))[ \t\r\n]*")
 _PLAIN_FOLDED = re.compile(r"[a-z_][a-z0-9_$]*")
