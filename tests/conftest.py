@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -46,6 +47,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped.update(item for turn, (_, item) in enumerate(of_version) if turn != kept)
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
+
+
+def pytest_configure() -> None:
+    """Has Ctrl-C work, also in what tests start, where they run in the background of a shell, which has it ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_left_alone() -> Iterator[None]:
+    """A test, and what it calls in this process, leaves Ctrl-C as it was."""
+    before = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    assert (signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())) == before
 
 
 @pytest.hookimpl(wrapper=True)

@@ -216,9 +216,9 @@ def wait_for_replay(primary: PostgresServer, standby: PostgresServer, seconds: f
 
 def test_standby(direct_server: DirectServer, standby_of: Callable[..., PostgresServer]) -> None:
     """One standby begins before the load, another from a backup that is taken in the middle of it."""
-    server, dbname = direct_server(
-        18, {"wal_level": "replica", **DURABLE}, first_lines_of_hba="local replication postgres trust"
-    )
+    # Kept for the standby of the later backup: the server recycles a segment as soon as no standby it knows needs it.
+    settings = {"wal_level": "replica", "wal_keep_size": "1GB", **DURABLE}
+    server, dbname = direct_server(18, settings, first_lines_of_hba="local replication postgres trust")
     source = make_every_type(server, dbname)
     early = standby_of(server)
     early.start()
