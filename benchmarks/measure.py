@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_FOREIGN_VARIABLES = ("PG", "TIPPLE_")
+_FOREIGN_VARIABLES = ("PG", "TIPPLE_", "PYTHONDONTWRITEBYTECODE")
 
 Command = list[str]
 
@@ -49,7 +49,10 @@ def tipple_command(*words: str) -> Command:
 
 
 def environment() -> dict[str, str]:
-    """This environment without the variables that change what psql or Tipple do."""
+    """This environment without the variables that change what psql or Tipple do.
+
+    What is installed has its bytecode beside it, so Tipple has it here.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_VARIABLES)}
     return kept | {"PGPASSFILE": "/nonexistent", "PSQLRC": "/nonexistent"}
 
