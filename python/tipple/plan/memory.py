@@ -45,7 +45,7 @@ DEFAULTS = MemoryPlan(
     block_bytes=8 * 1024 * 1024,
     # Text, field list and output together stay in a core's second-level cache.
     window_bytes=256 * 1024,
-    routing_bytes=24 * 1024 * 1024,
+    routing_bytes=36 * 1024 * 1024,
     # 1 to 8 MiB were equally fast, 16 MiB slower.
     run_bytes=4 * 1024 * 1024,
     max_record_bytes=16 * 1024 * 1024,
@@ -58,8 +58,11 @@ def plan_memory(limit_bytes: int | None, streams: int, max_record_bytes: int) ->
     Raises:
         UsageError: the limit is too small for them.
     """
+    # The longer the COPY of a partition, the less its beginning and end count: what is to spare is for that.
+    spare_bytes = (FIXED_BYTES - LEAST_FIXED_BYTES) // streams
     if limit_bytes is None:
-        return msgspec.structs.replace(DEFAULTS, max_record_bytes=max_record_bytes)
+        routing_bytes = DEFAULTS.routing_bytes + spare_bytes
+        return msgspec.structs.replace(DEFAULTS, routing_bytes=routing_bytes, max_record_bytes=max_record_bytes)
     least = LEAST_FIXED_BYTES + streams * LEAST_STREAM_BYTES
     if limit_bytes < least:
         fewer = (limit_bytes - LEAST_FIXED_BYTES) // LEAST_STREAM_BYTES
@@ -68,7 +71,9 @@ def plan_memory(limit_bytes: int | None, streams: int, max_record_bytes: int) ->
             f"{least / 1e6:g}MB at least",
             hint=f"raise it to {least / 1e6:g}MB" + (f", or load with fewer streams: -j {fewer}" if fewer > 0 else ""),
         )
-    stream_bytes = min(STREAM_BYTES, (limit_bytes - LEAST_FIXED_BYTES) // streams)
+    available_bytes = (limit_bytes - LEAST_FIXED_BYTES) // streams
+    stream_bytes = min(STREAM_BYTES, available_bytes)
+    spare_bytes = min(spare_bytes, available_bytes - stream_bytes)
 
     def share(size_bytes: int, least_bytes: int) -> int:
         return max(least_bytes, size_bytes * stream_bytes // STREAM_BYTES)
@@ -77,7 +82,7 @@ def plan_memory(limit_bytes: int | None, streams: int, max_record_bytes: int) ->
         limit_bytes=limit_bytes,
         block_bytes=share(DEFAULTS.block_bytes, 1024 * 1024),
         window_bytes=share(DEFAULTS.window_bytes, 64 * 1024),
-        routing_bytes=share(DEFAULTS.routing_bytes, 2 * 1024 * 1024),
+        routing_bytes=share(DEFAULTS.routing_bytes, 2 * 1024 * 1024) + spare_bytes,
         run_bytes=share(DEFAULTS.run_bytes, 512 * 1024),
         # A window that has to hold a whole record is in memory up to four times: text, its double, and what is sent.
         max_record_bytes=min(max_record_bytes, max(stream_bytes // 4, DEFAULTS.window_bytes)),

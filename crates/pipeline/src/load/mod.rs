@@ -11,6 +11,7 @@ mod direct;
 mod explain;
 mod feed;
 mod guard;
+mod kept;
 mod parse;
 mod pin;
 mod queue;

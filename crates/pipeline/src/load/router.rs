@@ -6,6 +6,7 @@
 //! partition, until there are enough of them or the slice ends. So which way is taken follows from the data.
 
 use super::Context;
+use super::kept::{Blocks, Kept};
 use super::parse::ParsedWindow;
 use super::rejects::RejectLog;
 use crate::error::{Error, Result};
@@ -13,7 +14,6 @@ use crate::plan::{PostgresTarget, Routes, Routing, WritePath};
 use crate::postgres::copy::{Chunk, CopyFailure, CopyWriter, Place};
 use crate::postgres::session::Session;
 use crate::source::locate::Complaint;
-use bytes::Bytes;
 use std::collections::BTreeSet;
 use tipple_codec::encode::copy_binary;
 use tipple_codec::route::{RoutePlan, Router};
@@ -162,6 +162,16 @@ impl Divider {
     }
 }
 
+/// Rows that are kept back, in bytes.
+fn limit(routing: &Routing) -> usize {
+    routing.buffer_bytes.max(SWITCH_BYTES)
+}
+
+/// The memory for the rows that a stream keeps back.
+pub(super) fn blocks_for(routing: &Routing) -> Blocks {
+    Blocks::new(limit(routing), routing.tables.len())
+}
+
 /// Stores the rows of one slice in their partitions.
 pub(super) struct PartitionWriter<'s> {
     /// By partition; behind them the table that they are partitions of.
@@ -171,14 +181,8 @@ pub(super) struct PartitionWriter<'s> {
     kept: Vec<Kept>,
     kept_bytes: usize,
     limit_bytes: usize,
+    blocks: Blocks,
     routes: Routes,
-}
-
-/// Rows that wait for their partition's turn.
-#[derive(Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    rows: u64,
 }
 
 /// The place of a row that was kept back is not known any more: who needs it loads the slice again, unrouted.
@@ -190,12 +194,20 @@ fn forget_nowhere(failure: CopyFailure) -> CopyFailure {
 }
 
 impl<'s> PartitionWriter<'s> {
-    pub(super) fn new(session: &'s Session, target: &'s PostgresTarget, routing: &'s Routing) -> Self {
+    /// `blocks` are the stream's, as [`blocks_for`] makes them.
+    pub(super) fn new(session: &'s Session, target: &'s PostgresTarget, routing: &'s Routing, blocks: Blocks) -> Self {
         let tables = routing.tables.iter().chain([&target.table]);
         let writers: Vec<_> = tables.map(|table| CopyWriter::new(session, table, &target.column_list)).collect();
         let kept = routing.tables.iter().map(|_| Kept::default()).collect();
-        let limit_bytes = routing.buffer_bytes.max(SWITCH_BYTES);
-        Self { writers, open: None, kept, kept_bytes: 0, limit_bytes, routes: Routes::default() }
+        Self {
+            writers,
+            open: None,
+            kept,
+            kept_bytes: 0,
+            limit_bytes: limit(routing),
+            blocks,
+            routes: Routes::default(),
+        }
     }
 
     /// Takes the rows of a chunk; where they are binary, `divider` knows their partitions.
@@ -206,7 +218,7 @@ impl<'s> PartitionWriter<'s> {
         }
         let Some(&(first, _)) = divider.parts.first() else { return Ok(()) };
         let alone = divider.parts.iter().all(|&(partition, _)| partition == first);
-        if alone && self.kept[first].rows == 0 && self.open.is_none_or(|open| open == first) {
+        if alone && self.kept[first].is_empty() && self.open.is_none_or(|open| open == first) {
             self.routes.straight_rows += chunk.rows;
             return self.send(first, chunk);
         }
@@ -216,7 +228,7 @@ impl<'s> PartitionWriter<'s> {
             self.routes.routed_rows += chunk.rows;
         }
         self.keep(&chunk.bytes, &divider.parts);
-        if alone && (self.open == Some(first) || self.kept[first].bytes.len() >= SWITCH_BYTES) {
+        if alone && (self.open == Some(first) || self.kept[first].bytes() >= SWITCH_BYTES) {
             self.store(first)?;
         }
         if self.kept_bytes > self.limit_bytes {
@@ -228,26 +240,20 @@ impl<'s> PartitionWriter<'s> {
     /// Keeps the rows of a chunk back, each for its partition.
     fn keep(&mut self, bytes: &[u8], parts: &[(usize, usize)]) {
         let mut start = 0;
-        let mut rest = parts;
-        while let Some(&(partition, _)) = rest.first() {
-            let rows = rest.iter().take_while(|&&(other, _)| other == partition).count();
-            let end = rest[rows - 1].1;
-            let kept = &mut self.kept[partition];
-            kept.bytes.extend_from_slice(&bytes[start..end]);
-            kept.rows += rows as u64;
+        for &(partition, end) in parts {
+            self.kept[partition].push(&bytes[start..end], &self.blocks);
             start = end;
-            rest = &rest[rows..];
         }
         self.kept_bytes += bytes.len();
     }
 
-    /// Stores the largest of what is kept back, until half of the room is free: a COPY is worth the more the longer
-    /// it is.
+    /// Stores the largest of what is kept back, until there is some room: a COPY is worth the more the longer it is.
     fn make_room(&mut self) -> std::result::Result<(), CopyFailure> {
-        let mut order: Vec<usize> = (0..self.kept.len()).filter(|&partition| self.kept[partition].rows > 0).collect();
-        order.sort_unstable_by_key(|&partition| std::cmp::Reverse(self.kept[partition].bytes.len()));
+        let mut order: Vec<usize> =
+            (0..self.kept.len()).filter(|&partition| !self.kept[partition].is_empty()).collect();
+        order.sort_unstable_by_key(|&partition| std::cmp::Reverse(self.kept[partition].bytes()));
         for partition in order {
-            if self.kept_bytes <= self.limit_bytes / 2 {
+            if self.kept_bytes <= self.limit_bytes - self.limit_bytes / 16 {
                 break;
             }
             self.store(partition)?;
@@ -257,10 +263,11 @@ impl<'s> PartitionWriter<'s> {
 
     /// Stores what is kept back of one partition.
     fn store(&mut self, partition: usize) -> std::result::Result<(), CopyFailure> {
-        let Kept { bytes, rows } = std::mem::take(&mut self.kept[partition]);
-        self.kept_bytes -= bytes.len();
-        let bytes = Bytes::from(bytes);
-        self.send(partition, Chunk { format: WritePath::Binary, bytes, rows, place: NOWHERE, origin: None })
+        self.kept_bytes -= self.kept[partition].bytes();
+        for (bytes, rows) in self.kept[partition].drain(&self.blocks) {
+            self.send(partition, Chunk { format: WritePath::Binary, bytes, rows, place: NOWHERE, origin: None })?;
+        }
+        Ok(())
     }
 
     fn send(&mut self, table: usize, chunk: Chunk) -> std::result::Result<(), CopyFailure> {
@@ -274,11 +281,11 @@ impl<'s> PartitionWriter<'s> {
     /// Stores all that is left, and ends the last COPY.
     pub(super) fn finish(&mut self) -> std::result::Result<Routes, CopyFailure> {
         // The partition whose COPY is open comes first.
-        if let Some(open) = self.open.filter(|&open| self.kept.get(open).is_some_and(|kept| kept.rows > 0)) {
+        if let Some(open) = self.open.filter(|&open| self.kept.get(open).is_some_and(|kept| !kept.is_empty())) {
             self.store(open)?;
         }
         for partition in 0..self.kept.len() {
-            if self.kept[partition].rows > 0 {
+            if !self.kept[partition].is_empty() {
                 self.store(partition)?;
             }
         }

@@ -6,10 +6,11 @@ use super::chunks::Encoder;
 use super::columnar::ChunkFeed;
 use super::context::{SliceTotals, done_pieces, rest_pieces};
 use super::guard::{Guard, is_records_fault};
+use super::kept::Blocks;
 use super::parse::Parser;
 use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
-use super::router::{Divider, PartitionWriter};
+use super::router::{Divider, PartitionWriter, blocks_for};
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
 use crate::plan::{LedgerKey, Piece, PostgresTarget, Routes, Slice, WritePath};
@@ -116,6 +117,8 @@ struct Worker<'c, 'p> {
     /// The last attempt failed because the server refused a record that can be rejected.
     refused: bool,
     columnar: Option<ChunkFeed<'c>>,
+    /// For rows that wait for their partition's turn.
+    blocks: Option<Blocks>,
     /// The number of what the slice leaves over, the same in every attempt.
     rest_n: Option<u32>,
 }
@@ -124,7 +127,9 @@ impl<'c, 'p> Worker<'c, 'p> {
     fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Self {
         let rejects = RejectLog::open(context, &format!("stream-{index}"));
         let columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
-        Self { context, target, index, parser: Parser::new(context), rejects, refused: false, columnar, rest_n: None }
+        let parser = Parser::new(context);
+        let blocks = target.routing.as_ref().map(blocks_for);
+        Self { context, target, index, parser, rejects, refused: false, columnar, blocks, rest_n: None }
     }
 
     /// Loads one slice in one transaction, or as much of it as a transaction may hold; `again` where an earlier attempt
@@ -183,7 +188,9 @@ impl<'c, 'p> Worker<'c, 'p> {
         let unrouted = context.is_guarded() || context.is_in_memory() || (has_rows && self.rejects.is_some());
         let routing = target.routing.as_ref().filter(|_| !unrouted);
         let mut divider = target.routing.as_ref().map(|routing| Divider::new(context, routing)).transpose()?;
-        let mut routed = routing.map(|routing| PartitionWriter::new(session, target, routing));
+        let mut routed = routing
+            .zip(self.blocks.clone())
+            .map(|(routing, blocks)| PartitionWriter::new(session, target, routing, blocks));
         let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         if let Some(feed) = &mut self.columnar {
             let read = feed.read(context, stream, work, guard.is_some(), &mut self.rejects, |chunk, rejects| {

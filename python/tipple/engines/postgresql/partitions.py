@@ -24,7 +24,7 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.url import TableName, quote_identifier
 
-SLICE_BYTES_PER_PARTITION = 512 * 1024
+SLICE_BYTES_PER_PARTITION = 2048 * 1024
 """Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
 FEW_BYTES_PER_PARTITION = 64 * 1024
 MANY_PARTITIONS = 100
