@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -13,7 +15,7 @@ from typing import Any
 
 import click
 
-from command import Run, run_tipple
+from command import Run, environment, run_tipple
 from targets import Target, write
 from tipple.cli.commands import cli
 from tipple.errors import TippleError
@@ -55,6 +57,13 @@ def load(
 def load_text(target: Target, path: Path, data: str | bytes, **options: Any) -> Run:
     """Write `data` to `path` and load it."""
     return load(target, write(path, data), **options)
+
+
+def load_stdin(target: Target, data: bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """`tipple load -` into the table `t`, which reads `data`, CSV."""
+    words = load_words(target.url, ("-",), "t", {"format": "csv", **options})
+    command = [sys.executable, "-m", "tipple", *words]
+    return subprocess.run(command, input=data, capture_output=True, timeout=120, env=environment(), check=False)
 
 
 def load_here(

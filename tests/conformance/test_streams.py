@@ -7,16 +7,13 @@ import csv
 import gzip
 import lzma
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from big import TABLE, BigFile
-from command import environment
-from loading import load, load_text, load_words
+from loading import load, load_stdin, load_text
 from targets import Target, lines, write
 
 Pack = Callable[[bytes], bytes]
@@ -42,12 +39,6 @@ packs = pytest.mark.parametrize("ending", PACKS)
 T = "CREATE TABLE t (a integer, b text)"
 DATA = 'a,b\n1,x\n2,"y\n""z"""\n3,é\n'
 ROWS = [(1, "x"), (2, 'y\n"z"'), (3, "é")]
-
-
-def load_stdin(target: Target, data: bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
-    words = load_words(target.url, ("-",), "t", {"format": "csv", **options})
-    command = [sys.executable, "-m", "tipple", *words]
-    return subprocess.run(command, input=data, capture_output=True, timeout=120, env=environment(), check=False)
 
 
 def bad_record(stderr: str) -> str:

@@ -394,6 +394,11 @@ pub enum Strategy {
         /// Statements in the transaction after the last row.
         after: Vec<AfterStatement>,
     },
+    /// Nothing is stored: the records of staged rows are found again, and are rejects.
+    Refused {
+        /// The slices that such rows came from.
+        slices: Vec<RefusedSlice>,
+    },
     /// All slices are one transaction in one session, which appends ready-made pages; streams build them.
     Direct {
         /// How pages are built.
@@ -403,6 +408,34 @@ pub enum Strategy {
         /// Statements in the transaction after the last page.
         after: Vec<AfterStatement>,
     },
+}
+
+/// A slice whose rows are staged, and which of them the table has refused.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RefusedSlice {
+    /// Its number in the ledger.
+    pub n: u32,
+    /// The source of its first piece.
+    pub source: usize,
+    /// Where in it that piece begins.
+    pub offset: u64,
+    /// How many of its rows are staged.
+    pub rows: u64,
+    /// Source and offset of its rejects: records that are none of these rows.
+    pub rejected: Vec<(usize, u64)>,
+    /// The rows that were refused, in rising order.
+    pub refused: Vec<RefusedRow>,
+}
+
+/// A staged row that the table has refused.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RefusedRow {
+    /// Its number among the staged rows of the slice, from 0.
+    pub index: u64,
+    /// What the table has to say of it.
+    pub reason: String,
+    /// The code for that.
+    pub sqlstate: String,
 }
 
 /// How pages are built, and how they get to the server.

@@ -30,6 +30,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     staging: str
+    """A table, or a query in parentheses."""
     columns: Sequence[str]
     key: Sequence[str]
     order: str
@@ -41,7 +42,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
     def latest(self) -> str:
         """A query for the last staged row of each key."""
         key, names = self._key(), self._names()
-        return f"SELECT DISTINCT ON ({key}) {names} FROM {self.staging} ORDER BY {key}, {self.order}"
+        return f"SELECT DISTINCT ON ({key}) {names} FROM {self.staging} r ORDER BY {key}, {self.order}"
 
     @property
     def match(self) -> str:
@@ -50,12 +51,12 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
 
     def count_latest(self) -> str:
         """How many keys are staged."""
-        return f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging}) s"
+        return f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging} r) s"
 
     def count_matched(self) -> str:
         """How many staged keys the target has."""
         return (
-            f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging}) s "
+            f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging} r) s "
             f"WHERE EXISTS (SELECT 1 FROM {self.target} t WHERE {self.match})"
         )
 
@@ -63,7 +64,8 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
         """Keys that are staged more than once, or that the target has; at most five, as text."""
         text = " || ', ' || ".join(f"CAST({name} AS varchar)" for name in map(quote_identifier, self.key))
         return (
-            f"SELECT {text} FROM (SELECT {self._key()} FROM {self.staging} GROUP BY {self._key()} HAVING count(*) > 1 "
+            f"SELECT {text} FROM (SELECT {self._key()} FROM {self.staging} r GROUP BY {self._key()} "
+            "HAVING count(*) > 1 "
             f"UNION SELECT {self._key('s.')} FROM {self.staging} s "
             f"WHERE EXISTS (SELECT 1 FROM {self.target} t WHERE {self.match})) conflict LIMIT 5"
         )

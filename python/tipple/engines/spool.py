@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 from tipple.engines.base import LoadTask, Reject
 
+COLUMNS = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record"
+"""Of the ledger's table, in the order of a line."""
+
 
 class SpooledReject(NamedTuple):
     """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
@@ -50,18 +53,18 @@ def rejects(
         )
 
 
-def lines(task: LoadTask) -> Iterator[SpooledReject]:
+def lines(task: LoadTask, names: str = "*.csv") -> Iterator[SpooledReject]:
     """The rejects of this run, as the core has written them (`rejects.rs`), in no order."""
     csv.field_size_limit(sys.maxsize)
-    for path in files(task):
+    for path in files(task, names):
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.reader(file):
                 yield SpooledReject._make([*line[:-1], line[-1].removeprefix("\\x")])
 
 
-def files(task: LoadTask) -> list[Path]:
+def files(task: LoadTask, names: str = "*.csv") -> list[Path]:
     """Those that hold rejects of this run."""
-    return [path for path in sorted(Path(task.spool or "").glob("*.csv")) if path.stat().st_size]
+    return [path for path in sorted(Path(task.spool or "").glob(names)) if path.stat().st_size]
 
 
 def settle(task: LoadTask) -> None:

@@ -15,6 +15,7 @@ mod kept;
 mod parse;
 mod pin;
 mod queue;
+mod refused;
 mod rejects;
 mod router;
 mod sender;
@@ -127,6 +128,7 @@ fn run(
                 let transaction = single::Transaction { before, verify_query: verify_query.as_deref(), after };
                 single::run(&context, target, *keep_order, &transaction)?;
             }
+            Strategy::Refused { slices } => refused::run(&context, target, slices)?,
             Strategy::Direct { pages, before, after } => direct::run(&context, target, pages, before, after)?,
         },
     }

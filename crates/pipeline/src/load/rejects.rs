@@ -36,6 +36,8 @@ pub(super) struct RejectLog<'c, 'p> {
     written: u64,
     slice: u32,
     count: u64,
+    /// Whether its rejects count against the limit.
+    counts: bool,
 }
 
 impl<'c, 'p> RejectLog<'c, 'p> {
@@ -43,12 +45,20 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     pub(super) fn open(context: &'c Context<'p>, name: &str) -> Option<Self> {
         let plan = context.plan.rejects.as_ref()?;
         let path = plan.spool.join(format!("{name}.csv"));
-        Some(Self { context, plan, path, file: None, kept: 0, written: 0, slice: 0, count: 0 })
+        Some(Self { context, plan, path, file: None, kept: 0, written: 0, slice: 0, count: 0, counts: true })
+    }
+
+    /// A log of rejects that somebody has counted and kept already: nobody reads it.
+    pub(super) fn aside(context: &'c Context<'p>, name: &str) -> Option<Self> {
+        let log = Self::open(context, name)?;
+        Some(Self { path: log.path.with_extension("aside"), counts: false, ..log })
     }
 
     /// A slice begins; what an attempt before had written is taken back.
     pub(super) fn begin(&mut self, slice: u32) -> Result<()> {
-        self.context.take_back_rejects(self.count);
+        if self.counts {
+            self.context.take_back_rejects(self.count);
+        }
         self.slice = slice;
         self.count = 0;
         if self.written > self.kept
@@ -86,7 +96,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// The record itself, where it is one too many; the disk's.
     pub(super) fn push(&mut self, place: Place, index: u64, record: &[u8], complaint: Complaint) -> Result<()> {
         self.count += 1;
-        let total = self.context.add_rejects(1);
+        let total = if self.counts { self.context.add_rejects(1) } else { 0 };
         if let Some(limit) = self.plan.max.filter(|&limit| total > limit) {
             return Err(match self.context.explain_complaint(place, complaint) {
                 Error::BadRecord(record) if limit > 0 => Error::TooManyRejects { limit, record },

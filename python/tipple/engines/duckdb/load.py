@@ -21,7 +21,7 @@ from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, 
 from tipple.engines.duckdb import ledger, merge, parquet
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.parquet import ParquetWork
-from tipple.engines.duckdb.pull import duckdb_error
+from tipple.engines.duckdb.pull import ConstraintViolated, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
@@ -172,7 +172,7 @@ class DuckLoad:
                     result.verified = self._verify(runner, result, outcome, before)
             with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
-                    result.merged = merge.merge(connection, task, self.into, result.rows)
+                    self._merge(reading, result)
                 if self.files is not None:
                     self._publish_files(self.files)
                 if task.ledger:
@@ -189,6 +189,21 @@ class DuckLoad:
             raise
         finally:
             self._tidy_files()
+
+    def _merge(self, reading: Reading, result: LoadResult) -> None:
+        """Takes what is staged over into the table.
+
+        Raises:
+            BadRecord: the first record that the table refuses.
+            ConstraintViolated: the table refuses one, and DuckDB does not say which.
+        """
+        try:
+            result.merged = merge.merge(self.connection, self.task, self.into, result.rows)
+        except ConstraintViolated:
+            if self.task.rejects is None and self.rows.readable_again and self.task.together is None:
+                self._begin_anew(result.job_id)
+                self.rows.find_violations(reading)
+            raise
 
     def _run_incremental(
         self,

@@ -11,8 +11,8 @@ import duckdb
 
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.pull import duckdb_error
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
-from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 STAGING_NAME = "tipple_stage"
@@ -33,7 +33,8 @@ def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read
     """Takes the staged rows over into the table, in the transaction that is open.
 
     Raises:
-        TippleError: a key is there already, and `--on-conflict error` was asked for; or DuckDB refuses a row.
+        ConstraintViolated: DuckDB refuses a row.
+        TippleError: a key is there already, and `--on-conflict error` was asked for.
     """
     statements = Merge(
         target=into,
@@ -53,8 +54,5 @@ def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read
         connection.execute(statements.merge())
         connection.execute(f"DROP TABLE {statements.staging}")
     except duckdb.Error as error:
-        raise TippleError(
-            f"DuckDB refused (merging rows): {' '.join(str(error).split())}",
-            hint="nothing was published; mend the record or the constraint and run the same command again",
-        ) from None
+        raise duckdb_error(error, "merging rows") from None
     return statements.counts(read=read, latest=latest, matched=matched)

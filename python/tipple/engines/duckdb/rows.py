@@ -56,6 +56,11 @@ class Rows:
         """Whether rows must be stored in the order of the sources: an upsert's last record wins."""
         return self.task.preserve_order or self.task.mode == "upsert"
 
+    @property
+    def readable_again(self) -> bool:
+        """Whether the sources can be read more than once."""
+        return self.task.stream is None and not self.task.reads_stdin
+
     def insert(self, reading: Reading, begin_anew: Callable[[], None]) -> dict[str, Any]:
         """Stores the slices' rows, or so many of each, without records that violate constraints.
 
@@ -64,12 +69,13 @@ class Rows:
         `begin_anew` then takes the transaction back and begins another one.
         """
         task = self.task
-        # What can be read but once is stored, or not, as it comes; an upsert's rows do not go into the table.
-        readable_again = task.stream is None and not task.reads_stdin and task.mode != "upsert"
+        # What can be read but once is stored, or not, as it comes.
+        readable_again = self.readable_again
         if self.files is not None:
             return self._store(reading, {})
         if readable_again and task.atomic and task.rejects is not None:
-            return self._store(reading, self._find_violations(reading))
+            return self._store(reading, self.find_violations(reading))
+        # An upsert's rows do not go into the table itself.
         if task.rejects is not None and task.mode != "upsert" and not readable_again:
             what = violations.examination(self.connection, task, whole=True)
             if what is not None:
@@ -80,13 +86,13 @@ class Rows:
             if not readable_again or task.together is not None:
                 raise
             begin_anew()
-            found = self._find_violations(reading)
+            found = self.find_violations(reading)
             if not found:
                 raise
             spool.discard(task)
             return self._store(reading, found)
 
-    def _find_violations(self, reading: Reading) -> dict[str, Any]:
+    def find_violations(self, reading: Reading) -> dict[str, Any]:
         """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
 
         Raises:

@@ -16,6 +16,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask
+from tipple.engines.duckdb import merge_violations
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.constraints import Constraint, constraints_of
@@ -56,10 +57,12 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     }
     loaded = [column.name for column in task.columns]
     constraints = constraints_of(connection, task.table)
+    if task.mode == "upsert":
+        constraints = merge_violations.others_than_key(constraints, task)
     if not constraints:
         return None
     generated = generated_columns(connection, task.table)
-    needed = {name for constraint in constraints for name in constraint.columns or ()}
+    needed = {name for constraint in constraints for name in constraint.columns or ()}.union(task.key)
     anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
     names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
     columns = [name for name in loaded if name in names]
@@ -124,7 +127,10 @@ def find_all(
     connection: duckdb.DuckDBPyConnection, task: LoadTask, constraints: Sequence[Constraint]
 ) -> list[Violation]:
     """What violates constraints in the table that was filled, in the order of the sources."""
-    return sorted(_violations(connection, f"{catalog(connection)}.{task.table.sql}", constraints))
+    target = f"{catalog(connection)}.{task.table.sql}"
+    if task.mode != "upsert":
+        return sorted(_violations(connection, target, constraints))
+    return sorted(_violations_of_upsert(connection, task, target, constraints))
 
 
 def _value(task: LoadTask, name: str) -> str:
@@ -150,6 +156,24 @@ def _violations(
         connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
     yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
     yield from _later_ones(_duplicates(connection, constraints))
+
+
+def _violations_of_upsert(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, target: str, constraints: Sequence[Constraint]
+) -> Iterator[Violation]:
+    if task.on_conflict == "ignore":
+        # A record that is left out because the table has its key violates nothing.
+        key = " AND ".join(f"t.{name} = {EXAMINED}.{name}" for name in map(quote_identifier, task.key))
+        connection.execute(f"DELETE FROM {EXAMINED} WHERE EXISTS (SELECT 1 FROM {target} t WHERE {key})")
+    numbered = list(enumerate(constraints))
+    for number, constraint in numbered:
+        if constraint.kind != "unique":
+            connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
+    yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
+    good = f"(SELECT * FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}))"
+    uniques = [(number, constraint) for number, constraint in numbered if constraint.kind == "unique"]
+    for (source, offset), (number, _) in merge_violations.among_keys(connection, task, uniques, good, target, PLACE):
+        yield source, offset, number
 
 
 def _refused_alone(constraint: Constraint, target: str) -> str:

@@ -71,6 +71,13 @@ class CorePlans:
             commit_records=self.task.commit_every if self.write_path != "direct" else None,
         )
 
+    def refused(
+        self, task: LoadTask, owned: OwnedJob, cut: Cut, slices: Sequence[dict[str, Any]], rejects_before: int
+    ) -> str:
+        """A search for the records of staged rows that the table has refused; nothing is stored."""
+        target = self._target(owned, owned.staging or self.table, {"name": "refused", "slices": slices})
+        return core.load_plan(task, owned.job_id, cut, target, digest=False, rejects_before=rejects_before)
+
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
         """A load into the table itself, in one transaction."""
         target = self._target(owned, self.table, self._single_strategy(owned))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
+from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.errors import BadRecord, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName
 
@@ -192,8 +194,11 @@ class PostgresLoad:
                 with runner.phase("verify"):
                     disturbed = bool(result.retries or result.slices_resumed or result.structure)
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
+                self.publish.sources = Sources(
+                    runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
+                )
                 if self.publish.run(runner, owned, choice, rows, digest):
-                    result.merged = self.publish.merged
+                    self._note_merge(result)
                     return result
                 expected = len(cut.done)
                 self.job.forget_if_emptied(owned)
@@ -303,6 +308,23 @@ class PostgresLoad:
             found = self.connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
             count += found[0] if found else 0
         return count
+
+    def _unlisted(self, planned: list[dict[str, Any]], outcome: dict[str, Any]) -> list[StagedSlice]:
+        """The staged slices of a load without a ledger."""
+        pieces = {part["n"]: part["pieces"] for part in [*planned, *outcome["cut"]]}
+        slices = {n: StagedSlice(n=n, pieces=pieces[n], rows=rows) for n, rows, _ in outcome["slices"]}
+        for line in spool.lines(self.task):
+            slices[int(line.n)].rejected.append((int(line.source), int(line.byte_offset)))
+        return list(slices.values())
+
+    def _note_merge(self, result: LoadResult) -> None:
+        """What became of the staged rows; those that the table has refused are rejects now."""
+        result.merged = self.publish.merged
+        refused = self.publish.refused
+        result.rows -= sum(refused)
+        result.rejects += sum(refused)
+        if refused and result.source_rows is not None:
+            result.source_rows = [rows - count for rows, count in zip(result.source_rows, refused, strict=True)]
 
     def _note_no_digest(self) -> None:
         self.notes.append("the server itself read some values, which have no digest: verified by count")

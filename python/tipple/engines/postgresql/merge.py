@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import LoadTask
-from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
+from tipple.engines.postgresql.merge_refusals import Merged, Merger
 from tipple.plan.url import TableName, quote_identifier
 
 SLICE_SETTING = "tipple.slice"
@@ -34,31 +34,26 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
 
 
 def merge(
-    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, target: TableName, read: int
-) -> MergeCounts:
+    connection: psycopg.Connection[Any],
+    task: LoadTask,
+    staging: TableName,
+    target: TableName,
+    *,
+    read: int,
+    most: int | None,
+) -> Merged:
     """Takes the staged rows over into `target`, in the transaction that is open. Readers go on; writers wait.
+
+    Where the table refuses a row, at most `most` of them (None: any number) are left out, and told with the one that
+    is one too many.
 
     Raises:
         TippleError: a key is there already, and `--on-conflict error` was asked for.
     """
-    statements = Merge(
-        target=target.sql,
-        staging=staging.sql,
-        columns=[column.name for column in task.columns],
-        key=task.key,
-        order="tipple_slice DESC, tipple_row DESC",
-        on_conflict=task.on_conflict,
-    )
     connection.execute(f"LOCK TABLE {target.sql} IN SHARE ROW EXCLUSIVE MODE")
     connection.execute(f"ANALYZE {staging.sql}")
-    if task.on_conflict == "error":
-        refuse_conflicts(target, task.key, connection.execute(statements.conflicts()).fetchall())
-    latest, matched = (
-        int((connection.execute(query).fetchone() or (0,))[0])
-        for query in (statements.count_latest(), statements.count_matched())
-    )
-    connection.execute(statements.merge(_key_range(connection, task, staging)))
-    return statements.counts(read=read, latest=latest, matched=matched)
+    extra = _key_range(connection, task, staging)
+    return Merger(connection, task, staging, target, most=most, extra=extra).run(read)
 
 
 def _key_range(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> str:

@@ -12,10 +12,21 @@ from tipple.engines import core
 from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import indexes, ledger, merge, stage, structure, tablespaces, together, unlogged
+from tipple.engines.postgresql import (
+    indexes,
+    ledger,
+    merge,
+    refused,
+    stage,
+    structure,
+    tablespaces,
+    together,
+    unlogged,
+)
 from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
+from tipple.engines.postgresql.refused import Sources
 from tipple.errors import JobBusy, TippleError
 from tipple.plan.url import TableName
 
@@ -43,6 +54,10 @@ class Publish:
         self.is_incomplete = False
         """Whether publishing together has found that the target has got an index or partition that staging lacks."""
         self.merged: MergeCounts | None = None
+        self.sources: Sources | None = None
+        """What an upsert has read, for the records of rows that the table refuses."""
+        self.refused: list[int] = []
+        """How many of these there were, by source."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -144,7 +159,8 @@ class Publish:
         if owned.strategy == "merge" and staging is not None:
             if self.task.definition is not None:
                 self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
-            self.merged = merge.merge(self.connection, self.task, staging, self.table, rows)
+            rows = self._merge(owned, staging, rows)
+            digest = None if any(self.refused) else digest
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
             self._partitions(staging).publish(may_swap=self.may_swap)
@@ -157,6 +173,22 @@ class Publish:
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         return True
+
+    def _merge(self, owned: OwnedJob, staging: TableName, rows: int) -> int:
+        """Merges what is staged, and makes rejects of what the table refuses; gives the number of rows without them."""
+        policy = self.task.rejects
+        most: int | None = 0
+        before = 0
+        if policy is not None:
+            before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
+            most = None if policy.max_count is None else max(policy.max_count - before, 0)
+        done = merge.merge(self.connection, self.task, staging, self.table, read=rows, most=most)
+        self.merged, self.refused = done.counts, []
+        if done.refused and self.sources is not None:
+            self.refused = refused.reject(self.connection, self.task, owned, self.sources, done.refused)
+            rows -= len(done.refused)
+            core.require_share(self.task, before + len(done.refused), rows)
+        return rows
 
     @property
     def is_strict(self) -> bool:

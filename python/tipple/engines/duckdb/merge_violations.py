@@ -1,0 +1,104 @@
+"""Which records of an upsert violate another unique index than the one over its key: see `merge_turns.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import duckdb
+
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb.constraints import Constraint
+from tipple.engines.merge_turns import Claim, Suspect, judged
+from tipple.plan.url import quote_identifier
+
+__all__ = ["among_keys", "others_than_key"]
+
+SUSPECTS = "temp.tipple_suspect"
+
+
+def others_than_key(constraints: Sequence[Constraint], task: LoadTask) -> list[Constraint]:
+    """The constraints that an upsert's records may violate and that can be looked at; each keeps its number.
+
+    What is unique by the key makes an update of an insert. What reads columns that the files do not have would need
+    those of the rows that are updated.
+    """
+    key, loaded = set(task.key), {column.name for column in task.columns}
+
+    def applies(constraint: Constraint) -> bool:
+        if constraint.columns is None or not loaded.issuperset(constraint.columns):
+            return False
+        return constraint.kind != "unique" or not key.issubset(constraint.columns)
+
+    return [constraint for constraint in constraints if applies(constraint)]
+
+
+def among_keys(
+    connection: duckdb.DuckDBPyConnection,
+    task: LoadTask,
+    numbered: Sequence[tuple[int, Constraint]],
+    good: str,
+    target: str,
+    place: str,
+) -> Iterator[tuple[tuple[int, int], Claim]]:
+    """The refused records among those of the table `good`, each with what another key has.
+
+    Args:
+        connection: in the transaction of the load.
+        task: the load.
+        numbered: the unique constraints, each with its number.
+        good: records that nothing else is wrong with, as a table or a query in parentheses.
+        target: the table that they go to, quoted.
+        place: the columns that say where a record stands.
+    """
+    if not numbered:
+        return
+    names = [quote_identifier(name) for name in task.key]
+    key = ", ".join(f"{name} AS c{index}" for index, name in enumerate(names))
+    cs = ", ".join(f"c{index}" for index in range(len(names)))
+    queries = []
+    for _, constraint in numbered:
+        parts = ", ".join(f"{term} AS u{index}" for index, term in enumerate(constraint.terms))
+        us = ", ".join(f"u{index}" for index in range(len(constraint.terms)))
+        complete = " AND ".join(f"{term} IS NOT NULL" for term in constraint.terms)
+        staged = f"(SELECT DISTINCT {key}, {parts} FROM {good} WHERE {complete})"
+        queries.append(
+            f"SELECT {cs} FROM {staged} JOIN (SELECT {us} FROM {staged} GROUP BY {us} HAVING count(*) > 1) USING ({us})"
+        )
+        held = f"(SELECT {key}, {parts} FROM {target} WHERE {complete})"
+        differs = " OR ".join(f"s.c{index} IS DISTINCT FROM t.c{index}" for index in range(len(names)))
+        # Who wants it, and who has it and may give it up.
+        for alias in "st":
+            own = ", ".join(f"{alias}.c{index}" for index in range(len(names)))
+            queries.append(f"SELECT {own} FROM {staged} s JOIN {held} t USING ({us}) WHERE {differs}")
+    connection.execute(
+        f"CREATE TEMP TABLE {SUSPECTS.removeprefix('temp.')} AS "
+        f"SELECT {cs}, row_number() OVER () AS key FROM ({' UNION '.join(queries)})"
+    )
+    try:
+        suspects: dict[tuple[int, int], Suspect] = {}
+        held_by: dict[Claim, int | None] = {}
+        for number, constraint in numbered:
+            own = ", ".join(constraint.terms)
+            texts = ", ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms)
+            of_key = " AND ".join(f"{name} = s.c{index}" for index, name in enumerate(names))
+            for source, offset, key_number, *values in connection.execute(
+                f"SELECT {place}, s.key, {texts} FROM {good} e JOIN {SUSPECTS} s ON {of_key}"
+            ).fetchall():
+                at = (source, offset)
+                claims = suspects[at].claims if at in suspects else ()
+                if None not in values:
+                    claims += ((number, tuple(values)),)
+                suspects[at] = Suspect(at, key_number, claims)
+            for key_number, *values in connection.execute(
+                f"SELECT s.key, {texts} FROM {target} e LEFT JOIN {SUSPECTS} s ON {of_key} "
+                f"WHERE ({own}) IN (SELECT ({own}) FROM {good} e JOIN {SUSPECTS} s ON {of_key})"
+            ).fetchall():
+                if None not in values:
+                    held_by[number, tuple(values)] = key_number
+        yield from judged(suspects.values(), held_by)
+    finally:
+        try:
+            connection.execute(f"DROP TABLE IF EXISTS {SUSPECTS}")
+        except duckdb.Error:
+            # The transaction has failed, and takes the table with it.
+            return

@@ -1,0 +1,156 @@
+"""The constraints of a table that an upsert's staged rows may violate, as queries over all of them at once.
+
+What cannot be asked for like this (exclusion constraints, triggers, constraints over columns that are not loaded) shows
+when the rows are merged: see `merge_refusals.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.plan.url import TableName, quote_identifier
+
+__all__ = ["Alone", "Unique", "alone", "uniques"]
+
+# CHECK before foreign keys, each in the order of their names, as the server looks at them. Before 18 there is no
+# column `conenforced`.
+_ALONE = """
+SELECT c.conname, pg_get_expr(c.conbin, c.conrelid), c.contype::text, c.confmatchtype = 'f',
+       c.confrelid::regclass::text, p.relname, c.confrelid = c.conrelid,
+       c.confrelid <> 0 AND has_table_privilege(c.confrelid, 'SELECT'),
+       ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k (n, place)
+             JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.n ORDER BY place),
+       ARRAY(SELECT a.attname::text FROM unnest(c.confkey) WITH ORDINALITY k (n, place)
+             JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.n ORDER BY place)
+FROM pg_constraint c LEFT JOIN pg_class p ON p.oid = c.confrelid
+WHERE c.conrelid = to_regclass(%s) AND c.contype IN ('c', 'f')
+  AND to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false'
+ORDER BY c.contype, c.conname
+"""
+
+_UNIQUE = """
+SELECT (SELECT relname FROM pg_class WHERE oid = i.indexrelid),
+       ARRAY(SELECT pg_get_indexdef(i.indexrelid, place, false) FROM generate_series(1, i.indnkeyatts) place),
+       pg_get_expr(i.indpred, i.indrelid), i.indnullsnotdistinct,
+       ARRAY(SELECT DISTINCT a.attname::text FROM pg_depend d
+             JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+             WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.objid IN (i.indexrelid) AND d.refobjid = i.indrelid AND d.refobjsubid > 0
+             UNION SELECT a.attname::text FROM unnest(i.indkey::smallint[]) k (n)
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n)
+FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique ORDER BY i.indexrelid
+"""
+
+
+class Alone(msgspec.Struct, frozen=True, kw_only=True):
+    """A constraint that judges a row whatever other rows are staged, but for a table that refers to itself."""
+
+    is_violated: str
+    """SQL, of the staged row `s`."""
+    reason: str
+    """What the server says of such a row."""
+    detail: str | None
+    """SQL for what it says of the row's key."""
+    sqlstate: str
+    repeats: bool
+    """Whether a row may be refused because another one was."""
+
+
+class Unique(msgspec.Struct, frozen=True, kw_only=True):
+    """A unique index over something else than the key."""
+
+    name: str
+    terms: Sequence[str]
+    """SQL: the parts of what is unique."""
+    predicate: str | None
+    """SQL: the condition of a partial index."""
+    nulls_equal: bool
+
+    @property
+    def names(self) -> list[str]:
+        """What the parts are called in `values`."""
+        return [f"tipple_u{number}" for number in range(len(self.terms))]
+
+    def reason(self, values: Sequence[str | None]) -> str:
+        """What the server says of a row that wants `values`, which another one has."""
+        key = f"Key ({', '.join(self.terms)})=({', '.join('null' if value is None else value for value in values)})"
+        return f'duplicate key value violates unique constraint "{self.name}" ({key} already exists.)'
+
+    def values(self, table: str, key: str) -> str:
+        """A query for the key and the parts of all rows that the index has."""
+        parts = ", ".join(f"({term}) AS {name}" for term, name in zip(self.terms, self.names, strict=True))
+        conditions = [f"({self.predicate})"] if self.predicate else []
+        if not self.nulls_equal:
+            conditions += [f"({term}) IS NOT NULL" for term in self.terms]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {key}, {parts} FROM {table}{where}"
+
+    def same(self, left: str, right: str) -> str:
+        """Whether two rows of `values` have the same."""
+        equals = "IS NOT DISTINCT FROM" if self.nulls_equal else "="
+        return " AND ".join(f"{left}.{name} {equals} {right}.{name}" for name in self.names)
+
+
+def alone(connection: psycopg.Connection[Any], task: LoadTask, target: TableName, staging: str) -> Iterator[Alone]:
+    """What can be asked of each row of `staging` by itself."""
+    loaded = {column.name for column in task.columns}
+    # A record that is left out because the table has its key violates nothing.
+    key = " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, task.key))
+    counts = f" AND NOT EXISTS (SELECT FROM {target.sql} t WHERE {key})" if task.on_conflict == "ignore" else ""
+    for row in connection.execute(_ALONE, (target.sql,)).fetchall():
+        name, condition, kind, is_full, other, other_name, is_self, may_read, columns, other_columns = row
+        if not columns or not loaded.issuperset(columns):
+            continue
+        quoted = [f"s.{quote_identifier(column)}" for column in columns]
+        if kind == "c":
+            yield Alone(
+                is_violated=f"NOT ({condition}){counts}",
+                reason=f'new row for relation "{target.name}" violates check constraint "{name}"',
+                detail=None,
+                sqlstate="23514",
+                repeats=False,
+            )
+            continue
+        if not may_read:
+            continue
+        complete = " AND ".join(f"{column} IS NOT NULL" for column in quoted)
+        same = " AND ".join(
+            f"p.{quote_identifier(theirs)} = {own}" for theirs, own in zip(other_columns, quoted, strict=True)
+        )
+        missing = f"NOT EXISTS (SELECT FROM {other} p WHERE {same})"
+        if is_self and loaded.issuperset(other_columns):
+            missing += f" AND NOT EXISTS (SELECT FROM {staging} p WHERE {same})"
+        violated = f"{complete} AND {missing}"
+        if is_full:
+            some = " OR ".join(f"{column} IS NOT NULL" for column in quoted)
+            violated = f"({violated} OR (({some}) AND NOT ({complete})))"
+        ending = f') is not present in table "{other_name}".'
+        values = " || ', ' || ".join(f"coalesce({column}::text, 'null')" for column in quoted)
+        yield Alone(
+            is_violated=violated + counts,
+            reason=f'insert or update on table "{target.name}" violates foreign key constraint "{name}"',
+            detail=f"{_literal('Key (' + ', '.join(columns) + ')=(')} || {values} || {_literal(ending)}",
+            sqlstate="23503",
+            repeats=is_self,
+        )
+
+
+def uniques(connection: psycopg.Connection[Any], task: LoadTask, target: TableName) -> list[Unique]:
+    """What else than the key must be unique, as far as it consists of loaded columns."""
+    loaded = {column.name for column in task.columns}
+    found = []
+    for name, terms, predicate, nulls_equal, columns in connection.execute(_UNIQUE, (target.sql,)).fetchall():
+        # Where the key is a part of it, rows of different keys differ.
+        parts = {*terms, *map(quote_identifier, terms)}
+        if loaded.issuperset(columns) and not parts.issuperset(map(quote_identifier, task.key)):
+            found.append(Unique(name=name, terms=terms, predicate=predicate, nulls_equal=nulls_equal))
+    return found
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

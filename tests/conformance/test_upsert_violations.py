@@ -1,0 +1,325 @@
+"""Records of an upsert that the table refuses: rejects like any others, and whatever is left is merged."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pytest
+
+from loading import load, load_here, load_stdin
+from targets import PostgresTarget, Target, write
+
+SEED = int(os.environ.get("TIPPLE_SEED", "0"))
+TABLES = (
+    "CREATE TABLE p (id integer PRIMARY KEY)",
+    "INSERT INTO p VALUES (1), (2), (3), (4), (5)",
+    "CREATE TABLE t (id integer PRIMARY KEY, email varchar UNIQUE, pid integer REFERENCES p, v integer CHECK (v > 0))",
+)
+SKIP = {"on_error": "skip", "max_rejects": "100%", "key": "id", "mode": "upsert"}
+
+
+class Record(NamedTuple):
+    """A row of the table, or a record of a file."""
+
+    id: int
+    email: str | None
+    pid: int | None
+    v: int
+
+    @property
+    def text(self) -> str:
+        return ",".join("" if value is None else str(value) for value in self) + "\n"
+
+
+def make(target: Target, *held: Record) -> None:
+    for statement in TABLES:
+        target.execute(statement)
+    for row in held:
+        values = ", ".join("NULL" if value is None else repr(value) for value in row)
+        target.execute(f"INSERT INTO t VALUES ({values})")
+
+
+def upserted(
+    held: list[Record], records: list[Record], *, ignore: bool
+) -> tuple[dict[int, Record], list[tuple[int, str]]]:
+    """What the table has then, and number and SQLSTATE of each reject, by going from key to key."""
+    table = {row.id: row for row in held}
+    refused: dict[int, str] = {}
+    left: dict[int, list[int]] = {}
+    for number, record in enumerate(records, 1):
+        if ignore and record.id in table:
+            continue
+        if record.v <= 0:
+            refused[number] = "23514"
+        elif record.pid is not None and not 1 <= record.pid <= 5:
+            refused[number] = "23503"
+        else:
+            left.setdefault(record.id, []).append(number)
+    for numbers in sorted(left.values(), key=lambda numbers: numbers[-1]):
+        for number in reversed(numbers):
+            record = records[number - 1]
+            others = {row.email for row in table.values() if row.id != record.id}
+            if record.email is not None and record.email in others:
+                refused[number] = "23505"
+                continue
+            table[record.id] = record
+            break
+    return table, sorted(refused.items())
+
+
+def numbered(rejects: Path) -> list[tuple[int, str]]:
+    """Record number and SQLSTATE of each reject."""
+    with Path(f"{rejects}.reasons.csv").open(encoding="utf-8", newline="") as file:
+        return [(int(row["record_number"]), row["sqlstate"]) for row in csv.DictReader(file)]
+
+
+def check(target: Target, run: object, rejects: Path, records: list[Record], expected: tuple[object, object]) -> None:
+    table, refused = expected
+    assert {row[0]: Record(*row) for row in target.rows("SELECT id, email, pid, v FROM t")} == table
+    assert (numbered(rejects) if refused else []) == refused
+    if refused:
+        assert rejects.read_text() == "".join(records[number - 1].text for number, _ in refused)
+    summary = run.summary  # type: ignore[attr-defined]
+    assert summary["rejects"] == len(refused)  # type: ignore[arg-type]
+    assert summary["rows"] == len(records) - len(refused)  # type: ignore[arg-type]
+    counts = ("rows_inserted", "rows_updated", "rows_ignored", "rows_superseded")
+    assert sum(summary[name] for name in counts) == summary["rows"]
+    assert target.leftovers("t", "p") == set()
+
+
+HELD = [Record(1, "a@x", 1, 1), Record(2, "b@x", 2, 2)]
+RECORDS = [
+    Record(1, "a1@x", 1, 5),
+    Record(3, "c@x", 3, -1),
+    Record(4, "b@x", 4, 4),  # 2 still has it
+    Record(5, "e@x", 500, 5),
+    Record(2, "b2@x", 2, 3),
+    Record(6, "a1@x", 5, 6),
+    Record(7, "g@x", 5, 7),
+    Record(7, "g2@x", 5, -7),  # the one before it counts
+    Record(8, "b@x", 3, 8),  # 2 has given it up
+    Record(9, None, None, 9),
+]
+
+
+@pytest.mark.parametrize("on_conflict", ["update", "ignore"])
+@pytest.mark.parametrize("form", ["csv", "gz", "parquet", "no ledger"])
+def test_rejects(engine_target: Target, tmp_path: Path, form: str, on_conflict: str) -> None:
+    make(engine_target, *HELD)
+    path = write(tmp_path / "in.csv", "".join(record.text for record in RECORDS))
+    if form == "gz":
+        path = write(tmp_path / "in.csv.gz", gzip.compress(path.read_bytes()))
+    if form == "parquet":
+        values = ", ".join(str(tuple(record)).replace("None", "NULL") for record in RECORDS)
+        path = tmp_path / "in.parquet"
+        duckdb.sql(f"COPY (FROM (VALUES {values}) t (id, email, pid, v)) TO '{path}' (FORMAT parquet)")
+    rejects = tmp_path / "bad.csv"
+    expected = upserted(HELD, RECORDS, ignore=on_conflict == "ignore")
+    options = {**SKIP, "rejects": rejects, "on_conflict": on_conflict, "no_ledger": form == "no ledger"}
+    run = load(engine_target, path, **options, check=3)  # type: ignore[arg-type]
+    check(engine_target, run, rejects, RECORDS, expected)
+    if form != "no ledger":
+        rejects.unlink()
+        again = load(engine_target, path, **options, check=3)  # type: ignore[arg-type]
+        assert again.summary is not None
+        assert again.summary["status"] == "already loaded"
+        assert [number for number, _ in numbered(rejects)] == [number for number, _ in expected[1]]
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 12))
+def test_any_records(engine_target: Target, tmp_path: Path, seed: int) -> None:
+    """Few keys and few addresses, so that everything meets everything."""
+    r = random.Random(seed)
+
+    def record() -> Record:
+        email = r.choice([None, *(f"{letter}@x" for letter in "abcdefgh"[: r.randrange(2, 9)])])
+        return Record(r.randrange(12), email, r.choice([None, 1, 2, 3, 9]), r.choice([-1, 1, 2, 3]))
+
+    held: list[Record] = []
+    for _ in range(r.randrange(8)):
+        row = record()
+        if row.v > 0 and row.pid != 9 and row.id not in {old.id for old in held}:
+            row = row._replace(email=None if row.email in {old.email for old in held} else row.email)
+            held.append(row)
+    make(engine_target, *held)
+    records = [record() for _ in range(r.randrange(1, 40))]
+    on_conflict = r.choice(["update", "update", "ignore"])
+    path = write(tmp_path / "in.csv", "".join(record.text for record in records))
+    rejects = tmp_path / "bad.csv"
+    expected = upserted(held, records, ignore=on_conflict == "ignore")
+    run = load_here(engine_target, path, **SKIP, rejects=rejects, on_conflict=on_conflict, header="no", check=False)  # type: ignore[arg-type]
+    assert run.exit_code == (3 if expected[1] else 0), run
+    check(engine_target, run, rejects, records, expected)
+
+
+def test_many_slices(engine_target: Target, tmp_path: Path) -> None:
+    """Record numbers count on through slices and files, beside records that cannot be read at all."""
+    make(engine_target, *HELD)
+    bad = {1_000: "x", 150_000: "9,9", 299_999: "4,d@x,1,-1"}
+    foreign = {77: 9, 200_001: 8}
+    host = "x" * 60
+    lines = [bad.get(n, f"{n + 10},m{n}@{host},{foreign.get(n, n % 5 + 1)},{n + 1}") + "\n" for n in range(300_000)]
+    last = f"9,m5@{host},1,1\n10,m5@{host},1,1\n"
+    files = [write(tmp_path / "0.csv", "".join(lines)), write(tmp_path / "1.csv", last)]
+    rejects = tmp_path / "bad.csv"
+    options = {**SKIP, "max_rejects": 7, "rejects": rejects, "header": "no", "jobs": 2}
+    run = load(engine_target, *files, **options, check=3)  # type: ignore[arg-type]
+    assert run.summary is not None
+    assert run.summary["slices"] > 2
+    # 10 is there first and last: its last record wants what 15 has, and its first one counts.
+    expected = sorted([*bad, *foreign])
+    assert [number for number, _ in numbered(rejects)] == [*(n + 1 for n in expected), 1, 2]
+    assert rejects.read_text() == "".join(lines[n] for n in expected) + files[1].read_text()
+    assert run.summary["rows"] + run.summary["rejects"] == len(lines) + 2
+    assert engine_target.count("t") == len(HELD) + len(lines) - len(expected)
+    assert engine_target.rows("SELECT email FROM t WHERE id = 10") == [(f"m0@{host}",)]
+
+
+def test_the_first_one_is_named(engine_target: Target, tmp_path: Path) -> None:
+    """Where nothing is skipped: file, record, reason, and nothing published."""
+    make(engine_target, *HELD)
+    for number, (record, sqlstate) in enumerate(
+        [(Record(5, "e@x", 1, -5), "23514"), (Record(5, "e@x", 9, 5), "23503"), (Record(5, "b@x", 1, 5), "23505")]
+    ):
+        path = write(tmp_path / f"{number}.csv", Record(4, "f@x", 1, 1).text + record.text)
+        run = load(engine_target, path, mode="upsert", key="id", check=1)
+        assert path.name in run.stderr
+        assert sqlstate in run.stderr
+        assert "record    2" in run.stderr
+        assert engine_target.count("t") == len(HELD)
+        assert engine_target.leftovers("t", "p") == set()
+
+
+def test_the_limit(engine_target: Target, tmp_path: Path) -> None:
+    """One more than allowed publishes nothing; with a higher limit the same command goes on."""
+    make(engine_target, *HELD)
+    path = write(tmp_path / "in.csv", "".join(record.text for record in RECORDS))
+    options = {**SKIP, "rejects": tmp_path / "bad.csv", "header": "no"}
+    most = len(upserted(HELD, RECORDS, ignore=False)[1])
+    run = load(engine_target, path, **{**options, "max_rejects": most - 1}, check=1)  # type: ignore[arg-type]
+    assert "cannot be stored" in run.stderr
+    assert run.stderr.count("Traceback") == 0
+    run = load(engine_target, path, **{**options, "max_rejects": "20%"}, check=1)  # type: ignore[arg-type]
+    assert engine_target.count("t") == len(HELD)
+    assert engine_target.leftovers("t", "p") == set()
+    load(engine_target, path, **{**options, "max_rejects": most}, check=3)  # type: ignore[arg-type]
+
+
+def test_what_comes_once(engine_target: Target, tmp_path: Path) -> None:
+    """Standard input cannot be read again to find the record: nothing is published, and the reason is told."""
+    make(engine_target, *HELD)
+    text = "".join(record.text for record in RECORDS)
+    for options in (SKIP, {"mode": "upsert", "key": "id"}):
+        run = load_stdin(engine_target, text.encode(), **options, header="no")
+        assert run.returncode == 1
+        assert b"constraint" in run.stderr
+        assert engine_target.count("t") == len(HELD)
+        assert engine_target.leftovers("t", "p") == set()
+
+
+# What only PostgreSQL has
+
+
+def test_what_only_trying_finds(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Triggers, exclusion constraints, and constraints over columns that the files do not have."""
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, span int4range, v integer, other integer DEFAULT 5,
+                        EXCLUDE USING gist (span WITH &&), CHECK (v < other));
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN IF NEW.v = 3 THEN RAISE EXCEPTION 'three is not wanted'; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION refuse();
+        INSERT INTO t VALUES (1, '[1,5)', 1, 5), (2, '[10,20)', 1, 100);
+        """
+    )
+    lines = [
+        "1;[1,5);2",
+        "3;[4,8);1",
+        "4;[30,40);3",
+        "2;[10,20);50",
+        "5;[50,60);50",
+        "6;[30,31);1",
+        "7;;1",
+        "6;[12,13);1",
+    ]
+    path = write(tmp_path / "in.csv", "".join(f"{line}\n" for line in lines))
+    rejects = tmp_path / "bad.csv"
+    options = {**SKIP, "rejects": rejects, "columns": "id,span,v", "delimiter": ";", "header": "no"}
+    run = load(postgres_target, path, **options, check=3)  # type: ignore[arg-type]
+    assert numbered(rejects) == [
+        (2, "23P01"),
+        (3, "P0001"),
+        (5, "23514"),
+        (8, "23P01"),
+    ]
+    rows = postgres_target.rows("SELECT id, span::text, v FROM t ORDER BY id")
+    assert rows == [(1, "[1,5)", 2), (2, "[10,20)", 50), (6, "[30,31)", 1), (7, None, 1)]
+    assert run.summary is not None
+    assert (run.summary["rows_inserted"], run.summary["rows_updated"], run.summary["rows_superseded"]) == (2, 2, 0)
+
+
+def test_indexes_of_many_kinds(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Expressions, parts of a table, NULLs that are equal, constraints that are checked at the end."""
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, "E mail" text, n integer, up integer REFERENCES t,
+                        d integer UNIQUE DEFERRABLE INITIALLY DEFERRED);
+        CREATE UNIQUE INDEX ON t (lower("E mail")) WHERE id < 100;
+        CREATE UNIQUE INDEX odd ON t (n) NULLS NOT DISTINCT;
+        INSERT INTO t VALUES (1, 'A@x', NULL, 1, 1);
+        """
+    )
+    lines = [
+        "2,a@X,2,1,2",  # as 1 but for the case
+        "3,c@x,,1,3",  # a second NULL
+        "4,d@x,4,5,4",  # refers to the next one
+        "5,e@x,5,1,5",
+        "6,f@x,6,99,6",  # to nobody
+        "7,g@x,7,6,7",  # to a record that is refused
+        "8,h@x,8,1,1",  # at the end
+        "200,A@x,200,1,200",  # not in the index
+    ]
+    path = write(tmp_path / "in.csv", "".join(f"{line}\n" for line in lines))
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3)  # type: ignore[arg-type]
+    assert numbered(rejects) == [
+        (1, "23505"),
+        (2, "23505"),
+        (5, "23503"),
+        (6, "23503"),
+        (7, "23505"),
+    ]
+    assert [id for (id,) in postgres_target.rows("SELECT id FROM t ORDER BY id")] == [1, 4, 5, 200]
+
+
+def test_a_new_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    schema = write(
+        tmp_path / "s.sql", "CREATE TABLE t (id integer PRIMARY KEY, u integer UNIQUE, v integer CHECK (v > 0))"
+    )
+    path = write(tmp_path / "in.csv", "1,1,1\n2,1,1\n3,3,0\n1,5,1\n4,1,1\n")
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", schema=schema, check=3)  # type: ignore[arg-type]
+    assert numbered(rejects) == [(3, "23514"), (5, "23505")]
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 5, 1), (2, 1, 1)]
+
+
+def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A row that no partition takes is a reject; the parent's constraints count."""
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v > 0)) PARTITION BY RANGE (id);
+        CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);
+        CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20);
+        """
+    )
+    path = write(tmp_path / "in.csv", "1,1\n11,-1\n25,1\n12,2\n")
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3)  # type: ignore[arg-type]
+    assert numbered(rejects) == [(2, "23514"), (3, "23514")]
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 1), (12, 2)]
