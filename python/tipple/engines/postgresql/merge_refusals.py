@@ -200,10 +200,8 @@ class Merger:
                 raise
             # A condition that cannot be computed for some row: trying will tell for which one.
             return 0
-        reason = constraint.reason
-        self._note(
-            (order, row, reason if key is None else f"{reason} ({key})", constraint.sqlstate) for order, row, key in rows
-        )
+        reason, sqlstate = constraint.reason, constraint.sqlstate
+        self._note((order, row, reason if key is None else f"{reason} ({key})", sqlstate) for order, row, key in rows)
         return len(rows)
 
     def _note(self, refused: Iterable[tuple[int, int, str, str]]) -> None:
