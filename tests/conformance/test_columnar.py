@@ -389,6 +389,19 @@ def test_compressed_pages(engine_target: Target, tmp_path: Path, codec: str) -> 
         assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(10000, 2 * 12497500)]
 
 
+@pytest.mark.parametrize("says_itself", [False, True])
+def test_int96(engine_target: Target, tmp_path: Path, says_itself: bool) -> None:
+    """What Spark writes: years that nanoseconds in 64 bits do not reach are the same years, in lists too."""
+    engine_target.execute("CREATE TABLE t (n integer, a timestamp, b timestamp[])")
+    moments = [MOMENT(1, 1, 1), MOMENT(2024, 5, 6, 7, 8, 9, 123456), MOMENT(9999, 12, 31, 23, 59, 59, 999999), None]
+    many = [moments, [], None, [moments[0]]]
+    kind = pa.timestamp("us")
+    table = pa.table({"n": range(4), "a": pa.array(moments, kind), "b": pa.array(many, pa.list_(kind))})
+    options = {"use_deprecated_int96_timestamps": True, "store_schema": says_itself}
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table, **options), verify="checksum")
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY n") == list(zip(moments, many, strict=True))
+
+
 def test_dictionaries_that_change(engine_target: Target, tmp_path: Path) -> None:
     """A stream may replace a dictionary between two batches, or add to it."""
     engine_target.execute("CREATE TABLE t (a text)")

@@ -218,6 +218,23 @@ def kill_at(target: DuckdbTarget, command: Command, moment: float | str) -> None
     command.wait()
 
 
+def test_what_is_nobodys_job_stays(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Only a job's own directories are tidied, and not what somebody else has put beside them."""
+    path = write(tmp_path / "in.csv", text(0, 100))
+    options = {"schema": schema, "structure": "parquet"}
+    load_here(target, path, **options)
+    beside = files_of(target) / "backup"
+    beside.mkdir()
+    (beside / "precious.parquet").write_text("x")
+    left = files_of(target) / ".0b0e7a5c-7c1e-4b0c-9f5e-2a3b4c5d6e7f"
+    left.mkdir()
+    run_tipple("jobs", target.url, "clean")
+    load_here(target, path, **options, mode="replace", restart=True)
+    assert (beside / "precious.parquet").exists()
+    assert not left.exists()
+    assert shown(target) == 100
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_killed(target: DuckdbTarget, tmp_path: Path, schema: Path, mode: str) -> None:

@@ -24,7 +24,11 @@ impl Context<'_> {
         let record = &window[problem.start..problem.end];
         let (column, text, reason, sqlstate, remedy) = match problem.kind {
             ProblemKind::Structure(what) => {
-                let (reason, column, remedy) = locate::describe_structure(what, &self.plan.columns);
+                let (mut reason, column, mut remedy) = locate::describe_structure(what, &self.plan.columns);
+                if record.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+                    reason = format!("the line is empty: {reason}");
+                    remedy = "remove the empty line, or leave it out by --on-error skip".into();
+                }
                 (column, locate::shown(record), reason, "22P04", remedy)
             }
             ProblemKind::Value { column, refusal } => {

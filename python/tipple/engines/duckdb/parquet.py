@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -330,12 +331,13 @@ def table_directory(path: str | None, table: TableName) -> Path:
 def clean(connection: duckdb.DuckDBPyConnection, directory: Path, table: FileTable | None) -> list[str]:
     """Removes directories of jobs that are not part of the table; gives their names.
 
-    One process at a time has a DuckDB file open for writing, so nobody else is writing into them.
+    One process at a time has a DuckDB file open for writing, so nobody else is writing into them. What has another name
+    than a job somebody else has put there.
     """
     kept = set(table.directories) if table is not None else set()
     removed = []
     for entry in _entries(directory):
-        if entry.name not in kept:
+        if entry.name not in kept and _is_of_job(entry.name):
             shutil.rmtree(entry)
             removed.append(entry.name)
     return removed
@@ -352,6 +354,13 @@ def clean_all(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
 
 def _entries(directory: Path) -> Iterator[Path]:
     return iter([entry for entry in directory.iterdir() if entry.is_dir()] if directory.is_dir() else [])
+
+
+def _is_of_job(name: str) -> bool:
+    try:
+        return str(uuid.UUID(name.removeprefix("."))) == name.removeprefix(".")
+    except ValueError:
+        return False
 
 
 def _has_files(directory: Path) -> bool:

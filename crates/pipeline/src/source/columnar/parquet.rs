@@ -5,10 +5,16 @@ use super::{Unit, damaged};
 use crate::error::Result;
 use crate::source::SourceFile;
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Type as PhysicalType;
+use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
+
+/// The key under which writers keep the Arrow schema of what they wrote.
+const ARROW_SCHEMA: &str = "ARROW:schema";
 
 /// The size of a batch to aim at, before compression.
 const BATCH_BYTES: u64 = 4 << 20;
@@ -23,7 +29,11 @@ impl ParquetFooter {
     pub(super) fn read(source: &SourceFile<'_>) -> Result<Self> {
         let file = Positioned::new(source.duplicate()?, source.planned().size);
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
-        Ok(Self(metadata.map_err(|error| damaged(source, error))?))
+        let metadata = metadata.map_err(|error| damaged(source, error))?;
+        let Some(schema) = wide_int96(&metadata) else { return Ok(Self(metadata)) };
+        let options = ArrowReaderOptions::new().with_schema(schema);
+        // Where a struct has other nanoseconds beside INT96, its schema does not fit and the reader keeps its own.
+        Ok(Self(ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata)))
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -66,4 +76,37 @@ impl ParquetFooter {
         Ok(reader
             .map(move |batch| batch.and_then(|batch| batch.project(&order)).map_err(|error| damaged(source, error))))
     }
+}
+
+/// The file's schema with all INT96 in microseconds; `None` where there is none, or the writer says what it meant.
+///
+/// INT96 holds any day of 5.8 million years and nanoseconds of the day. As nanoseconds of one number, which is what
+/// readers make of it by default, the year 9999 that Spark's users write for "never" would silently become another one.
+fn wide_int96(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
+    let file = metadata.metadata().file_metadata();
+    let says_itself = file.key_value_metadata().is_some_and(|all| all.iter().any(|one| one.key == ARROW_SCHEMA));
+    let parquet = metadata.parquet_schema();
+    let is_int96 = |leaf: usize| parquet.column(leaf).physical_type() == PhysicalType::INT96;
+    let roots: HashSet<usize> =
+        (0..parquet.num_columns()).filter(|&leaf| is_int96(leaf)).map(|leaf| parquet.get_column_root_idx(leaf)).collect();
+    if says_itself || roots.is_empty() {
+        return None;
+    }
+    let schema = metadata.schema();
+    let fields = schema.fields().iter().enumerate().map(|(root, field)| {
+        if roots.contains(&root) { Arc::new(in_microseconds(field)) } else { field.clone() }
+    });
+    Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
+}
+
+fn in_microseconds(field: &Field) -> Field {
+    let of = |field: &Arc<Field>| Arc::new(in_microseconds(field));
+    let kind = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::List(element) => DataType::List(of(element)),
+        DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(kind)
 }
