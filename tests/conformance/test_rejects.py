@@ -89,6 +89,23 @@ def test_an_unclosed_quote_takes_the_rest(engine_target: Target, tmp_path: Path)
     assert told(rejects) == [(2, 6, "", "22P04")]
 
 
+def test_a_stray_quote_is_told(engine_target: Target, tmp_path: Path) -> None:
+    """What it takes with it is one reject, but nobody is left to think that it was one line."""
+    engine_target.execute(TABLE)
+    lines = "".join(f'{n},,,"a text"\n' for n in range(100))
+    path = write(tmp_path / "in.csv", lines.replace('40,,,"a', '40,,,"a "'))
+    rejects = tmp_path / "bad.csv"
+    run = load(engine_target, path, header="no", on_error="skip", max_rejects=1, rejects=rejects, check=3)
+    assert run.summary is not None
+    assert run.summary["rows"] == 40
+    (note,) = [note for note in run.summary["notes"] if "is one reject of" in note]
+    assert "record 41 is one reject of 60 lines" in note
+    mended = rejects.read_text().replace('a "', "a")
+    rejects.write_text(mended)
+    load(engine_target, path, header="no", on_error="skip", max_rejects=1, rejects=rejects, replay=True)
+    assert engine_target.count("t") == 100
+
+
 def test_the_limit(engine_target: Target, tmp_path: Path) -> None:
     """As many as allowed is well, one more publishes nothing; 0 is the default."""
     engine_target.execute(TABLE)

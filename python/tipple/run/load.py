@@ -41,7 +41,7 @@ from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
 from tipple.run.memory_watch import MemoryWatch
 from tipple.run.part import ALONE, Part
-from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, write_rejects
+from tipple.run.rejects import check_writable, numbered_by_row, remarking, reject_policy, write_rejects
 from tipple.run.request import Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
@@ -407,7 +407,9 @@ def load(
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
                     found = result.reject_rows()
                     names = [identity.path for identity in identities]
-                    write_rejects(policy, numbered_by_row(found) if request.columnar_plan else found, names)
+                    by_row = request.columnar_plan is not None
+                    found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
+                    write_rejects(policy, found, names)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         remedy = request.guess.remedy(error) or error.remedy

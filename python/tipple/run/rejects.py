@@ -17,6 +17,13 @@ from tipple.plan.url import TableName
 REASON_COLUMNS = ("file", "record_number", "byte_offset", "column", "reason", "sqlstate")
 
 
+MANY_LINES = 20
+"""So many lines of one rejected record are told, for they may be as many records."""
+MOST_REMARKS = 3
+TOO_LONG = "54000"
+"""SQLSTATE of a record that is longer than the limit; of that only the beginning is kept."""
+
+
 def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str]) -> int:
     """Writes both files, each complete before it has its name, and gives the number of rejects.
 
@@ -61,6 +68,24 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
             hint="mend the cause and run the same command again: it loads nothing twice and writes the rejects",
         ) from None
     return count
+
+
+def remarking(rejects: Iterable[Reject], paths: Sequence[str], notes: list[str]) -> Iterator[Reject]:
+    """The same rejects; notes those that may be many records, because a quote was not closed where it should be."""
+    told = 0
+    for reject in rejects:
+        lines = reject.record.count(b"\n") or reject.record.count(b"\r")
+        if (lines >= MANY_LINES or reject.sqlstate == TOO_LONG) and told < MOST_REMARKS:
+            told += 1
+            size, remedy = f"{lines:,} lines", "mend it, and load those lines with --replay"
+            if reject.sqlstate == TOO_LONG:
+                # Of such a record only the beginning is kept.
+                size, remedy = "more bytes than a record may have", "mend the source, and load it with --restart"
+            notes.append(
+                f"{paths[reject.source]}: record {reject.record_number} is one reject of {size}: if a quote is missing or "
+                f"too many there, what follows it went with it; {remedy}"
+            )
+        yield reject
 
 
 def numbered_by_row(rejects: Iterable[Reject]) -> Iterator[Reject]:
