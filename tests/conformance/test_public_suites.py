@@ -1,11 +1,12 @@
-"""Public collections of CSV that readers are tried on, each of their cases: the rows that the collection expects, or why
-Tipple gives others.
+"""Public collections of CSV that readers are tried on, each of their cases: the rows that the collection expects, or
+why Tipple gives others.
 
 - csv-spectrum: https://github.com/max-mapper/csv-spectrum (BSD-2-Clause)
 - csv-test-data: https://github.com/sineemore/csv-test-data
 - Pollock, of 2,289 files: `benchmarks/pollock.py` goes through a checkout of it.
 
-Both small ones take an empty field for an empty text, quoted or not. Here, as for COPY, it is NULL where it is not quoted.
+Both small ones take an empty field for an empty text, quoted or not. Here, as for COPY, it is NULL where it is not
+quoted.
 """
 
 from __future__ import annotations

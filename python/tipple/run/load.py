@@ -41,7 +41,7 @@ from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
 from tipple.run.memory_watch import MemoryWatch
 from tipple.run.part import ALONE, Part
-from tipple.run.rejects import check_writable, numbered_by_row, remarking, reject_policy, write_rejects
+from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, remarking, write_rejects
 from tipple.run.request import Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify

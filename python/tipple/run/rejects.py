@@ -82,8 +82,8 @@ def remarking(rejects: Iterable[Reject], paths: Sequence[str], notes: list[str])
                 # Of such a record only the beginning is kept.
                 size, remedy = "more bytes than a record may have", "mend the source, and load it with --restart"
             notes.append(
-                f"{paths[reject.source]}: record {reject.record_number} is one reject of {size}: if a quote is missing or "
-                f"too many there, what follows it went with it; {remedy}"
+                f"{paths[reject.source]}: record {reject.record_number} is one reject of {size}: if a quote is missing "
+                f"or too many there, what follows it went with it; {remedy}"
             )
         yield reject
 
