@@ -62,12 +62,12 @@ def _kind(name: str) -> str:
 def _outcome(file: Path, place: Path, *, auto: bool) -> str:
     """How a file comes out."""
     told = json.loads((file.parent.parent / "parameters" / f"{file.name}_parameters.json").read_text())
-    meant = _meant(file.parent.parent / "clean" / file.name)
-    names = [name or f"c{index}" for index, name in enumerate(told["column_names"])]
+    meant = _meant(file.parent.parent / "clean" / file.name, header=bool(told["header_lines"]))
+    width = max(map(len, meant), default=9)
     place.mkdir()
     database = place / "t.duckdb"
     with duckdb.connect(str(database)) as connection:
-        connection.execute(f"CREATE TABLE t ({', '.join(f'c{index} varchar' for index in range(len(names)))})")
+        connection.execute(f"CREATE TABLE t ({', '.join(f'c{index} varchar' for index in range(width))})")
     try:
         tipple.load(
             file, into=f"duckdb:///{database}", table="t", on_error="skip", max_rejects="100%",
@@ -80,6 +80,8 @@ def _outcome(file: Path, place: Path, *, auto: bool) -> str:
     with duckdb.connect(str(database)) as connection:
         rows = [tuple(value or "" for value in row) for row in connection.execute("FROM t").fetchall()]
     left, more = _difference(meant, rows)
+    if "--show" in sys.argv and (left or more):
+        print(f"{file.stem}: {left} rows are missing, {more} are there that nobody meant")
     if not left and not more:
         return "as meant"
     return "different" if more else "rest rejected"
@@ -88,7 +90,7 @@ def _outcome(file: Path, place: Path, *, auto: bool) -> str:
 def _options(told: dict[str, Any]) -> dict[str, Any]:
     return {
         "format": "csv",
-        "delimiter": told["delimiter"],
+        "delimiter": told["delimiter"] or None,
         "quote": told["quotechar"] or None,
         "escape": told["escapechar"] or None,
         "header": "yes" if told["header_lines"] else "no",
@@ -96,9 +98,9 @@ def _options(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _meant(clean: Path) -> list[Row]:
+def _meant(clean: Path, *, header: bool) -> list[Row]:
     with clean.open(encoding="utf-8", newline="") as file:
-        return [tuple(row) for row in csv.reader(file)][1:]
+        return [tuple(row) for row in csv.reader(file)][int(header) :]
 
 
 def _difference(meant: list[Row], rows: list[Row]) -> tuple[int, int]:

@@ -87,15 +87,19 @@ fn wide_int96(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
     let says_itself = file.key_value_metadata().is_some_and(|all| all.iter().any(|one| one.key == ARROW_SCHEMA));
     let parquet = metadata.parquet_schema();
     let is_int96 = |leaf: usize| parquet.column(leaf).physical_type() == PhysicalType::INT96;
-    let roots: HashSet<usize> =
-        (0..parquet.num_columns()).filter(|&leaf| is_int96(leaf)).map(|leaf| parquet.get_column_root_idx(leaf)).collect();
+    let roots: HashSet<usize> = (0..parquet.num_columns())
+        .filter(|&leaf| is_int96(leaf))
+        .map(|leaf| parquet.get_column_root_idx(leaf))
+        .collect();
     if says_itself || roots.is_empty() {
         return None;
     }
     let schema = metadata.schema();
-    let fields = schema.fields().iter().enumerate().map(|(root, field)| {
-        if roots.contains(&root) { Arc::new(in_microseconds(field)) } else { field.clone() }
-    });
+    let fields = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(root, field)| if roots.contains(&root) { Arc::new(in_microseconds(field)) } else { field.clone() });
     Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
 }
 
