@@ -78,6 +78,13 @@ impl Context<'_> {
         }
     }
 
+    /// What is wrong with a line whose quote is not closed in it, though the lines behind it are records.
+    pub(super) fn unclosed(line: &[u8]) -> Complaint {
+        let reason = "unterminated quoted field: a quote is missing or too many in this line; the lines behind it look \
+                      like records, and were read as such";
+        Complaint { reason: reason.into(), ..Self::unterminated(line) }
+    }
+
     /// What the server said while rows were stored, `block` being what they came from, if it is still there.
     pub(super) fn explain_copy(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
         if self.columnar.is_some() {

@@ -17,6 +17,7 @@ mod pin;
 mod queue;
 mod refused;
 mod rejects;
+mod resync;
 mod router;
 mod sender;
 mod single;

@@ -154,10 +154,19 @@ fn parse_piece<'c, 'p>(
                 return Err(too_long(&plan.sources[begin.source], window.offset, limit));
             };
             let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
-            log.push(place, piece_records, &record, locate::overlong(&record, limit))?;
-            piece_records += 1;
+            let line = context.line_of_unclosed(window.bytes).map(|length| window.bytes[..length].to_vec());
+            let offset = window.offset;
             let left_out = reader.leave_out(&mut || context.check_cancelled())?;
-            stream.add(left_out * begin.read.0 / begin.read.1.max(1), 0);
+            let mut bytes = left_out.bytes;
+            match line.filter(|line| !left_out.ended && reader.go_back(offset + line.len() as u64)) {
+                Some(line) => {
+                    log.push(place, piece_records, &line, Context::unclosed(&line))?;
+                    bytes = line.len() as u64;
+                }
+                None => log.push(place, piece_records, &record, locate::overlong(&record, limit))?,
+            }
+            piece_records += 1;
+            stream.add(bytes * begin.read.0 / begin.read.1.max(1), 0);
             continue;
         }
         let mut records = scanner.scan(window.bytes);
@@ -191,24 +200,33 @@ fn parse_piece<'c, 'p>(
                 }
                 problem.end = window.bytes.len();
             }
-            let complaint = context.complaint(begin.source, window.bytes, &problem);
+            let unclosed = context.line_of_unclosed(&window.bytes[problem.start..problem.end]);
+            let complaint = match unclosed {
+                Some(length) => {
+                    problem.end = problem.start + length;
+                    Context::unclosed(&window.bytes[problem.start..problem.end])
+                }
+                None => context.complaint(begin.source, window.bytes, &problem),
+            };
             let record = &window.bytes[problem.start..problem.end];
             log.push(place.behind(problem.start, piece_records), piece_records, record, complaint)?;
             piece_records += 1;
             consumed = problem.end;
-            match records.rest() {
+            match records.rest().filter(|_| unclosed.is_none()) {
                 Some(rest) => records = rest,
                 None => break,
             }
         }
         if consumed == 0 && window.last && !window.bytes.is_empty() {
-            let complaint = Context::unterminated(window.bytes);
-            match rejects {
-                None => return Err(context.explain_complaint(place, complaint)),
-                Some(log) => log.push(place, piece_records, window.bytes, complaint)?,
-            }
+            let Some(log) = rejects else {
+                return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
+            };
+            let unclosed = context.line_of_unclosed(window.bytes);
+            consumed = unclosed.unwrap_or(window.bytes.len());
+            let record = &window.bytes[..consumed];
+            let complaint = if unclosed.is_some() { Context::unclosed(record) } else { Context::unterminated(record) };
+            log.push(place, piece_records, record, complaint)?;
             piece_records += 1;
-            consumed = window.bytes.len();
         }
         end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);
         let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);

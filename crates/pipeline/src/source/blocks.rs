@@ -7,7 +7,7 @@ use super::SourceFile;
 use super::cut::end_marker_bytes;
 use super::locate;
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
-use super::window::{Window, Windows, end_last_record, too_long};
+use super::window::{LeftOut, Window, Windows, end_last_record, too_long};
 use crate::counters::Counters;
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::{Piece, Source};
@@ -495,7 +495,7 @@ impl Windows for BlockWindows<'_> {
         }
     }
 
-    fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+    fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
         let rest = &self.text[self.position..self.piece.end];
         let end = if self.piece.overlong == Some(self.position) {
             None
@@ -504,6 +504,11 @@ impl Windows for BlockWindows<'_> {
         };
         let length = end.unwrap_or(rest.len());
         self.consume(length);
-        Ok(length as u64)
+        Ok(LeftOut { bytes: length as u64, ended: end.is_some() })
+    }
+
+    fn go_back(&mut self, _offset: u64) -> bool {
+        // The block has only the beginning of what was left out.
+        false
     }
 }

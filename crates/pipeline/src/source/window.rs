@@ -25,6 +25,15 @@ pub struct Window<'b> {
     pub overlong: bool,
 }
 
+/// What was left out of a record that is longer than the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    /// From the record's beginning.
+    pub bytes: u64,
+    /// Whether the record ended, and not only the piece.
+    pub ended: bool,
+}
+
 /// What gives windows of one piece, one after the other.
 pub trait Windows {
     /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
@@ -36,12 +45,15 @@ pub trait Windows {
     /// Marks the first `bytes` of the window as done.
     fn consume(&mut self, bytes: usize);
 
-    /// Goes on behind the record that is longer than the limit; gives the bytes that are left out. `go_on` is asked
-    /// now and then: such a record may be most of a file.
+    /// Goes on behind the record that is longer than the limit. `go_on` is asked now and then: such a record may be
+    /// most of a file.
     ///
     /// # Errors
     /// Where reading fails; what `go_on` says.
-    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64>;
+    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut>;
+
+    /// Goes back to this offset in the source, of what was left out; says whether that can be read once more.
+    fn go_back(&mut self, offset: u64) -> bool;
 }
 
 /// Reads one piece.
@@ -132,8 +144,9 @@ impl Windows for WindowReader<'_, '_> {
         self.offset += bytes as u64;
     }
 
-    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+    fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
         let begin = self.offset;
+        let mut ended = false;
         let (_, mut state) = split::count_records(self.buffer, State::Outside, self.dialect);
         // The buffer is used again, and is no larger than a window afterwards.
         self.buffer.clear();
@@ -146,6 +159,7 @@ impl Windows for WindowReader<'_, '_> {
             self.source.read_exact_at(self.buffer, self.piece.offset + self.read)?;
             if let Some(end) = split::first_record(self.buffer, state, self.dialect) {
                 self.read += end as u64;
+                ended = true;
                 break;
             }
             state = split::count_records(self.buffer, state, self.dialect).1;
@@ -153,7 +167,16 @@ impl Windows for WindowReader<'_, '_> {
         }
         self.buffer.clear();
         self.offset = self.piece.offset + self.read;
-        Ok(self.offset - begin)
+        Ok(LeftOut { bytes: self.offset - begin, ended })
+    }
+
+    fn go_back(&mut self, offset: u64) -> bool {
+        self.buffer.clear();
+        self.begin = 0;
+        self.offset = offset;
+        self.read = offset - self.piece.offset;
+        self.ended = false;
+        true
     }
 }
 
