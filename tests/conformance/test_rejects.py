@@ -84,7 +84,7 @@ def test_an_unclosed_quote_takes_its_line(engine_target: Target, tmp_path: Path,
     """Where the lines behind it are records, only its own is rejected, however much of the file is left."""
     engine_target.execute(TABLE)
     count = 250_000 if kind == "beyond the limit" else 1_000
-    lines = [f'{n},,,"a text of some length, {n}"\n' for n in range(count)]
+    lines = [f'{n},,,"a text, {n}"\n' for n in range(count)]
     lines[300] = '300,,,"open\n'
     data = "".join(lines).encode()
     rejects = tmp_path / "bad.csv"
@@ -116,8 +116,8 @@ def test_an_unclosed_text_takes_the_rest(engine_target: Target, tmp_path: Path) 
 def test_stray_quotes_take_their_lines(engine_target: Target, tmp_path: Path) -> None:
     """Two of them, which would be a pair, and texts of several lines, in which slices behind them begin."""
     engine_target.execute(TABLE)
-    lines = [f'{n},,,"a text of ""{n}"" lines,\nand one more"\n' for n in range(400_000)]
-    strays = [1_000, 1_100, 250_000]
+    lines = [f'{n},,,"""{n}"",\nand"\n' for n in range(800_000)]
+    strays = [1_000, 1_100, 550_000]
     for n in strays:
         lines[n] = f'{n},,,5" pipe {n}\n'
     path = write(tmp_path / "in.csv", "".join(lines))

@@ -154,7 +154,8 @@ fn parse_piece<'c, 'p>(
                 return Err(too_long(&plan.sources[begin.source], window.offset, limit));
             };
             let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
-            let line = context.line_of_unclosed(window.bytes).map(|length| window.bytes[..length].to_vec());
+            let unclosed = context.line_of_unclosed(window.bytes, window.bytes.len(), false);
+            let line = unclosed.map(|length| window.bytes[..length].to_vec());
             let offset = window.offset;
             let left_out = reader.leave_out(&mut || context.check_cancelled())?;
             let mut bytes = left_out.bytes;
@@ -200,7 +201,8 @@ fn parse_piece<'c, 'p>(
                 }
                 problem.end = window.bytes.len();
             }
-            let unclosed = context.line_of_unclosed(&window.bytes[problem.start..problem.end]);
+            let (text, length) = (&window.bytes[problem.start..], problem.end - problem.start);
+            let unclosed = context.line_of_unclosed(text, length, window.last);
             let complaint = match unclosed {
                 Some(length) => {
                     problem.end = problem.start + length;
@@ -221,7 +223,7 @@ fn parse_piece<'c, 'p>(
             let Some(log) = rejects else {
                 return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
             };
-            let unclosed = context.line_of_unclosed(window.bytes);
+            let unclosed = context.line_of_unclosed(window.bytes, window.bytes.len(), true);
             consumed = unclosed.unwrap_or(window.bytes.len());
             let record = &window.bytes[..consumed];
             let complaint = if unclosed.is_some() { Context::unclosed(record) } else { Context::unterminated(record) };

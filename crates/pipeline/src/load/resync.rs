@@ -8,14 +8,16 @@ use super::Context;
 use tipple_codec::dialect::Family;
 use tipple_codec::scan::Scanner;
 
-/// How much of what follows is looked at.
-const SAMPLE_BYTES: usize = 64 * 1024;
+/// How much of what follows is looked at: enough for a few records, and little where many bad ones have several lines.
+const SAMPLE_BYTES: usize = 16 * 1024;
 /// So many records in a row are records, whatever comes behind them.
 const ENOUGH: usize = 4;
 
 impl Context<'_> {
-    /// The length of the first line of `text`, a bad record, where the lines behind it look like records.
-    pub(super) fn line_of_unclosed(&self, text: &[u8]) -> Option<usize> {
+    /// The length of the first line of a bad record of several lines, where those behind it look like records.
+    ///
+    /// `text` begins with the record, whose length is `record_bytes`, and goes on with what follows; `is_all`: to the end.
+    pub(super) fn line_of_unclosed(&self, text: &[u8], record_bytes: usize, is_all: bool) -> Option<usize> {
         let (dialect, columns) = (&self.plan.dialect, self.plan.columns.len());
         // Every line looks like a record of one field.
         if dialect.family != Family::Csv || columns < 2 {
@@ -23,8 +25,11 @@ impl Context<'_> {
         }
         let line_end = dialect.line_end.bytes();
         let first = memchr::memchr(*line_end.last()?, text)? + 1;
+        if first >= record_bytes {
+            return None;
+        }
         let mut sample = text[first..text.len().min(first + SAMPLE_BYTES)].to_vec();
-        let is_all = first + sample.len() == text.len();
+        let is_all = is_all && first + sample.len() == text.len();
         if is_all && !sample.ends_with(line_end) {
             sample.extend_from_slice(line_end);
         }
