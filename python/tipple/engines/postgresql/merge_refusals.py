@@ -21,13 +21,10 @@ from tipple.engines.merge_turns import Claim, Suspect, judged
 from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["Merged", "Merger", "Refused", "is_rows_fault"]
+__all__ = ["Merged", "Merger", "Refused"]
 
 PLACE = "tipple_slice, tipple_row"
 """The columns of the staging table that say where a row comes from."""
-REFUSED = "tipple_refused"
-SUSPECTS = "tipple_suspect"
-"""Temporary tables of the transaction."""
 MOST_ROUNDS = 1000
 """Of looking for rows that refer to refused rows of the same table."""
 
@@ -54,7 +51,7 @@ class _TooMany(Exception):
     """More rows were refused than may be."""
 
 
-def is_rows_fault(error: psycopg.Error) -> bool:
+def _is_rows_fault(error: psycopg.Error) -> bool:
     """Whether the server refuses a row, and not the statement: as the core's `is_records_fault` says."""
     return (error.sqlstate or "")[:2] in ("22", "23", "44", "P0")
 
@@ -80,6 +77,8 @@ class Merger:
         self.most = most
         self.extra = extra
         self.key = ", ".join(map(quote_identifier, task.key))
+        # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
+        self.refused_table, self.suspects = (TableName(staging.schema, f"{staging.name}_{n}").sql for n in (1, 2))
         self.refused: list[tuple[int, int, str, str]] = []
         self.latest = 0
         self.matched = 0
@@ -97,7 +96,7 @@ class Merger:
             read=read - len(self.refused), latest=self.latest, matched=self.matched
         )
         refused = self._numbered()
-        self.connection.execute(f"DROP TABLE IF EXISTS pg_temp.{REFUSED}, pg_temp.{SUSPECTS}")
+        self.connection.execute(f"DROP TABLE IF EXISTS {self.refused_table}, {self.suspects}")
         return Merged(counts, refused)
 
     def _run(self) -> None:
@@ -114,7 +113,7 @@ class Merger:
         self._make_suspects(self._suspect_keys(unique))
         self._judge_suspects(unique)
         if self._try_to_merge(self._clean) is not None:
-            self.connection.execute(f"DROP TABLE pg_temp.{SUSPECTS}")
+            self.connection.execute(f"DROP TABLE {self.suspects}")
             self._make_suspects([f"SELECT {self.key} FROM {self._applied} s"])
             # Those that are left out because the table has their keys; nothing can be refused.
             error = self._try_to_merge(self._clean)
@@ -128,13 +127,15 @@ class Merger:
         if not self.refused:
             return self.staging.sql
         same = "r.tipple_slice = s.tipple_slice AND r.tipple_row = s.tipple_row"
-        return f"(SELECT * FROM {self.staging.sql} s WHERE NOT EXISTS (SELECT FROM {REFUSED} r WHERE {same}))"
+        return (
+            f"(SELECT * FROM {self.staging.sql} s WHERE NOT EXISTS (SELECT FROM {self.refused_table} r WHERE {same}))"
+        )
 
     @property
     def _clean(self) -> str:
         """Those of them that are no suspects."""
         same = " AND ".join(f"x.{name} = s.{name}" for name in map(quote_identifier, self.task.key))
-        return f"(SELECT * FROM {self._good} s WHERE NOT EXISTS (SELECT FROM {SUSPECTS} x WHERE {same}))"
+        return f"(SELECT * FROM {self._good} s WHERE NOT EXISTS (SELECT FROM {self.suspects} x WHERE {same}))"
 
     @property
     def _applied(self) -> str:
@@ -170,7 +171,7 @@ class Merger:
                 )
                 self.connection.execute(statements.merge(self.extra))
         except psycopg.Error as error:
-            if not is_rows_fault(error):
+            if not _is_rows_fault(error):
                 raise
             return error
         self.latest += latest
@@ -196,7 +197,7 @@ class Merger:
             with self.connection.transaction():
                 rows = self.connection.execute(query.encode()).fetchall()
         except psycopg.Error as error:
-            if not is_rows_fault(error):
+            if not _is_rows_fault(error):
                 raise
             # A condition that cannot be computed for some row: trying will tell for which one.
             return 0
@@ -212,10 +213,10 @@ class Merger:
             return
         if not before:
             self.connection.execute(
-                f"CREATE TEMPORARY TABLE {REFUSED} (tipple_slice bigint, tipple_row bigint, "
-                f"PRIMARY KEY ({PLACE})) ON COMMIT DROP"
+                f"CREATE UNLOGGED TABLE {self.refused_table} (tipple_slice bigint, tipple_row bigint, "
+                f"PRIMARY KEY ({PLACE}))"
             )
-        with self.connection.cursor() as cursor, cursor.copy(f"COPY {REFUSED} FROM STDIN") as copy:
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY {self.refused_table} FROM STDIN") as copy:
             for order, row, *_ in self.refused[before:]:
                 copy.write_row((order, row))
         if self.most is not None and len(self.refused) > self.most:
@@ -251,14 +252,14 @@ class Merger:
         last = f"OVER (PARTITION BY {self.key} ORDER BY tipple_slice DESC, tipple_row DESC)"
         keys = " UNION ".join(queries) or f"SELECT {self.key} FROM {self.staging.sql} WHERE false"
         self.connection.execute(
-            f"CREATE TEMPORARY TABLE {SUSPECTS} ON COMMIT DROP AS "
+            f"CREATE UNLOGGED TABLE {self.suspects} AS "
             f"SELECT q.*, dense_rank() OVER (ORDER BY tipple_last_slice, tipple_last_row) AS tipple_turn FROM ("
             f"SELECT s.*, first_value(tipple_slice) {last} AS tipple_last_slice, "
             f"first_value(tipple_row) {last} AS tipple_last_row "
             f"FROM {self._applied} s WHERE ({self.key}) IN ({keys})) q".encode()
         )
-        self.connection.execute(f"CREATE INDEX ON {SUSPECTS} (tipple_turn)")
-        self.connection.execute(f"ANALYZE {SUSPECTS}")
+        self.connection.execute(f"CREATE INDEX ON {self.suspects} (tipple_turn)")
+        self.connection.execute(f"ANALYZE {self.suspects}")
 
     def _judge_suspects(self, indexes: Sequence[Unique]) -> None:
         """Refuses those that want what another key has when their turn comes."""
@@ -267,7 +268,7 @@ class Merger:
         of_key = " AND ".join(f"x.{name} = w.{name}" for name in map(quote_identifier, self.task.key))
         for number, unique in enumerate(indexes):
             names = ", ".join(f"{name}::text" for name in unique.names)
-            wanted = unique.values(SUSPECTS, f"{PLACE}, tipple_turn")
+            wanted = unique.values(self.suspects, f"{PLACE}, tipple_turn")
             for order, row, turn, *values in self.connection.execute(
                 f"SELECT {PLACE}, tipple_turn, {names} FROM ({wanted}) v".encode()
             ).fetchall():
@@ -280,23 +281,23 @@ class Merger:
             for turn, *values in self.connection.execute(
                 f"SELECT x.tipple_turn, {texts} FROM ({has}) w "
                 f"JOIN (SELECT DISTINCT {parts} FROM ({wanted}) v) v ON {unique.same('v', 'w')} "
-                f"LEFT JOIN (SELECT DISTINCT {self.key}, tipple_turn FROM {SUSPECTS}) x ON {of_key}".encode()
+                f"LEFT JOIN (SELECT DISTINCT {self.key}, tipple_turn FROM {self.suspects}) x ON {of_key}".encode()
             ).fetchall():
                 held[number, tuple(values)] = turn
         # Those that claim nothing take part: their keys give up what they have.
-        for order, row, turn in self.connection.execute(f"SELECT {PLACE}, tipple_turn FROM {SUSPECTS}").fetchall():
+        for order, row, turn in self.connection.execute(f"SELECT {PLACE}, tipple_turn FROM {self.suspects}").fetchall():
             suspects.setdefault((order, row), Suspect((order, row), turn, ()))
         refused = [(place, indexes[claim[0]].reason(claim[1])) for place, claim in judged(suspects.values(), held)]
         if refused:
             with self.connection.cursor() as cursor:
                 cursor.executemany(
-                    f"DELETE FROM {SUSPECTS} WHERE tipple_slice = %s AND tipple_row = %s",
+                    f"DELETE FROM {self.suspects} WHERE tipple_slice = %s AND tipple_row = %s",
                     [place for place, _ in refused],
                 )
         self._note((*place, reason, "23505") for place, reason in refused)
 
     def _last_turn(self) -> int:
-        found = self.connection.execute(f"SELECT coalesce(max(tipple_turn), 0) FROM {SUSPECTS}").fetchone()
+        found = self.connection.execute(f"SELECT coalesce(max(tipple_turn), 0) FROM {self.suspects}").fetchone()
         return int(found[0]) if found is not None else 0
 
     def _merge_suspects(self) -> None:
@@ -307,7 +308,7 @@ class Merger:
             if low > high:
                 continue
             condition = f"tipple_turn BETWEEN {low} AND {high}"
-            error = self._try_to_merge(f"(SELECT * FROM {SUSPECTS} WHERE {condition})")
+            error = self._try_to_merge(f"(SELECT * FROM {self.suspects} WHERE {condition})")
             if error is None:
                 continue
             if low < high:
@@ -315,14 +316,14 @@ class Merger:
                 ranges += [(middle + 1, high), (low, middle)]
                 continue
             row = self.connection.execute(
-                f"DELETE FROM {SUSPECTS} WHERE ctid = (SELECT ctid FROM {SUSPECTS} WHERE {condition} "
+                f"DELETE FROM {self.suspects} WHERE ctid = (SELECT ctid FROM {self.suspects} WHERE {condition} "
                 f"ORDER BY tipple_slice DESC, tipple_row DESC LIMIT 1) RETURNING {PLACE}"
             ).fetchone()
             if row is None:
                 raise error
             detail = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
             self._note([(row[0], row[1], f"{error.diag.message_primary}{detail}", error.sqlstate or "")])
-            left = self.connection.execute(f"SELECT FROM {SUSPECTS} WHERE {condition} LIMIT 1").fetchone()
+            left = self.connection.execute(f"SELECT FROM {self.suspects} WHERE {condition} LIMIT 1").fetchone()
             if left is not None:
                 ranges.append((low, high))
 
@@ -334,6 +335,7 @@ class Merger:
         found = self.connection.execute(
             f"SELECT n.tipple_slice, n.tipple_row, n.number FROM (SELECT {PLACE}, "
             f"row_number() OVER (PARTITION BY tipple_slice ORDER BY tipple_row) - 1 AS number FROM {self.staging.sql} "
-            f"WHERE tipple_slice IN (SELECT tipple_slice FROM {REFUSED})) n JOIN {REFUSED} USING ({PLACE})"
+            f"WHERE tipple_slice IN (SELECT tipple_slice FROM {self.refused_table})) n "
+            f"JOIN {self.refused_table} USING ({PLACE})"
         ).fetchall()
         return sorted(Refused(order, number, *reasons[order, row]) for order, row, number in found)
