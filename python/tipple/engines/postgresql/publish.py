@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from tipple.engines import core
+from tipple.engines import core, spool
 from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
@@ -180,11 +180,18 @@ class Publish:
         most: int | None = 0
         before = 0
         if policy is not None:
-            before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
+            if self.task.ledger:
+                before = ledger.done_totals(self.connection, owned.job_id).rejects
+            else:
+                before = sum(1 for _ in spool.lines(self.task))
             most = None if policy.max_count is None else max(policy.max_count - before, 0)
         done = merge.merge(self.connection, self.task, staging, self.table, read=rows, most=most)
         self.merged, self.refused = done.counts, []
-        if done.refused and self.sources is not None:
+        if done.refused:
+            if self.sources is None:
+                raise TippleError(
+                    f"internal error: {len(done.refused)} rows were refused, and nobody knows their records"
+                )
             self.refused = refused.reject(self.connection, self.task, owned, self.sources, done.refused)
             rows -= len(done.refused)
             core.require_share(self.task, before + len(done.refused), rows)
