@@ -54,6 +54,8 @@ $(VENV)/.requirements.txt: requirements/dev.txt | $(PYTHON)
 $(VENV)/.built: $(VENV)/.requirements.txt $(rust_sources)
 	@touch $@.begun
 	PIP_NO_INDEX=1 $(BIN)/maturin develop --release --locked
+	@# An installed wheel has its bytecode; without it, every start would compile where PYTHONDONTWRITEBYTECODE is set.
+	@$(PYTHON) -m compileall -q python/tipple
 	@mv $@.begun $@
 
 demo: build ## generate TPC-H, load it into an embedded database in parallel, verify, report
@@ -81,7 +83,7 @@ test-rust: $(VENV)/.requirements.txt
 	cargo test --workspace --locked --quiet
 
 test-python: build servers
-	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 servers:
 	@scripts/test-servers

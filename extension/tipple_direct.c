@@ -9,19 +9,23 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "catalog/objectaddress.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "direct_load.h"
 #include "page_append.h"
+#include "read_ahead.h"
 #include "relation_check.h"
 #include "visibility.h"
 
 /* The version of this library: the installed extension's (pg_extension.extversion) should be the same. */
-#define TIPPLE_DIRECT_VERSION "1.1"
+#define TIPPLE_DIRECT_VERSION "1.2"
 
 PG_MODULE_MAGIC;
 
@@ -33,6 +37,7 @@ PG_FUNCTION_INFO_V1(tipple_direct_also);
 PG_FUNCTION_INFO_V1(tipple_direct_append);
 PG_FUNCTION_INFO_V1(tipple_direct_append_slot);
 PG_FUNCTION_INFO_V1(tipple_direct_finish);
+PG_FUNCTION_INFO_V1(tipple_direct_read_ahead);
 
 extern PGDLLEXPORT void _PG_init(void);
 
@@ -202,4 +207,24 @@ tipple_direct_finish(PG_FUNCTION_ARGS)
 	values[1] = Int64GetDatum(rows);
 	close_direct_load();
 	return make_record(fcinfo, values, nulls);
+}
+
+/* read_ahead(relation regclass, most_blocks int) -> bigint */
+Datum
+tipple_direct_read_ahead(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	int32		most_blocks = PG_GETARG_INT32(1);
+	Relation	relation = relation_open(relid, AccessShareLock);
+	BlockNumber blocks = 0;
+
+	if (!OwnsRelation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(relation->rd_rel->relkind),
+					   RelationGetRelationName(relation));
+	if (relation->rd_rel->relkind == RELKIND_RELATION &&
+		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		most_blocks > 0 && RelationGetNumberOfBlocks(relation) <= (BlockNumber) most_blocks)
+		blocks = read_ahead(relation);
+	relation_close(relation, AccessShareLock);
+	PG_RETURN_INT64(blocks);
 }

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import counts
@@ -28,20 +29,26 @@ OLDER_VERSIONS = VERSIONS[:-1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs a test that exists for every server version on the newest one, and on one of the older ones in turn.
+    """Runs a test that exists for every server version on the newest one, and on one of the older ones in turn; what is
+    about the client alone on the newest only.
 
     All of them together take longer than anybody waits for; the long mode runs them all, and so does naming a version
-    (`-k postgresql-15`).
+    (`-k postgresql-15`). Files of few long tests come first, so that no worker is left with one at the end.
     """
+    items.sort(key=lambda item: "faults" not in item.path.parts)
     if LONG or "postgresql-" in str(config.option.keyword):
         return
     versions: dict[str, list[tuple[int, pytest.Item]]] = {}
+    dropped: set[pytest.Item] = set()
     for item in items:
         _, _, parameters = item.nodeid.partition("[")
         for version in OLDER_VERSIONS:
-            if f"postgresql-{version}" in parameters:
+            if f"postgresql-{version}" not in parameters:
+                continue
+            if item.get_closest_marker("client_only"):
+                dropped.add(item)
+            else:
                 versions.setdefault(item.nodeid.replace(f"postgresql-{version}", ""), []).append((version, item))
-    dropped: set[pytest.Item] = set()
     for name, of_version in versions.items():
         kept = zlib.crc32(name.encode()) % len(of_version)
         dropped.update(item for turn, (_, item) in enumerate(of_version) if turn != kept)
@@ -50,7 +57,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Has Ctrl-C work, also in what tests start, where they run in the background of a shell, which has it ignored."""
+    """Has Ctrl-C work, also in what tests start, where they run in the background of a shell, which has it ignored.
+
+    A busy machine is no fault of what is tested.
+    """
+    hypothesis.settings.register_profile(
+        "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("patient")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from tipple.cli.commands import cli
+from tipple.cli.jobs import ACTIONS
 from tipple.plan.size import parse_size
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import parse_table_name, parse_target
@@ -83,9 +84,9 @@ def test_command_line_can_be_parsed(words: list[str], capsys: pytest.CaptureFixt
     if context is None:
         return
     given = context.params
-    for name in ("into", "url"):
-        if given.get(name) is not None and not given[name].startswith("$"):
-            parse_target(given[name])
+    for url in (given.get("into"), *given.get("words", ())[:1]):
+        if url is not None and not url.startswith("$") and url not in ACTIONS:
+            parse_target(url)
     if context.command.name == "load":
         parse_table_name(given["table"])
         for name in ("memory_limit", "max_record_size"):

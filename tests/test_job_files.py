@@ -112,7 +112,16 @@ T = "[tables.t]\nsources = 'x'\n"
         ("[[tables]]\nsources = 'x'\n", "line 1: tables: tables have names, and are no list", "write [tables.NAME]"),
         ("jobs = 'many'\n" + T, "line 1: jobs: expected int, got str", None),
         ("jobs = '4'\n" + T, "line 1: jobs: expected int, got str", None),
-        ("jobs = 0\n" + T, "line 1: jobs: the number of streams must be at least 1", None),
+        ("jobs = 0\n" + T, "line 1: jobs: must be a whole number from 1 to 65535, and not 0", None),
+        ("jobs = 100000000000000000000\n" + T, "line 1: jobs: ", None),
+        (T + "retry-for = -1\n", "line 3: tables.t.retry-for: must be a whole number from 0 to", None),
+        (T + "stall-timeout = 0\n", "line 3: tables.t.stall-timeout: must be a whole number from 1 to", None),
+        (T + "max-record-size = -1\n", "line 3: tables.t.max-record-size: must be", None),
+        (T + "table = 'a b'\n", "line 3: tables.t.table: 'a b' is not a table name", "double quotes"),
+        ("[tables.'a b']\nsources = 'x'\n", "line 1: tables.\"a b\": 'a b' is not a table name", "double quotes"),
+        (T + "into = 'oracle://x'\n", "line 3: tables.t.into: unknown scheme 'oracle'", "duckdb:///"),
+        ("[defaults]\ninto = ''\n" + T, "line 2: defaults.into: the target's URL is empty", None),
+        ("[defaults]\nskip-lines = -1\n" + T, "line 2: defaults.skip-lines: must be a whole number from 0", None),
         ("jobs = 1\n", "the job has no tables", "[tables.NAME]"),
         ("[tables.t]\nschema = 'tpch'\n", "line 1: tables.t: the table has no sources", None),
         ("[tables.t]\nsources = '-'\n", "line 2: tables.t.sources: standard input", "tipple load"),
@@ -179,6 +188,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_job_file(tmp_path / "none.toml", {}, {})
     with pytest.raises(UsageError, match="cannot read the job file"):
         read_job_file(tmp_path, {}, {})
+    latin = write(tmp_path / "latin.toml", b"# caf\xc3\xa9\n# caf\xe9\n")
+    with pytest.raises(UsageError, match="line 2: not UTF-8"):
+        read_job_file(latin, {}, {})
 
 
 TOML = '''# [not.a.table]

@@ -45,6 +45,10 @@ def test_duckdb_location(url: str, location: str) -> None:
         ("postgresql://h/?oauth_client_secret=pw&scram_client_key=pw", None),
         # An "&" that should have been escaped leaves a piece of the password behind.
         ("postgresql://h/?password=p&w", "postgresql://h/?password=***&***"),
+        ("postgresql://h/?password=p&a=pw", "postgresql://h/?password=***&***"),
+        ("postgresql://h/?password=p&port=1&pw=a", "postgresql://h/?password=***&port=1&***"),
+        # Most likely a misspelt one.
+        ("postgresql://h/?passwrod=pw", "postgresql://h/?passwrod=***"),
         # Where the password ends can only be guessed: nothing is shown.
         ("postgresql://u:p@w@h/db", "postgresql://***"),
         ("postgresql://u:p/w@h/db", "postgresql://***"),
@@ -151,3 +155,10 @@ def test_quoted_identifier_means_the_same_name(name: str) -> None:
 def test_names_that_no_database_takes(name: str) -> None:
     with pytest.raises(UsageError):
         quote_identifier(name)
+
+
+def test_a_url_that_is_not_utf8() -> None:
+    """As bytes of a command line arrive; what is wrong is said without the text, which may hold a password."""
+    for url in ("duckdb:///x\udcff.duckdb", "postgresql://u:s3cret\udcff@h/db"):
+        with pytest.raises(UsageError, match="the target's URL is not UTF-8"):
+            parse_target(url)

@@ -80,6 +80,17 @@ def report(**changes: Any) -> LoadReport:
     return msgspec.structs.replace(plain, **changes)
 
 
+def test_an_upsert_says_what_became_of_the_records() -> None:
+    counts = {"rows_inserted": 1, "rows_updated": 2_000, "rows_ignored": 0, "rows_superseded": 3}
+    for changes, said in (
+        (counts, "1 row inserted, 2,000 updated, 3 left out for a later record with the same key"),
+        (counts | {"rows_updated": 0, "rows_ignored": 5, "rows_superseded": 0}, "1 row inserted, 0 updated, 5 ignored"),
+    ):
+        shown = plain_text([report(**changes)])
+        assert said in " ".join(shown.split())
+    assert "inserted" not in plain_text([report()])
+
+
 # Errors.
 
 

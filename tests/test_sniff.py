@@ -75,6 +75,11 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "commas_in_tbl": ("a.tbl", "1,a,x\n2,b,y\n", CSV, [INT, TXT, TXT]),
     "commas_in_txt": ("a.txt", "1,a\n2,b\n", CSV, [INT, TXT]),
     "quoted_tabs": ("a.tsv", '1\t"a\tb"\n2\t"c"\n', TAB, [INT, TXT]),
+    "partly_quoted_tabs": ("a.txt", '1\t"Smith, J"\n2\tAnna\n3\t"5"" x"\n', TAB, [INT, TXT]),
+    "paths_like_escapes": ("a.dat", "1\tc:\\temp\\new\n2\td:\\reports\\north\n", TAB, [INT, TXT]),
+    "paths_like_escapes_in_txt": ("a.txt", "1\tc:\\temp\\new\n2\td:\\reports\\north\n", TAB, [INT, TXT]),
+    "words_like_escapes": ("a.dat", "1\ta\\new\n2\tb\\temp\n", TAB, [INT, TXT]),
+    "escapes_in_words": ("a.dat", "1\ta\\new\n2\tb\\\\temp\n", TEXT, [INT, TXT]),
     "paths_with_tabs": ("a.txt", "1\tC:\\data\\x\n2\tD:\\y\n", TAB, [INT, TXT]),
     # -- the name says nothing
     "nameless_csv": ("a.dat", "id,v\n1,2.5\n2,3.5\n3,4.5\n", CSV | NAMED, [INT, DEC]),
@@ -113,6 +118,9 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "zero_and_one": ("a.csv", "0,x\n1,y\n", CSV, [INT, TXT]),
     "long_integers": ("a.csv", "9223372036854775808,1\n5,2\n", CSV, [DEC, INT]),
     "exponents": ("a.csv", "1e10,1\n2.5,2\nNaN,3\n", CSV, [DBL, INT]),
+    "long_integers_and_floats": ("a.csv", "9007199254740993,9007199254740993\n1e5,NaN\n", CSV, [TXT, TXT]),
+    "exact_decimals_and_floats": ("a.csv", "0.12345678901234567,1\n1e2,2\n", CSV, [TXT, INT]),
+    "printed_doubles": ("a.csv", "0.12345678901234567,1\n1e-05,2\n0.5,3\n7,4\n", CSV, [DBL, INT]),
     "dates": ("a.csv", "2024-02-29,2024-02-29 12:00\n2024-03-01,2024-03-01\n", CSV, ["date", "timestamp"]),
     "time_zones": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00+02,2\n", CSV, ["timestamp with time zone", INT]),
     "zones_on_some": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00,2\n", CSV, [TXT, INT]),
@@ -129,6 +137,16 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "single_letters": ("a.csv", "c,x\nf,y\nf,z\n", CSV, [TXT, TXT]),
     "header_twice_the_same": ("a.csv", "a,a\nb,c\n", CSV, [TXT, TXT]),
     "bad_first_record": ("a.csv", "x,,,\n1,2,3,4\n", CSV, [TXT, INT, INT, INT]),
+    "years_are_names": ("a.csv", "country,2020,2021\nDE,1,2\nFR,4,5\n", CSV | NAMED, [TXT, INT, INT]),
+    "year_is_a_name": ("a.csv", "x,2020\n1,5\n2,6\n3,17\n", CSV | NAMED, [INT, INT]),
+    "year_of_birth": ("a.csv", "Anna,Berlin,1985\nBob,Paris,1990\n", CSV, [TXT, TXT, INT]),
+    "name_twice": ("a.csv", "id,ID,v\n0,1,x\n1,2,y\n", CSV | NAMED, [INT, INT, TXT]),
+    "usual_word_in_a_text": ("a.csv", "Alice,customer support\nBob,sales\nEve,ops\n", CSV, [TXT, TXT]),
+    "usual_word_in_a_title": ("a.csv", "Country Road\nHey Jude\nLet it be\n", CSV, [TXT]),
+    "usual_word_in_a_city": ("a.csv", "New York City,NY\nBoston,MA\n", CSV, [TXT, TXT]),
+    "more_columns_than_are_kept": (
+        "a.csv", ",".join(f"c{i}" for i in range(2003)) + ("\n" + ",".join("7" * 2003)) * 3, CSV | NAMED, [INT] * 2000
+    ),
     "text_header": ("a.tsv", "id\tname\n1\ta\n2\tb\n3\tc\n", TEXT | NAMED, [INT, TXT]),
 }  # fmt: skip
 
@@ -252,6 +270,31 @@ def test_files_of_one_header(tmp_path: Path) -> None:
     assert Sniffer(paths, "auto", Given()).look(None).header.value == "yes"
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Alice,customer support\nBob,sales\n",
+        "Road,2024\nHill,5\nWay,77\n",
+        "1\ta\\new\n2\tb\\temp\n",
+        '1\t"Smith"\n2\tAnna\n3\tx\n',
+    ],
+)
+def test_a_second_reading_is_told(tmp_path: Path, data: str) -> None:
+    """Where another reading is as good, the note says so."""
+    for name in ("a.dat", "a.txt") if "\t" in data else ("a.csv",):
+        sniffed = sniff(write(tmp_path / name, data))
+        unsure = min(decision.confidence for decision in [*sniffed.decisions, sniffed.header]) < LOW_CONFIDENCE
+        assert unsure == (name != "a.dat" or "Smith" not in data), name
+
+
+def test_files_that_begin_with_the_same_record(tmp_path: Path) -> None:
+    """What occurs again below is a value, in however many files it comes first."""
+    paths = [str(write(tmp_path / f"{i}.csv", "DE,Berlin\nDE,Bonn\nFR,Nice\n")) for i in range(2)]
+    header = Sniffer(paths, "auto", Given()).look(None).header
+    assert header.value == "no"
+    assert header.confidence < LOW_CONFIDENCE
+
+
 def test_files_of_different_formats(tmp_path: Path) -> None:
     paths = [str(write(tmp_path / "a.csv", "1,x\n2,y\n")), str(write(tmp_path / "b.csv", "1;x;5\n2;y;6\n3;z;7\n"))]
     with pytest.raises(UsageError, match="different formats") as caught:
@@ -367,9 +410,14 @@ def test_clean_names(names: list[str], cleaned: list[str]) -> None:
         ("date", "31.12.2024", "text"),
         ("boolean", "maybe", "text"),
         ("uuid", None, "text"),
+        ("bigint", "00123", "text"),
+        ("bigint", "+5", "text"),
+        ("date", "2024-01-01 12:00:00.1234567", "text"),
+        ("timestamp", "2024-01-01 12:00:00.1234567", "text"),
     ],
 )
 def test_wider_types(guessed: str, value: str | None, wider: str) -> None:
     assert wider_type(guessed, value, unbounded_numeric=True) == wider
-    expected = "double precision" if wider == "numeric" else wider
+    # There is no `numeric` without limits then, and a double would lose digits of the long integer.
+    expected = {"1.5": "double precision", "99999999999999999999": "decimal(38,0)"}.get(value or "", wider)
     assert wider_type(guessed, value, unbounded_numeric=False) == expected

@@ -49,5 +49,16 @@ SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
 SELECT tipple_direct.open('loaded', 0, 0);
 ROLLBACK;
 
+-- Reading ahead.
+INSERT INTO loaded (a) SELECT generate_series(1, 1000);
+SELECT tipple_direct.read_ahead('loaded', 1000) = pg_relation_size('loaded') / current_setting('block_size')::int AS all_of_it,
+       tipple_direct.read_ahead('loaded', 1) AS too_long, tipple_direct.read_ahead('taken', 1) AS nothing;
+CREATE ROLE tipple_reader IN ROLE tipple_direct;
+GRANT SELECT ON loaded TO tipple_reader;
+SET ROLE tipple_reader;
+SELECT tipple_direct.read_ahead('loaded', 1000);
+RESET ROLE;
+DROP OWNED BY tipple_reader;
+DROP ROLE tipple_reader;
 DROP TABLE taken, not_taken, loaded;
 DROP EXTENSION tipple_direct;

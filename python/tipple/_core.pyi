@@ -10,6 +10,7 @@ __all__ = [
     "GenerateJob",
     "LoadJob",
     "VerifyJob",
+    "column_keys",
     "cut_sources",
     "describe_columnar",
     "digest_arrow_stream",
@@ -49,6 +50,9 @@ def sample_keys(plan_json: str) -> str:
 
 def describe_columnar(plan_json: str) -> str:
     """The fields of every source of a plan (`CutPlan` to lists of `FieldDescription`)."""
+
+def column_keys(plan_json: str, stream: ArrowStream | None = None) -> str:
+    """Texts of one column, one at least for each partition that its values need (`ColumnKeysPlan` to a list)."""
 
 @final
 class ArrowStream:

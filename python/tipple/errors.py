@@ -124,9 +124,14 @@ class VerifyFailed(TippleError):
 
 
 class Interrupted(TippleError):
-    """The user stopped the job, which can be resumed."""
+    """The user stopped the job, which can be resumed.
+
+    Attributes:
+        report: of a job file's run, once a table was begun: what became of each table, a `JobReport`; else None.
+    """
 
     default_exit_status = 130
+    report: Any = None
 
 
 class TooManyRejects(TippleError):
@@ -149,7 +154,8 @@ class BadRecord(TippleError):
     Attributes:
         file: absolute path of the source file.
         record_number: 1-based number of the record in the file.
-        byte_offset: 0-based offset of the record's first byte in the (decompressed) file.
+        byte_offset: 0-based offset of the record's first byte in the (decompressed) file, or None where the rows of a
+            file have none (Parquet, Arrow).
         column: name of the column, or None where the record as a whole is bad (too few fields, for example).
         text: the offending text, at most `TEXT_LIMIT_CHARACTERS` characters of it, or None.
         reason: why it cannot be stored, in the server's words where the server said it.
@@ -167,7 +173,7 @@ class BadRecord(TippleError):
         *,
         file: str,
         record_number: int,
-        byte_offset: int,
+        byte_offset: int | None,
         reason: str,
         column: str | None = None,
         text: str | None = None,
@@ -222,10 +228,11 @@ class BadRecord(TippleError):
 
     def __str__(self) -> str:
         """All of it over several lines, the remedy included; there is no need to print `hint` after it."""
+        begins = "" if self.byte_offset is None else f", which begins at byte {self.byte_offset:,}"
         lines = [
             "a record cannot be stored",
             f"  file      {printable_text(self.file)}",
-            f"  record    {self.record_number:,}, which begins at byte {self.byte_offset:,}",
+            f"  record    {self.record_number:,}{begins}",
         ]
         if self.column is not None:
             lines.append(f"  column    {printable_text(self.column)}")

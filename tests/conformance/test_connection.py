@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ import psutil
 import psycopg
 import pytest
 
+import tipple
 from big import TABLE, BigFile
-from command import Run, start_tipple
+from command import Run, environment, start_tipple
 from loading import load, load_words
 from servers.installations import missing_reason
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer
@@ -55,6 +57,53 @@ def assert_no_secret(run: Run, target: PostgresTarget) -> None:
         assert secret not in repr(run.summary)
         assert secret not in ledger
         assert secret not in target.server.log_text()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("etl:S3cr3t%Word@127.0.0.1:1/shop", "postgresql://etl:***@127.0.0.1:1/shop: its URL has a space, or a %"),
+        ("etl:S3cr3t Word@127.0.0.1:1/shop", "its URL has a space"),
+        ("etl:S3cr3t%00Word@127.0.0.1:1/shop", "its URL has a space, or a %"),
+        ("127.0.0.1:1/?password=S3cr3t%Word", "its URL has a space, or a %"),
+        ("etl:S3cr3t@Word@127.0.0.1:1/shop", "where its password ends"),
+        ("etl:S3cr3t/Word@127.0.0.1:1/shop", "where its password ends"),
+        ("127.0.0.1:1/?password=a&b=S3cr3tWord", "where its password ends"),
+        ("127.0.0.1:1/?password=a&S3cr3t=Word", "where its password ends"),
+        ("127.0.0.1:1/?passwrod=S3cr3t", 'invalid URI query parameter: "passwrod"'),
+        ("127.0.0.1:1/?connect_timeout=x%20S3cr3t&password=x%20S3cr3t", "connect_timeout: '***'"),
+        ("etl:S3cr3t@127.0.0.1:1/shop", "Connection refused"),
+    ],
+)
+def test_libpq_repeats_no_part_of_a_password(url: str, said: str) -> None:
+    """Its messages quote what they do not like, whether it is a secret or not."""
+    with pytest.raises(tipple.ConnectionFailed) as caught:
+        tipple.list_jobs(f"postgresql://{url}")
+    assert said in str(caught.value)
+    shown = repr(caught.value) + str(caught.value) + str(caught.value.hint)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert "S3cr3t" not in shown.replace("?connect_timeout=x%20S3cr3t", "")
+    assert "Word" not in shown
+
+
+def test_a_connect_timeout_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "abc")
+    with pytest.raises(tipple.ConnectionFailed, match="abc"):
+        tipple.list_jobs("postgresql://127.0.0.1:1/x")
+
+
+def test_a_password_in_the_url_has_no_module_read_from_the_working_directory(tmp_path: Path) -> None:
+    """Such a command starts itself once more: as it was started, and not with the working directory on the path."""
+    for name in ("click", "rich", "msgspec", "tipple"):
+        write(tmp_path / f"{name}.py", "print('read from the working directory')\n")
+    command = [sys.executable, "-W", "error::UserWarning", str(Path(sys.executable).parent / "tipple"), "jobs"]
+    run = subprocess.run(
+        [*command, "postgresql://etl:S3cr3t@127.0.0.1:1/shop"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert "postgresql://etl:***@127.0.0.1:1/shop" in run.stderr
 
 
 @pytest.mark.parametrize("host", ["socket", "127.0.0.1"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -93,6 +95,64 @@ def test_directories_are_pruned(target: DuckdbTarget, tmp_path: Path, schema: Pa
     load_here(target, path, schema=schema, structure="parquet", partition_by="list(kind)")
     plan = str(target.rows("EXPLAIN ANALYZE SELECT count(*) FROM t WHERE kind = 'A'"))
     assert "1/6" in plan
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("k decimal(10,2)", ["1.50", "-2.00", "99999999.99", ""]),
+        ("k enum('a b','c/d')", ["a b", "c/d", ""]),
+        *(
+            (f'"{name}" varchar', ["a b", "é%", ""])
+            for name in ("a b", "a=b", "a/b", "a%b", "it's", 'x""y', "é", "a+b")
+        ),
+        # A column is called what the directories are called.
+        ('"a b" varchar, "a%20b" varchar', ["a b,other", ",x"]),
+    ],
+)
+def test_columns_and_types_of_lists(target: DuckdbTarget, tmp_path: Path, column: str, values: list[str]) -> None:
+    """Whatever a directory may be called, and of types with parameters; and readers leave directories out."""
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t ({column}, v integer);")
+    name = column.partition(" ")[0] if column.startswith("k") else column[: column.index('" ') + 1]
+    records = [f"{value},{n}" for n, value in enumerate(values * 2)]
+    options = {"schema": schema, "partition_by": f"list({name})", "header": "no", "format": "csv"}
+    path = write(tmp_path / "in.csv", "\n".join(records) + "\n")
+    load_here(target, path, **options, structure="parquet", verify="checksum")
+    more = write(tmp_path / "more.csv", "\n".join(records[:1]) + "\n")
+    load_here(target, more, header="no", format="csv", mode="append")
+    table = DuckdbTarget(tmp_path / "table.duckdb")
+    load_here(table, path, more, schema=schema, header="no", format="csv")
+    assert target.sorted_rows("t") == table.sorted_rows("t")
+    described = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 't' ORDER BY column_index"
+    assert target.rows(described) == table.rows(described)
+    assert len(partitions(target)) == len(values)
+    if "%20" not in column:
+        plan = str(target.rows(f"EXPLAIN ANALYZE SELECT * FROM t WHERE {name} = '{values[0]}'"))
+        assert f"2/{len(values) + 1}" in plan
+
+
+def test_columns_of_ranges(target: DuckdbTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "schema.sql", 'CREATE TABLE t ("a b" integer, v integer);')
+    path = write(tmp_path / "in.csv", "1,1\n11,2\n,3\n")
+    load_here(target, path, schema=schema, structure="parquet", partition_by='range("a b", every=10)')
+    assert target.sorted_rows("t") == sorted([(1, 1), (11, 2), (None, 3)], key=str)
+    assert {"a%20b_from=0", "a%20b_from=10"} < partitions(target)
+
+
+@pytest.mark.parametrize(("letter", "most"), [("x", 253), ("é", 42)])
+def test_values_that_name_no_directory(target: DuckdbTarget, tmp_path: Path, letter: str, most: int) -> None:
+    """Up to the length that a directory's name may have; then column, value and remedy are told."""
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (k varchar, v integer);")
+    options = {"schema": schema, "structure": "parquet", "partition_by": "list(k)"}
+    load_here(target, write(tmp_path / "in.csv", f"{letter * most},1\n"), **options)
+    assert target.rows("SELECT k FROM t") == [(letter * most,)]
+    run = load_here(target, write(tmp_path / "long.csv", f"a,1\n{letter * (most + 1)},2\n"), mode="append", check=1)
+    assert f"column k: the value {letter * 40}… is too long to name a directory" in run.stderr
+    assert "bounds=" in run.stderr
+    assert target.rows("SELECT v FROM t") == [(1,)]
+    options["partition_by"] = f"range(k, bounds=[{'y' * 300}])"
+    refused = load_here(target, tmp_path / "in.csv", **options, mode="replace", restart=True, check=2)
+    assert "too long" in refused.stderr
 
 
 def test_append_and_replace(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
@@ -233,6 +293,33 @@ def test_what_is_nobodys_job_stays(target: DuckdbTarget, tmp_path: Path, schema:
     assert (beside / "precious.parquet").exists()
     assert not left.exists()
     assert shown(target) == 100
+
+
+def test_killed_while_tidying(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command run again finds its rows published, and removes what is left of the replaced files."""
+
+    removes_all = shutil.rmtree
+
+    def removes_some(directory: Path, **options: Any) -> None:
+        if files_of(target) not in Path(directory).parents:
+            return removes_all(directory, **options)
+        next(directory.rglob("*.parquet")).unlink()
+        raise OSError("killed")
+
+    options = {"schema": schema, "structure": "parquet", "partition_by": "list(kind)"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    path = write(tmp_path / "b.csv", text(100, 50))
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", removes_some)
+        load_here(target, path, **options, mode="replace")
+    assert len(jobs(target)) == 2
+    again = load_here(target, path, **options, mode="replace")
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    assert len(jobs(target)) == 1
+    assert shown(target) == 50
 
 
 @pytest.mark.timeout(600)

@@ -142,7 +142,7 @@ def test_btree_with_duplicates(target: DuckdbTarget, tmp_path: Path, schema: Pat
         run = load_here(target, path, schema=schema, structure="btree", load_as=load_as, key="id", check=1)
         assert "nothing was published" in run.stderr
         assert "constraint" in run.stderr
-        assert target.tables() == set()
+        assert target.leftovers() == set()
 
 
 def test_no_key(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
@@ -168,7 +168,7 @@ def test_wrong_usage(
 ) -> None:
     run = load_here(target, write(tmp_path / "in.csv", "1,,\n"), schema=schema, check=2, **options)
     assert words in run.stderr
-    assert target.tables() == set()
+    assert target.leftovers() == set()
 
 
 def test_memory(tmp_path: Path, schema: Path) -> None:

@@ -93,6 +93,25 @@ def test_a_table_after_the_frame(engine_target: Target, maker: str) -> None:
     assert engine_target.rows(f"SELECT a, {moment} FROM t") == [(2**40, "2020-07-01 10:00:00")]
 
 
+def test_a_column_without_values(engine_target: Target) -> None:
+    """polars hands one out with a buffer that its type has not."""
+    nested = pl.Series("c", [{"x": None}, {"x": None}], dtype=pl.Struct({"x": pl.Null}))
+    frame = pl.DataFrame({"a": [1, 2], "b": [None, None], "c": nested})
+    tipple.load(frame, into=engine_target.url, table="t", schema="auto")
+    assert sorted(engine_target.rows("SELECT a, b, CAST(c AS varchar) FROM t")) == [
+        (1, None, '{"x":null}'),
+        (2, None, '{"x":null}'),
+    ]
+
+
+def test_python_objects_are_refused(tmp_path: Path) -> None:
+    """They are addresses in memory."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    frame = pl.DataFrame({"a": [1], "b": [object()]}, schema={"a": pl.Int64, "b": pl.Object})
+    with pytest.raises(tipple.UsageError, match="the column b holds Python objects"):
+        tipple.load(frame, into=target.url, table="t", schema="auto")
+
+
 @pytest.mark.parametrize("maker", ["polars", "pandas"])
 def test_bad_values_are_rejects(engine_target: Target, tmp_path: Path, maker: str) -> None:
     engine_target.execute("CREATE TABLE t (a smallint NOT NULL, b integer)")

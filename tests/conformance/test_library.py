@@ -10,7 +10,9 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +96,38 @@ def test_ctrl_c(engine_target: Target, big_file: BigFile, tmp_path: Path) -> Non
     assert big_file.held_by(engine_target) == big_file.expected
 
 
+def test_ctrl_c_is_the_same_error_in_every_phase(engine_target: Target, tmp_path: Path) -> None:
+    """DuckDB has a word of its own for it, in the middle of a statement."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    for phase in ("prepare", "split", "load", "verify", "publish"):
+        for how in (KeyboardInterrupt(), RuntimeError("Query interrupted")):
+
+            def interrupt(
+                snapshot: Mapping[str, Any], phase: str = phase, how: KeyboardInterrupt | RuntimeError = how
+            ) -> None:
+                if snapshot["phase"] == phase:
+                    raise how
+
+            with pytest.raises(tipple.Interrupted) as caught:
+                tipple.load(path, into=engine_target.url, table="t", progress=interrupt)
+            assert "run the same command again" in str(caught.value.hint)
+    assert tipple.load(path, into=engine_target.url, table="t").rows == 1
+    assert engine_target.count("t") == 1
+
+
+def test_ctrl_c_while_a_job_is_planned(tmp_path: Path) -> None:
+    write(tmp_path / "in.csv", "1\n")
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    job = f"[tables.t]\nsources = '${{here}}/in.csv'\nschema = '{schema}'\ninto = 'duckdb:///{tmp_path}/x.duckdb'\n"
+
+    def interrupt(_snapshot: Mapping[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(tipple.Interrupted):
+        tipple.run(write(tmp_path / "job.toml", job), progress=interrupt)
+
+
 def test_memory_database(tmp_path: Path) -> None:
     """A database in memory ends with the load; it can be tried nevertheless."""
     schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer);")
@@ -117,3 +151,33 @@ def test_threads(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert [target.count("t") for target in targets] == [100_000, 100_000]
+
+
+def test_threads_into_one_new_database(tmp_path: Path) -> None:
+    """The first loads into a DuckDB file all find it without a ledger; those into one table exclude each other."""
+    names = [f"t{i}" for i in range(6)] + ["t0"]
+    schema = write(tmp_path / "s.sql", "".join(f"CREATE TABLE {name} (a integer);" for name in names[:6]))
+    url = f"duckdb:///{tmp_path}/x.duckdb"
+    ready = threading.Barrier(len(names))
+    failures: list[BaseException] = []
+
+    def load(number: int) -> None:
+        path = write(tmp_path / f"{number}.csv", "1\n2\n")
+        ready.wait()
+        try:
+            tipple.load(path, into=url, table=names[number], schema=schema)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(len(names))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(failures) <= 1, failures
+    for failure in failures:
+        assert isinstance(failure, tipple.TippleError)
+        assert "run this one again" in str(failure.hint), failure
+    counts = {record.table: record.rows for record in tipple.list_jobs(url)}
+    assert set(counts) == {f"main.{name}" for name in names}
+    assert len(tipple.list_jobs(url)) == len(names) - len(failures)

@@ -14,7 +14,7 @@ import pytest
 from command import environment
 from loading import load, load_here, load_words
 from spoilt import told
-from targets import DuckdbTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 KEPT_BYTES = 64 * 1024
 
@@ -79,6 +79,21 @@ def test_longer_than_the_limit(engine_target: Target, tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gz", "plain"])
+def test_a_limit_below_what_is_read_at_a_time(engine_target: Target, tmp_path: Path, packed: bool) -> None:
+    """It is one for every record: what is as long is kept, what is longer by a byte is not."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar(99))")
+    data = b"1,xxxxxxx\n2,xxxxxxxx\n3,x\n4,xxxxxxxxx\n5,xxxxxxx\n"
+    path = write(tmp_path / ("in.csv.gz" if packed else "in.csv"), gzip.compress(data) if packed else data)
+    options: dict[str, object] = {"format": "csv", "header": "no", "max_record_size": 10}
+    failed = load_here(engine_target, path, check=1, **options)
+    assert "begins at byte 10 is longer than 10 bytes" in failed.stderr
+    rejects = tmp_path / "bad.csv"
+    load_here(engine_target, path, check=3, on_error="skip", max_rejects=2, rejects=rejects, **options)
+    assert told(rejects) == [(2, 10, "", "54000"), (4, 25, "", "54000")]
+    assert engine_target.rows("SELECT a FROM t ORDER BY a") == [(1,), (3,), (5,)]
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["gz", "plain"])
 def test_memory_is_bounded(tmp_path: Path, packed: bool) -> None:
     """A field of 300 MB."""
     target = DuckdbTarget(tmp_path / "target.duckdb")
@@ -136,3 +151,19 @@ def test_undecodable_bytes(engine_target: Target, tmp_path: Path, encoding: str,
     reasons = Path(f"{rejects}.reasons.csv").read_text()
     assert f"no character of {encoding}" in reasons
     assert "no character of" in load_here(engine_target, path, restart=True, check=1, **options).stderr
+
+
+def test_a_row_that_is_too_long_for_a_page(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The server stores rows in batches, and names the line that it had read: the record is found by halving."""
+    columns = 1018
+    postgres_target.execute(f"CREATE TABLE t ({', '.join(f'c{n} bigint' for n in range(columns))})")
+    long = {8, 9, 21}
+    text = "".join(",".join(str(n) if c > 30 or n in long else "" for c in range(columns)) + "\n" for n in range(1, 31))
+    path = write(tmp_path / "in.csv", text)
+    run = load_here(postgres_target, path, header="no", check=1)
+    assert "row is too big" in run.stderr
+    assert "one of the last 1,000 records" in run.stderr
+    load_here(postgres_target, path, header="no", on_error="skip", max_rejects=5, check=3, cwd=tmp_path)
+    assert postgres_target.count("t") == 30 - len(long)
+    kept = (tmp_path / "t.rejects").read_text().splitlines()
+    assert [int(line.split(",")[1]) for line in kept] == sorted(long)

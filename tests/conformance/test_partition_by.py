@@ -169,7 +169,7 @@ def test_an_existing_table(postgres_target: PostgresTarget, tmp_path: Path) -> N
     assert "RANGE (a)" in run.stderr
     # 100 to 150 belongs to the partition that is there, so that 150 to 200 has none of that width.
     run = load_text(postgres_target, tmp_path / "in.csv", data, partition_by="range(a, every=100)", check=1)
-    assert "no partition takes" in run.stderr
+    assert "no partition of the table takes a = 150" in run.stderr
     load_text(postgres_target, tmp_path / "in.csv", data, partition_by="range(a, every=50)")
     assert per_partition(postgres_target) == {
         "t_old": 15, "t_150": 5, "t_200": 5, "t_250": 5, "t_300": 5, "t_350": 5
@@ -204,3 +204,25 @@ def test_a_dry_run_changes_nothing(postgres_target: PostgresTarget, tmp_path: Pa
     )  # fmt: skip
     assert run.summary["strategy"] == "partition"
     assert postgres_target.leftovers() == set()
+
+
+@pytest.mark.parametrize("width", ["every=10", "bounds=[10, 20]"])
+def test_checks_of_a_new_table_judge_each_record(postgres_target: PostgresTarget, tmp_path: Path, width: str) -> None:
+    """What a record violates by itself makes it a reject; keys are there when all rows are, and end the load."""
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (k int, v int CHECK (v <> 7), CONSTRAINT u UNIQUE (k, v));")
+    options = {"schema": schema, "partition_by": f"range(k, {width})", "on_error": "skip", "cwd": tmp_path}
+    rows = "".join(f"{n % 30},{n}\n" for n in range(3000))
+    path = write(tmp_path / "in.csv", rows + "5,5\n")
+    run = load(postgres_target, path, max_rejects=10, check=1, **options)
+    assert "record 6 has the same key" in run.stderr
+    run = load_text(postgres_target, path, rows + "3,3000\n5,x\n", max_rejects=10, check=3, **options)
+    assert (tmp_path / "t.rejects").read_text() == "7,7\n5,x\n"
+    assert "keys of the new table are checked when all rows are in" in str(run.summary["notes"])
+    assert postgres_target.count("t") == 3000
+    found = postgres_target.rows(
+        "SELECT conrelid::regclass::text, conname, contype::text FROM pg_constraint "
+        "WHERE contype IN ('c', 'u') AND conrelid::regclass::text IN ('t', 't_10') ORDER BY 1, 2"
+    )
+    assert [name for table, name, _ in found if table == "t"] == ["t_v_check", "u"]
+    assert ("t_10", "t_v_check", "c") in found
+    check_tidy(postgres_target)

@@ -439,3 +439,19 @@ def test_columnar_sources(postgres_target: PostgresTarget, tmp_path: Path) -> No
     assert "t_b_check" in run.stderr
     assert "3" in run.stderr
     check_tidy(postgres_target)
+
+
+def test_a_key_of_two_columns_with_a_null(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """No range takes it: it is told with all of the key, and a default partition has it if there is one."""
+    postgres_target.execute("""
+        CREATE TABLE t (a int, b int) PARTITION BY RANGE (a, b);
+        CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0, 0) TO (20, MAXVALUE);
+    """)
+    path = write(tmp_path / "in.csv", "5,5\n5,\n,5\n")
+    run = load(postgres_target, path, header="no", check=1)
+    assert "no partition of the table takes (a, b) = (5, NULL)" in run.stderr
+    load(postgres_target, path, header="no", on_error="skip", max_rejects=2, check=3, cwd=tmp_path)
+    assert (tmp_path / "t.rejects").read_text() == "5,\n,5\n"
+    postgres_target.execute("CREATE TABLE td PARTITION OF t DEFAULT")
+    load(postgres_target, path, header="no")
+    assert per_partition(postgres_target) == {"t1": 2, "td": 2}

@@ -225,6 +225,9 @@ def test_interrupted(
     if how == signal.SIGINT:
         assert ended.exit_code == 130, str(ended)
         assert "run the same command again" in ended.stderr
+        assert set(statuses(ended)) == {"t", "u", "small"}
+        assert ended.summary is not None
+        assert ended.summary["exit_status"] == 130
     sizes = {name: engine_target.count(name) for name in ("t", "u", "small")}
     assert sizes["t"] in (0, big_file.rows)
     assert sizes["u"] in (0, big_file.rows)
@@ -278,6 +281,35 @@ def test_library(engine_target: Target, tmp_path: Path) -> None:
     assert isinstance(caught.value.errors[0], tipple.BadRecord)
     with pytest.raises(tipple.UsageError, match="into has no value"):
         tipple.run(job)
+
+
+@PUBLISH
+def test_an_interrupted_run_has_a_report(tmp_path: Path, publish: str) -> None:
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    job = prepare(target, tmp_path, publish=publish)
+
+    pressed = []
+
+    def interrupt(snapshot: Any) -> None:
+        if snapshot["phase"] == "run" and not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+
+    with pytest.raises(tipple.Interrupted) as caught:
+        tipple.run(job, settings={"into": target.url}, progress=interrupt)
+    report = caught.value.report
+    assert report.exit_status == 130
+    assert {table.status for table in report.tables} <= {"loaded", "interrupted", "not started", "not published"}
+    assert "not started" in {table.status for table in report.tables}
+
+
+def test_one_table_by_two_names(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Only the target knows that they are the same."""
+    job = prepare(postgres_target, tmp_path, job=JOB + 'table = "public.parent"\n')
+    failed = run(postgres_target, job, check=2)
+    assert "other and parent" in failed.stderr
+    assert "go into the same table at once" in failed.stderr
+    assert counts(postgres_target) == [0, 0, 0]
 
 
 def test_a_password_in_a_setting_is_not_in_the_process_list(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from command import run_tipple
-from loading import load, load_text
-from targets import Row, Target, write
+from loading import load, load_here, load_text
+from targets import DuckdbTarget, Row, Target, write
 from tipple.run.sampling import take_sample
 
 PEOPLE = (
@@ -142,6 +143,71 @@ def test_a_later_value_that_does_not_fit(
     for word in ("column amount", column_type, f"type {wider}", "--schema"):
         assert word in run.stderr, word
     assert engine_target.leftovers() == set()
+
+
+GUESSED = {
+    "i": ("12", ["00123", "+5", "0x10", "1_0"]),
+    "n": ("1.50", ["01.50", "0x10"]),
+    "f": ("1.5e3", ["12345678901234567.25", "007"]),
+    "d": ("2024-01-31", ["2024-01-31 23:59:59", "20240131"]),
+    "s": ("2024-01-31 10:00:00", ["2024-01-31 10:00:00+05", "2024-01-31 10:00:00.1234567"]),
+    "z": ("2024-01-31 10:00:00+00", ["2024-01-31 10:00:00"]),
+    "b": ("t", ["y", "1", "off"]),
+    "c": ("10:00:00", ["10:00:00.1234567"]),
+}
+"""By column: a value of the sample, and those that the guessed type takes too, but changes."""
+
+
+def test_later_values_that_a_guessed_type_would_change(engine_target: Target, tmp_path: Path) -> None:
+    """They are bad records; what the sample could have shown is none."""
+    good = {name: value for name, (value, _) in GUESSED.items()}
+    kept = [
+        ("i", " -7"),
+        ("n", "-3"),
+        ("f", "0.30000000000000004"),
+        ("s", "2024-01-31"),
+        ("b", "false"),
+        ("d", "infinity"),
+    ]
+    bad = [(name, value) for name, (_, values) in GUESSED.items() for value in values]
+    if isinstance(engine_target, DuckdbTarget):
+        # The only type with a scale.
+        bad += [("n", "1.239"), ("n", "1e-3")]
+    filler = "x" * 150
+
+    def line(name: str = "", value: str = "", end: str = filler) -> str:
+        return ",".join([*(value if name == column else text for column, text in good.items()), end]) + "\n"
+
+    lines = [",".join([*good, "pad"]) + "\n", *(line() for _ in range(40_000)), line("b", "f")]
+    lines[1] = line("b", "f")
+    # Marked records as long as the others, so that the sample is taken in the same places.
+    places = range(1_000, 40_000, 50)
+    marked = {place: line(end=f"{place}mark".rjust(150, "x")) for place in places}
+    for place, text in marked.items():
+        lines[place] = text
+    path = write(tmp_path / "in.csv", "".join(lines))
+    pieces = b"".join(piece.data for piece in take_sample([str(path)]).pieces)
+    unseen = [place for place in places if f"{place}mark".encode() not in pieces]
+    for place, (name, value) in zip(unseen, [*kept, *bad], strict=False):
+        room = 150 - len(value) + len(good[name])
+        lines[place] = line(name, value, "x" * room)
+    write(path, "".join(lines))
+    run = load_here(
+        engine_target, path, schema="auto", on_error="skip", max_rejects=100, rejects=tmp_path / "r", check=3
+    )
+    assert run.summary is not None
+    with (tmp_path / "r.reasons.csv").open(encoding="utf-8", newline="") as file:
+        rejects = list(csv.DictReader(file))
+    found = [(int(row["record_number"]), row["column"]) for row in rejects]
+    assert found == [(place, name) for place, (name, _) in zip(unseen[len(kept) :], bad, strict=False)]
+    assert {row["sqlstate"] for row in rejects} == {"22P02", "22007"}
+    assert engine_target.count("t") == len(lines) - 1 - len(bad)
+    rows = engine_target.rows("SELECT i, n, CAST(d AS varchar) FROM t WHERE i = -7 OR n = -3 OR d = 'infinity'")
+    assert len(rows) == 3
+    failed = load_here(engine_target, path, table="u", schema="auto", check=1)
+    assert f"{unseen[len(kept)]:,}, which begins" in failed.stderr
+    for said in ("column    i", "'00123'", "guessed from a sample", "type text"):
+        assert said in failed.stderr, said
 
 
 def test_nothing_to_guess_from(engine_target: Target, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loading import load
-from targets import PostgresTarget, Target, write
+from loading import load, load_here
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 COLUMNS = "a integer NOT NULL, b varchar NOT NULL, c integer, d varchar"
@@ -91,21 +91,29 @@ def test_only_keys(engine_target: Target, tmp_path: Path) -> None:
     assert (run.summary["rows_inserted"], run.summary["rows_ignored"], run.summary["rows_superseded"]) == (1, 1, 1)
 
 
-def test_a_key_is_never_null(engine_target: Target, tmp_path: Path) -> None:
-    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+@pytest.mark.parametrize("unique", ["", ", UNIQUE (a)"])
+def test_a_key_is_never_null(engine_target: Target, tmp_path: Path, unique: str) -> None:
+    """Also where the table itself would take it, and no constraint is to blame."""
+    engine_target.execute(f"CREATE TABLE t (a integer, b integer{unique})")
+    if unique and engine_target.engine == "postgresql":
+        engine_target.execute("DROP TABLE t; CREATE TABLE t (a integer, b integer, UNIQUE NULLS NOT DISTINCT (a))")
     path = write(tmp_path / "in.csv", "1,1\n,2\n")
-    assert "23502" in load(engine_target, path, mode="upsert", key="a", check=1).stderr
-    load(
-        engine_target,
-        path,
-        mode="upsert",
-        key="a",
-        on_error="skip",
-        max_rejects=1,
-        rejects=tmp_path / "bad.csv",
-        check=3,
-    )
+    said = load(engine_target, path, mode="upsert", key="a", check=1).stderr
+    for part in ("23502", "record    2", "column    a", "a key column of an upsert takes no NULL", "out of --key"):
+        assert part in said
+    assert "constraint" not in said
+    rejects = tmp_path / "bad.csv"
+    load(engine_target, path, mode="upsert", key="a", on_error="skip", max_rejects=1, rejects=rejects, check=3)
     assert engine_target.rows("SELECT * FROM t") == [(1, 1)]
+    reasons = Path(f"{rejects}.reasons.csv").read_text()
+    assert "takes no NULL" in reasons
+    assert "constraint" not in reasons
+
+
+def test_a_key_that_a_constraint_keeps_from_being_null(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, b integer)")
+    path = write(tmp_path / "in.csv", "1,1\n,2\n")
+    assert "violates not-null constraint" in load(engine_target, path, mode="upsert", key="a", check=1).stderr
 
 
 def test_a_new_table(engine_target: Target, tmp_path: Path) -> None:
@@ -156,3 +164,18 @@ def test_a_constraint_of_the_table(postgres_target: PostgresTarget, tmp_path: Pa
     assert "23514" in run.stderr
     assert postgres_target.count("t") == 0
     assert postgres_target.leftovers("t") == set()
+
+
+@pytest.mark.parametrize("on_conflict", ["update", "ignore"])
+def test_a_key_that_the_table_has_twice(tmp_path: Path, on_conflict: str) -> None:
+    """Where nothing makes it unique, all its rows are updated, and each of them is counted."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute("CREATE TABLE t (k integer, v integer); INSERT INTO t VALUES (1, 1), (1, 2), (2, 3)")
+    path = write(tmp_path / "in.csv", "1,5\n3,4\n3,6\n")
+    run = load_here(target, path, mode="upsert", key="k", on_conflict=on_conflict)
+    updates = on_conflict == "update"
+    kept = [(1, 5), (1, 5), (2, 3), (3, 6)] if updates else [(1, 1), (1, 2), (2, 3), (3, 6)]
+    assert sorted(target.rows("SELECT k, v FROM t")) == kept
+    assert run.summary is not None
+    counts = {name: run.summary[f"rows_{name}"] for name in ("inserted", "updated", "ignored", "superseded")}
+    assert counts == {"inserted": 1, "updated": 2 * updates, "ignored": int(not updates), "superseded": 1}

@@ -85,7 +85,14 @@ def test_crash(direct_server: DirectServer, version: int, level: str) -> None:
     assert server.rows("SELECT to_regclass('loaded')", dbname) == [(None,)]
     # What the server never removes, and how the extension's README finds it.
     orphans = next(part for part in (SOURCES / "README.md").read_text().split("```") if "pg_ls_dir" in part)
-    assert row in server.rows(orphans.removeprefix("sql"), dbname)
+    server.execute("CREATE TABLE dropped (a integer)", dbname)
+    (dropped,) = server.rows("SELECT pg_relation_filenode('dropped')::text", dbname)
+    server.execute("DROP TABLE dropped", dbname)
+    assert dropped in server.rows(orphans.removeprefix("sql"), dbname)
+    server.execute("CHECKPOINT", dbname)
+    found = server.rows(orphans.removeprefix("sql"), dbname)
+    assert row in found
+    assert dropped not in found
 
 
 def test_wal_alone_brings_the_table_back(direct_server: DirectServer, version: int) -> None:

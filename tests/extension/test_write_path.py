@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+import tipple
 from big import BigFile
 from command import Run, start_tipple
 from conformance.test_structures import is_in_order
@@ -33,7 +35,7 @@ from faults.test_kill import kill_after
 from loading import load, load_text, load_words
 from servers.extension import extension_missing_reason
 from servers.postgres import LOADER, PostgresServer
-from targets import PostgresTarget
+from targets import PostgresTarget, write
 
 NUMBERS = "CREATE TABLE t (id integer NOT NULL, note text, day date)"
 
@@ -323,6 +325,24 @@ def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp
         target.close()
 
 
+def test_statistics_are_gathered_from_the_page_cache(target: PostgresTarget, tmp_path: Path) -> None:
+    """Pages are written past it: the table is read ahead, where the installed extension can."""
+    server = target.server
+    server.execute(f"ALTER ROLE {LOADER} SET log_statement = 'all'")
+    try:
+        target.execute(NUMBERS)
+        path = write(tmp_path / "a.csv", numbers(1000))
+        assert path_of(load(target, path))[0] == "direct"
+        log = server.log_text()
+        assert log.index('tipple_direct.read_ahead(\'"tipple"') < log.rindex("ANALYZE")
+        for statement in ("ALTER EXTENSION tipple_direct DROP FUNCTION {0}", "DROP FUNCTION {0}"):
+            server.execute(statement.format("tipple_direct.read_ahead(regclass, integer)"), target.database)
+        assert path_of(load(target, path, mode="replace", restart=True))[0] == "direct"
+        assert target.rows("SELECT reltuples FROM pg_class WHERE relname = 't'") == [(1000.0,)]
+    finally:
+        server.execute(f"ALTER ROLE {LOADER} RESET log_statement")
+
+
 # ---- faults ----------------------------------------------------------------------------------------------------
 
 ROUNDS = 100 if LONG else 5
@@ -432,3 +452,34 @@ def test_forms_that_pages_are_not_for(target: PostgresTarget, tmp_path: Path, lo
     run = load_text(target, tmp_path / "in.csv", "1,x,2000-01-01\n", **options)
     assert path_of(run)[0] == "binary"
     assert f"not for --load-as {load_as}" in path_of(run)[1]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP"])
+def test_a_database_that_is_not_utf8(postgres_server: PostgresServer, tmp_path: Path, encoding: str) -> None:
+    """Texts on pages would be what the sources have: there COPY converts them."""
+    reason = extension_missing_reason(postgres_server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    name = f"tipple_{encoding.lower()}"
+    with postgres_server.connect() as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} OWNER {LOADER} ENCODING {encoding} LOCALE 'C' TEMPLATE template0".encode()
+        )
+    try:
+        make_ready(postgres_server, name)
+        url = postgres_server.url(LOADER, name)
+        text = "héllo" if encoding == "LATIN1" else "日本"
+        source = write(tmp_path / "in.csv", f"1,{text}\n2,€€€\n" if encoding == "LATIN1" else f"1,{text}\n")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (id integer, v varchar(10))")
+            if encoding == "LATIN1":
+                with pytest.raises(tipple.BadRecord) as caught:
+                    tipple.load(str(source), into=url, table="t")
+                assert (caught.value.record_number, caught.value.sqlstate) == (2, "22P05")
+                write(source, f"1,{text}\n")
+            report = tipple.load(str(source), into=url, table="t", verify="checksum")
+            assert report.write_path != "direct"
+            assert "encoding" in report.write_path_reason
+            assert connection.execute("SELECT v, length(v) FROM t").fetchall() == [(text, len(text))]
+    finally:
+        postgres_server.drop_database(name)

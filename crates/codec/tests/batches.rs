@@ -32,7 +32,7 @@ fn by_text(text: &[u8], columns: &[Column], dialect: &Dialect) -> (Vec<u8>, u128
 /// A batch as the target `taker` gets it.
 fn conform(batch: &RecordBatch, columns: &[Column], taker: Taker) -> Result<RecordBatch, BatchProblem> {
     let schema = batch.schema();
-    let output = output_schema(schema.fields(), columns, taker).expect("types that can be read");
+    let output = output_schema(schema.fields(), columns, &[], taker).expect("types that can be read");
     Conformer::new(schema.fields(), columns, &[], output).expect("types that can be converted").conform(batch)
 }
 

@@ -107,8 +107,8 @@ pub struct BadRecord {
     pub file: String,
     /// Its number in the file, from 1, the header not counted.
     pub record_number: u64,
-    /// Where it begins in the file, in bytes.
-    pub byte_offset: u64,
+    /// Where it begins in the file, in bytes; `None` for the rows of columnar sources, which do not lie in one place.
+    pub byte_offset: Option<u64>,
     /// The column, where one is to blame.
     pub column: Option<String>,
     /// The offending text, shortened.

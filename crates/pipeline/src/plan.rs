@@ -1,11 +1,13 @@
 //! The plan of a load, as Python hands it down: what to read, how it is written, where it goes.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
-use tipple_codec::encode::batch::text_form::Form;
+use tipple_codec::encode::batch::text_form::Spelling;
 use tipple_codec::route::RoutePlan;
+use tipple_codec::sniff::guessed::Guessed;
 
 /// One source file, as it was when the job was planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -155,14 +157,22 @@ pub struct ColumnarPlan {
     pub fields: Vec<FieldPlan>,
 }
 
+impl ColumnarPlan {
+    /// How the values of each column are spelled.
+    #[must_use]
+    pub fn spellings(&self) -> Vec<Spelling> {
+        self.fields.iter().map(|field| field.spelling).collect()
+    }
+}
+
 /// The field of a columnar source that a column comes from.
 #[derive(Debug, Clone, Deserialize)]
 pub struct FieldPlan {
     /// Its name.
     pub name: String,
-    /// How its values are spelled where they go as text.
-    #[serde(default)]
-    pub form: Form,
+    /// How its values are spelled where they go as text, and whether the target keeps nanoseconds.
+    #[serde(flatten)]
+    pub spelling: Spelling,
     /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses.
     #[serde(default)]
     pub read_as: Option<ColumnType>,
@@ -179,6 +189,10 @@ pub struct LoadPlan {
     pub header: bool,
     /// The columns, in the order of the fields.
     pub columns: Vec<Column>,
+    /// Those, by index, whose types were guessed from a sample, and what they were guessed to hold: a value that such a
+    /// type would change is a bad record.
+    #[serde(default)]
+    pub guessed: Vec<(usize, Guessed)>,
     /// What is left to load, where that is known beforehand.
     pub slices: Vec<Slice>,
     /// What is cut into slices while it is read.
@@ -362,6 +376,9 @@ pub struct Routing {
     pub route: RoutePlan,
     /// Whether a missing partition can be made: keys without one are then told together, and are no bad records.
     pub grows: bool,
+    /// Keys, as the sources have them, for which none could be made: records with them are bad records all the same.
+    #[serde(default)]
+    pub hopeless: BTreeSet<String>,
     /// Rows that a stream keeps back before it stores them, in bytes.
     pub buffer_bytes: usize,
 }
@@ -399,6 +416,8 @@ pub enum Strategy {
         /// The slices that such rows came from.
         slices: Vec<RefusedSlice>,
     },
+    /// Nothing is stored: a record that has one of these keys is found, and is the load's error.
+    Sought(Sought),
     /// All slices are one transaction in one session, which appends ready-made pages; streams build them.
     Direct {
         /// How pages are built.
@@ -436,6 +455,30 @@ pub struct RefusedRow {
     pub reason: String,
     /// The code for that.
     pub sqlstate: String,
+}
+
+/// Keys whose record is wanted.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Sought {
+    /// Whether the second record with such a key is to blame, if there is one.
+    pub repeated: bool,
+    /// What is to be said of it.
+    pub reason: String,
+    /// The code for that.
+    pub sqlstate: String,
+    /// The columns of a key.
+    pub columns: Vec<SoughtColumn>,
+    /// The values of each key, as COPY binary has them.
+    pub values: Vec<Vec<Vec<u8>>>,
+}
+
+/// A column of such a key.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SoughtColumn {
+    /// Its index among those of the plan.
+    pub index: usize,
+    /// Whether the server fills its values up with spaces.
+    pub padded: bool,
 }
 
 /// How pages are built, and how they get to the server.

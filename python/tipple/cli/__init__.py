@@ -5,45 +5,74 @@ The verbs are imported inside `main`, where Ctrl-C and a missing library already
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
+from tipple.cli.output import StdoutFailed, flush, guard, say
+
+FAILED_STATUS = 1
+USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
+
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""What a run makes at its start, modules above all, lives until its end: to look through it for garbage after every
+700 objects takes a tenth of the start."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        signal.signal(signal.SIGTERM, _terminate)
-        _run(arguments)
+        try:
+            signal.signal(signal.SIGTERM, _terminate)
+            guard()
+            status = _status(arguments)
+        finally:
+            _ignore_signals()
     except KeyboardInterrupt:
         _end_interrupted()
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain about it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    sys.exit(status)
+
+
+def _status(arguments: list[str] | None) -> int:
+    """Runs the command line and gives its exit status.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, or SIGTERM.
+    """
+    try:
+        status = _run(arguments)
+        flush()
+        return status
+    except StdoutFailed as error:
+        # Whoever has closed the pipe wanted to know no more; everybody else has to know.
+        if not error.is_closed_pipe:
+            say(f"tipple: stdout cannot be written: {error}")
+            say("  hint: free space where the output goes, and run the command again")
     except ImportError as error:
-        if _is_interrupt(error):
-            _end_interrupted()
-        print(f"tipple: a library is missing or broken: {error}", file=sys.stderr)
-        print("  hint: install Tipple again", file=sys.stderr)
-        sys.exit(1)
+        _raise_interrupt(error)
+        say(f"tipple: a library is missing or broken: {error}")
+        say("  hint: install Tipple again")
     except Exception as error:  # a fault of ours: said in a line, with the way to see more
-        if _is_interrupt(error):
-            _end_interrupted()
+        _raise_interrupt(error)
         if os.environ.get("TIPPLE_TRACEBACK"):
             raise
+        if isinstance(error, FileNotFoundError) and not _has_working_directory():
+            say("tipple: the working directory is gone, which names of files are relative to")
+            say("  hint: cd to a directory that is there, and run the command again")
+            return USAGE_STATUS
         text = " ".join(str(error).split())
-        print(f"tipple: internal error: {type(error).__name__}: {text}", file=sys.stderr)
-        print("  hint: this is a fault of Tipple; set TIPPLE_TRACEBACK=1 and report what it prints", file=sys.stderr)
-        sys.exit(1)
-    sys.exit(0)
+        say(f"tipple: internal error: {type(error).__name__}: {text}")
+        say("  hint: this is a fault of Tipple; set TIPPLE_TRACEBACK=1 and report what it prints")
+    return FAILED_STATUS
 
 
-def _run(arguments: list[str] | None) -> None:
+def _run(arguments: list[str] | None) -> int:
     import click
 
     from tipple.cli import secrets
@@ -56,34 +85,48 @@ def _run(arguments: list[str] | None) -> None:
     try:
         cli.main(args=arguments, prog_name="tipple", standalone_mode=False)
     except TippleError as error:
-        click.echo(f"tipple: {error}", err=True)
+        say(f"tipple: {error}")
         if error.hint and not isinstance(error, BadRecord):
-            click.echo(f"  hint: {error.hint}", err=True)
-        sys.exit(error.exit_status)
+            say(f"  hint: {error.hint}")
+        return error.exit_status
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return USAGE_STATUS
     except click.Abort:
+        raise KeyboardInterrupt from None
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 0
+    return 0
+
+
+def _raise_interrupt(error: Exception) -> None:
+    """Says of a failure that Ctrl-C is behind it, where that is so."""
+    from tipple.run.interrupt import is_interrupt
+
+    if is_interrupt(error):
         raise KeyboardInterrupt from None
 
 
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind a failure.
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
-    In the middle of an import or of making a class Python wraps it, and DuckDB has a word of its own for it.
-    """
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
-            return True
-        error = error.__cause__ or error.__context__
-    return error is not None
+
+def _ignore_signals() -> None:
+    """What there is to do is done: Ctrl-C has nothing to end, and Python's own end by it would lose the status."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end_interrupted() -> NoReturn:
     """Ends at once: everything has been unwound, and Python's own end after Ctrl-C may be by signal, without status."""
-    print("tipple: interrupted; run the same command again to go on", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _ignore_signals()
+    say("tipple: interrupted; run the same command again to go on")
+    with suppress(StdoutFailed):
+        flush()
     os._exit(INTERRUPTED_STATUS)
 
 

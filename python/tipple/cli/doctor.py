@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from tipple.engines.findings import Finding
 from tipple.plan.storage import StorageSize
 from tipple.report.render import storage_table
 from tipple.run.doctor import examine_target, measure_target
+from tipple.run.target import TARGET_VARIABLE
 
 __all__ = ["doctor"]
 
@@ -31,18 +33,19 @@ Examples:
   tipple doctor duckdb:///shop.duckdb --sizes
 """
 )
-@click.argument("url", required=False)
-@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@click.argument("words", nargs=-1, metavar="[URL] [SOURCE...]")
 @click.option("--table", metavar="[SCHEMA.]NAME", help="The table that is to be loaded: look at it too.")
 @click.option("--sizes", is_flag=True, help="Show the room that tables, partitions and indexes take instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-def doctor(url: str | None, sources: Sequence[str], *, table: str | None, sizes: bool, as_json: bool) -> None:
+def doctor(words: Sequence[str], *, table: str | None, sizes: bool, as_json: bool) -> None:
     """Check a target before a load: what would slow it down or break it, and what to do about it.
 
     URL is the target; without it $TIPPLE_TARGET counts. SOURCE is what is to be loaded: is there room for it? Nothing
-    is changed. The exit status is 1 where a load would
-    fail, or what it stores would not be safe.
+    is changed. The exit status is 1 where a load would fail, or what it stores would not be safe.
     """
+    # Without the variable a first word that is no URL is rather a mistake than a source.
+    named = bool(words) and ("://" in words[0] or not words[0].strip() or not os.environ.get(TARGET_VARIABLE))
+    url, sources = (words[0], words[1:]) if named else (None, words)
     if sizes:
         found = measure_target(url, table=table)
         if as_json:

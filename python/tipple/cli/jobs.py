@@ -13,7 +13,7 @@ from rich.table import Table
 from tipple.engines.base import JobRecord
 from tipple.errors import UsageError
 from tipple.plan.size import format_count
-from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
+from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, show_jobs
 
 __all__ = ["jobs"]
 
@@ -27,38 +27,51 @@ Examples:
   tipple jobs postgresql:///warehouse
   tipple jobs postgresql:///warehouse show 3f2a
   tipple jobs postgresql:///warehouse clean
+  TIPPLE_TARGET=postgresql:///warehouse tipple jobs clean 3f2a
 """
 )
-@click.argument("url", required=False)
-@click.argument("action", type=click.Choice(ACTIONS), default="list")
-@click.argument("job", required=False)
+@click.argument("words", nargs=-1, metavar=f"[URL] [{'|'.join(ACTIONS)}] [JOB]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-def jobs(url: str | None, action: str, job: str | None, as_json: bool) -> None:
+def jobs(words: Sequence[str], as_json: bool) -> None:
     """List, show, cancel and clean up the jobs recorded in a target.
 
     URL is the target; without it $TIPPLE_TARGET counts. JOB is a job's id or its beginning. `cancel` stops a job or
-    gives up an unfinished one; `clean` gives up all jobs that nobody runs and drops what they had staged.
+    gives up an unfinished one; `clean` gives up all jobs that nobody runs, or only JOB, and drops what they had staged.
     """
-    if action in ("show", "cancel") and job is None:
-        raise UsageError(f"tipple jobs URL {action} needs a job", hint="tipple jobs URL lists them")
+    url, action, job = _meaning(words)
     if action == "clean":
-        _print_lines(clean_jobs(url), as_json)
+        _print_lines(clean_jobs(url, job), as_json)
         return
     if action == "cancel" and job is not None:
         cancel_job(url, job)
         _print_lines([f"cancelled job {job}"], as_json)
         return
-    records = list_jobs(url)
-    if action == "show" and job is not None:
-        records = [record for record in records if record.job_id.startswith(job.lower())]
-        if not records:
-            raise UsageError(f"there is no job {job}", hint="tipple jobs URL lists them")
+    records = show_jobs(url, job) if action == "show" and job is not None else list_jobs(url)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(records)).decode())
     elif action == "show":
         _show(records)
     else:
         _list(records)
+
+
+def _meaning(words: Sequence[str]) -> tuple[str | None, str, str | None]:
+    """URL, action and job. No URL is a word like the actions, so it can be left out."""
+    left = list(words)
+    url = left.pop(0) if left and left[0] not in ACTIONS else None
+    action = left.pop(0) if left else "list"
+    job = left.pop(0) if left else None
+    if action not in ACTIONS:
+        raise UsageError(f"{action!r} is none of {', '.join(ACTIONS)}", hint="tipple jobs [URL] [ACTION] [JOB]")
+    if left:
+        raise UsageError(f"{left[0]!r} is a word too many", hint="tipple jobs [URL] [ACTION] [JOB]")
+    if action == "list" and job is not None:
+        raise UsageError(
+            f"list shows all jobs, and takes no job such as {job!r}", hint=f"tipple jobs URL show {job or 'JOB'}"
+        )
+    if action in ("show", "cancel") and job is None:
+        raise UsageError(f"tipple jobs URL {action} needs a job", hint="tipple jobs URL lists them")
+    return url, action, job
 
 
 def _print_lines(lines: Sequence[str], as_json: bool) -> None:

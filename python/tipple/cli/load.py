@@ -8,14 +8,18 @@ from typing import Literal
 import click
 from rich.console import Console
 
-from tipple.cli.summary import check_summary, write_summary
+from tipple.cli.output import after_the_deed
+from tipple.cli.summary import write_summary
 from tipple.errors import UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
+from tipple.report.model import LoadReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_report
 from tipple.report.schema import encode_summary
-from tipple.run.load import DEFAULT_TARGET, MAX_RECORD_BYTES, RETRY_SECONDS, STALL_SECONDS
+from tipple.run.load import MAX_RECORD_BYTES, RETRY_SECONDS, STALL_SECONDS
 from tipple.run.load import load as run_load
+from tipple.run.part import Part
+from tipple.run.target import DEFAULT_TARGET
 
 __all__ = ["load"]
 
@@ -28,7 +32,8 @@ Examples:
   tipple load data/lineitem.tbl --table lineitem --schema tpch
   tipple load 'logs/*.csv' --into postgresql://etl@db/warehouse --table staging.log --header match -j 8
   tipple load day.csv --into postgresql:///shop --table orders --mode replace --verify checksum
-  tipple load 'lineitem.tbl.*' --table lineitem --schema tpch --partition-by 'range(l_orderkey, every=250000000)'
+  tipple load 'lineitem.tbl.*' --into postgresql:///tpch --table lineitem --schema tpch \\
+      --partition-by 'range(l_orderkey, every=250000000)'
   tipple load day.csv --table orders --dry-run
   tipple load export.txt --table people --schema auto --dry-run --json
 """
@@ -327,8 +332,6 @@ def load(
     does. Running the same command again after an interruption goes on where it stopped; after a success it changes
     nothing.
     """
-    if summary is not None:
-        check_summary(summary)
     report = run_load(
         sources,
         into=into,
@@ -378,15 +381,24 @@ def load(
         retry_for=retry_for,
         stall_timeout=stall_timeout,
         progress=progress,
+        _part=Part(summary),
     )
     if summary is not None:
         write_summary(summary, encode_summary(report))
+    if report.status == "planned":
+        _show(report, as_json=as_json)
+    else:
+        with after_the_deed("the rows are published"):
+            _show(report, as_json=as_json)
+    if report.rejects:
+        sys.exit(PUBLISHED_WITH_REJECTS)
+
+
+def _show(report: LoadReport, *, as_json: bool) -> None:
     if as_json:
         click.echo(encode_summary(report))
     else:
         render_report(report, Console(file=sys.stdout))
-    if report.rejects:
-        sys.exit(PUBLISHED_WITH_REJECTS)
 
 
 def _widths(text: str) -> list[int]:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 
-from tipple.cli.summary import check_summary, write_summary
-from tipple.errors import BadRecord, JobFailed, UsageError
+from tipple.cli.output import after_the_deed, say
+from tipple.cli.summary import write_summary
+from tipple.errors import BadRecord, Interrupted, JobFailed, UsageError
 from tipple.report.job import JobReport, render_job
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.schema import encode_summary
@@ -66,11 +67,9 @@ def run(
     """Run a job file: load its tables, side by side where cores allow.
 
     JOB.toml names tables, their files and options, and what comes after what. Running the same job again loads what is
-    missing, and nothing twice. The exit status is the worst of the tables'.
+    missing, and nothing twice. The exit status is 1 where a table was not loaded, else 3 where one has rejects.
     """
-    if summary is not None:
-        check_summary(summary)
-    failed: JobFailed | None = None
+    ended: JobFailed | Interrupted | None = None
     try:
         report: JobReport = run_job(
             file,
@@ -79,18 +78,31 @@ def run(
             restart=restart,
             dry_run=dry_run,
             progress=progress,
+            _summary=summary,
         )
-    except JobFailed as error:
-        failed, report = error, error.report
+    except (JobFailed, Interrupted) as error:
+        if error.report is None:
+            raise
+        ended, report = error, error.report
     if summary is not None:
         write_summary(summary, encode_summary(report))
+    if dry_run:
+        _show(report, as_json=as_json)
+    else:
+        with after_the_deed("what the exit status says is done"):
+            _show(report, as_json=as_json)
+    if isinstance(ended, JobFailed):
+        _show_failure(ended)
+    elif ended is not None:
+        raise ended
+    sys.exit(report.exit_status)
+
+
+def _show(report: JobReport, *, as_json: bool) -> None:
     if as_json:
         click.echo(encode_summary(report))
     else:
         render_job(report, Console(file=sys.stdout))
-    if failed is not None:
-        _show_failure(failed)
-    sys.exit(report.exit_status)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -103,10 +115,10 @@ def _setting(text: str) -> tuple[str, str]:
 def _show_failure(failed: JobFailed) -> None:
     for table in failed.report.tables:
         if table.error is not None:
-            click.echo(f"tipple: {table.name}: {table.error}", err=True)
+            say(f"tipple: {table.name}: {table.error}")
             if table.hint and not any(
                 isinstance(error, BadRecord) and str(error) == table.error for error in failed.errors
             ):
-                click.echo(f"  hint: {table.hint}", err=True)
-    click.echo(f"tipple: {failed}", err=True)
-    click.echo(f"  hint: {failed.hint}", err=True)
+                say(f"  hint: {table.hint}")
+    say(f"tipple: {failed}")
+    say(f"  hint: {failed.hint}")

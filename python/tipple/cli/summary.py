@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from tipple.errors import TippleError, UsageError
+from tipple.errors import TippleError
 
-__all__ = ["check_summary", "write_summary"]
-
-
-def check_summary(path: str) -> None:
-    """Finds out before the load, rather than after it, that the summary cannot be written."""
-    directory = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(directory) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
-        raise UsageError(f"the summary {path} cannot be written", hint="check the path and the rights to it")
+__all__ = ["write_summary"]
 
 
 def write_summary(path: str, text: str) -> None:

@@ -92,6 +92,8 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     not_null: bool
     generated: bool
     """Computed by the engine: no value can be loaded."""
+    nanoseconds: bool = False
+    """Whether values keep nanoseconds where the engine itself converts them."""
 
     @property
     def digested(self) -> bool:
@@ -207,6 +209,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     atomic: bool
     columns: Sequence[TableColumn]
     """The columns to load, in the order of the sources' fields."""
+    guessed: Sequence[tuple[int, Any]]
+    """Those of them, by index, whose types were guessed from a sample, and the core's `Guessed` of each."""
     sources: Sequence[Identity]
     dialect: dict[str, Any]
     """The codec's `Dialect` in its JSON form; the record end is filled in by cutting."""
@@ -258,6 +262,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """The core's `ColumnarPlan`, where the sources are columnar."""
     stream: Any = None
     """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
+    stream_again: Callable[[], Any] | None = None
+    """Another `ArrowStream` of the same rows, where there is one: some things have to be known before the first row."""
     together: Together | None = None
     """The loads that this one publishes with, in one transaction; None: it publishes alone."""
     counts_slices: bool = True
@@ -451,6 +457,9 @@ class Engine(Protocol):
     """An engine's entry."""
 
     capabilities: Capabilities
+
+    def files(self, target: Target) -> Sequence[str]:
+        """The files of this machine that a target is made of, whether they are there or not."""
 
     def connect(self, target: Target, *, read_only: bool = False, must_exist: bool = False) -> Session:
         """Connects for control; with `read_only` nothing will be written, with `must_exist` nothing is created.

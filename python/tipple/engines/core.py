@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tipple import _core
-from tipple.engines.base import Cut, Identity, LoadTask
+from tipple.engines.base import Cut, Identity, LoadTask, TableColumn
 from tipple.errors import (
     BadRecord,
     ConnectionFailed,
@@ -103,9 +103,8 @@ def load_plan(
             "sources": _sources(task),
             "dialect": {**task.dialect, "line_end": cut.line_end},
             "header": task.header,
-            "columns": [
-                {"name": column.name, "type": column.codec_type, "not_null": column.not_null} for column in task.columns
-            ],
+            "columns": [column_plan(column) for column in task.columns],
+            "guessed": task.guessed,
             "slices": cut.slices,
             "feeding": {
                 "feeds": cut.feeds,
@@ -158,6 +157,11 @@ def _streams(task: LoadTask, cut: Cut, *, in_order: bool) -> int:
 
 def _sources(task: LoadTask) -> list[dict[str, Any]]:
     return [source_plan(source) for source in task.sources]
+
+
+def column_plan(column: TableColumn) -> dict[str, Any]:
+    """A column as the core takes it."""
+    return {"name": column.name, "type": column.codec_type, "not_null": column.not_null}
 
 
 def source_plan(source: Identity) -> dict[str, Any]:

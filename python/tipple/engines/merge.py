@@ -15,10 +15,11 @@ from tipple.plan.url import TableName, quote_identifier
 
 
 class MergeCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the records of an upsert; together they are all that were read."""
+    """What became of the records of an upsert; together they are all that were read, if the table has no key twice."""
 
     inserted: int
     updated: int
+    """Rows of the table with new values: several for one record, where the table has its key more than once."""
     ignored: int
     """Left out because the table had their key already (`--on-conflict ignore`)."""
     superseded: int
@@ -54,10 +55,11 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
         return f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging} r) s"
 
     def count_matched(self) -> str:
-        """How many staged keys the target has."""
+        """How many staged keys the target has, and how many rows with them."""
         return (
-            f"SELECT count(*) FROM (SELECT DISTINCT {self._key()} FROM {self.staging} r) s "
-            f"WHERE EXISTS (SELECT 1 FROM {self.target} t WHERE {self.match})"
+            "SELECT count(*), coalesce(sum(held), 0) FROM ("
+            f"SELECT count(*) AS held FROM (SELECT DISTINCT {self._key()} FROM {self.staging} r) s "
+            f"JOIN {self.target} t ON {self.match} GROUP BY {self._key('s.')}) matched"
         )
 
     def conflicts(self) -> str:
@@ -83,12 +85,12 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({self._names('s.')})"
         )
 
-    def counts(self, *, read: int, latest: int, matched: int) -> MergeCounts:
-        """What became of `read` records with `latest` keys, of which the target had `matched`."""
+    def counts(self, *, read: int, latest: int, matched: int, held: int | None = None) -> MergeCounts:
+        """What became of `read` records with `latest` keys, of which the target had `matched`, in `held` rows."""
         updates = self.on_conflict == "update" and any(name not in self.key for name in self.columns)
         return MergeCounts(
             inserted=latest - matched,
-            updated=matched if updates else 0,
+            updated=(matched if held is None else held) if updates else 0,
             ignored=0 if updates else matched,
             superseded=read - latest,
         )

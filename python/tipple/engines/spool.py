@@ -1,12 +1,20 @@
-"""Where the core keeps rejects until they are in the ledger or in the reject file: a directory of one run's own."""
+"""Where the core keeps rejects until they are in the ledger or in the reject file: a directory of one run's own.
+
+It holds raw records, and nothing may be left of them. A process that is killed removes nothing, so who makes such a
+directory next does: a directory is locked (flock) by its owner as long as it is in use, and nobody can hold the lock
+for a process that is dead.
+"""
 
 from __future__ import annotations
 
 import csv
+import fcntl
 import os
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +22,82 @@ from tipple.engines.base import LoadTask, Reject
 
 COLUMNS = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record"
 """Of the ledger's table, in the order of a line."""
+
+
+PREFIX = "tipple-spool-"
+
+
+class Directory:
+    """A directory for files of rejects. Making one removes those of the same user whose owners are dead."""
+
+    def __init__(self) -> None:
+        parent = tempfile.gettempdir()
+        remove_abandoned(parent)
+        while not self._made(parent):
+            pass
+
+    def _made(self, parent: str) -> bool:
+        """Makes it; False where another process took it for abandoned before it was locked."""
+        self.name = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+        try:
+            self._descriptor = _open(self.name)
+        except FileNotFoundError:
+            return False
+        # Where locks are unknown, nobody gets one, and so nobody takes the directory for abandoned.
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        if not os.path.isdir(self.name):
+            os.close(self._descriptor)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Removes the directory and its files."""
+        try:
+            # What tidies up directories of temporary files may have been there first.
+            with suppress(FileNotFoundError):
+                _remove(self.name, self._descriptor)
+        finally:
+            os.close(self._descriptor)
+
+
+def remove_abandoned(parent: str) -> None:
+    """Removes the directories for rejects in `parent` that are this user's and nobody's in use.
+
+    Others may write into `parent`: only what was opened as a directory of this user is touched, through that.
+    """
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
+    except PermissionError:
+        # A directory that takes files and does not say which it has.
+        return
+    for name in names:
+        try:
+            descriptor = _open(name)
+        except OSError:
+            # Gone, another user's, or no directory.
+            continue
+        try:
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(name, descriptor)
+        except OSError:
+            # In use, or not ours to remove: no load fails for what another one has left.
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def _open(name: str) -> int:
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _remove(name: str, descriptor: int) -> None:
+    """Files through the directory that is open, whatever the name may mean by now; then that, if it is empty."""
+    for file in os.listdir(descriptor):
+        os.unlink(file, dir_fd=descriptor)
+    os.rmdir(name)
 
 
 class SpooledReject(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -157,8 +157,15 @@ def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
     """The table that holds the rows of a columnar source.
 
     Raises:
-        UsageError: a field whose values no type holds.
+        UsageError: there is no field, or one without a name or whose values no type holds.
     """
+    if not fields:
+        raise UsageError("--schema auto: the source has no columns", hint="check the source, or create the table")
+    unnamed = next((number for number, field in enumerate(fields, start=1) if not field.name), None)
+    if unnamed is not None:
+        raise UsageError(
+            f"--schema auto: column {unnamed} of the source has no name", hint="give it one where the source is made"
+        )
     return plain_table(name, [(field.name, _type_of(field), not field.nullable) for field in fields])
 
 
@@ -171,7 +178,17 @@ def _type_of(field: Field) -> str:
     return field.sql_type
 
 
-def plan_of(format: ColumnarFormat, names: Sequence[str], type_texts: Sequence[str]) -> dict[str, Any]:
-    """The core's `ColumnarPlan`: the fields of these names go into columns of these types."""
-    fields = [{"name": name, "form": form_of(text)} for name, text in zip(names, type_texts, strict=True)]
+def plan_of(
+    format: ColumnarFormat, names: Sequence[str], type_texts: Sequence[str], exact: Collection[str]
+) -> dict[str, Any]:
+    """The core's `ColumnarPlan`: the fields of these names go into columns of these types.
+
+    Args:
+        exact: those of the types that keep nanoseconds.
+    """
+    # What is not used is not named, so that a job keeps its key.
+    fields = [
+        {"name": name, "form": form_of(text), **({"nanoseconds": True} if text in exact else {})}
+        for name, text in zip(names, type_texts, strict=True)
+    ]
     return {"format": format, "fields": fields}

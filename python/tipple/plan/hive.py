@@ -13,6 +13,8 @@ NULL goes into `__HIVE_DEFAULT_PARTITION__`, as everywhere in Hive.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,7 +22,13 @@ from tipple.errors import UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.url import quote_identifier
 
-__all__ = ["HiveColumn", "hive_column"]
+__all__ = ["TOO_LONG", "HiveColumn", "hive_column"]
+
+TOO_LONG = "is too long to name a directory"
+"""What is said of a value; DuckDB would say that it cannot create one."""
+_MAX_NAME_BYTES = 255
+"""Linux's NAME_MAX, of nearly all file systems."""
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _TIME_TYPES = ("DATE", "TIMESTAMP")
 _NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)|FLOAT|DOUBLE")
@@ -42,9 +50,16 @@ class HiveColumn(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     expression: str
     """Its value, of a row of the table."""
-    type_text: str
     is_own: bool
     """Whether it is a column of the table, which the files have too."""
+
+    @property
+    def encoded_name(self) -> str:
+        """As directories are named: RFC 3986 with nothing reserved, as DuckDB writes names and values.
+
+        DuckDB decodes the values when it reads them, and not the names.
+        """
+        return quote(self.name, safe="")
 
 
 def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
@@ -67,6 +82,7 @@ def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
         raise UsageError(f"--partition-by: there is no column {column}", hint=f"the columns are {', '.join(types)}")
     type_text, own = types[column], quote_identifier(column)
     if divided.method == "list":
+        _require_short(column, [])
         return _by_value(divided, column, type_text)
     if divided.every in CALENDAR_UNITS:
         _require(type_text.startswith(_TIME_TYPES), column, type_text, f"every={divided.every}")
@@ -85,7 +101,8 @@ def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
         name, expression = f"{column}_from", _by_bounds(divided, own, type_text)
     if name in types:
         raise UsageError(f"--partition-by: the table has a column {name} already", hint="divide it by another column")
-    return HiveColumn(name=name, expression=expression, type_text="VARCHAR", is_own=False)
+    _require_short(name, [bound[0] for bound in divided.boundaries])
+    return HiveColumn(name=name, expression=expression, is_own=False)
 
 
 def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
@@ -98,7 +115,14 @@ def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
         test = f"{own} IN ({known})" + (f" OR {own} IS NULL" if None in values else "")
         message = f"'no partition takes {column.replace(chr(39), chr(39) * 2)} = ' || coalesce({own}::VARCHAR, 'NULL')"
         expression = f"CASE WHEN {test} THEN {own} ELSE error({message}) END"
-    return HiveColumn(name=column, expression=expression, type_text=type_text, is_own=True)
+    if type_text == "VARCHAR" or type_text.startswith("ENUM"):
+        text = f"CAST({own} AS VARCHAR)"
+        room = _MAX_NAME_BYTES - len(quote(column, safe="")) - len("=")
+        # No byte becomes more than three, so that hardly a value has to be encoded to know.
+        test = f"strlen({text}) > {room // 3} AND strlen(url_encode({text})) > {room}"
+        message = f"{_literal(f'column {column}: the value ', 'VARCHAR')} || left({text}, 40) || '… {TOO_LONG}'"
+        expression = f"CASE WHEN {test} THEN error({message}) ELSE {expression} END"
+    return HiveColumn(name=column, expression=expression, is_own=True)
 
 
 def _by_bounds(divided: PartitionBy, own: str, type_text: str) -> str:
@@ -120,3 +144,13 @@ def _require(possible: bool, column: str, type_text: str, how: str) -> None:
             f"--partition-by: {column} is of type {type_text}, which {how} cannot divide",
             hint="divide by a column of another type, or by bounds=[…]",
         )
+
+
+def _require_short(name: str, values: Iterable[str]) -> None:
+    """That directories can be called by these values, and by the least that any may need."""
+    for value in (_NULL, *(str(value) for value in values)):
+        if len(quote(f"{name}{value}", safe="")) + len("=") > _MAX_NAME_BYTES:
+            raise UsageError(
+                f"--partition-by: {name} with the value {value[:40]} {TOO_LONG}",
+                hint="divide by a column with a shorter name, or by shorter values",
+            )

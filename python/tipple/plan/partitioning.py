@@ -243,6 +243,7 @@ def _hash(reader: _Reader, columns: list[str], *, named: bool) -> PartitionBy:
 
 LONGEST_NAME_BYTES = 63
 """PostgreSQL's NAMEDATALEN without its end."""
+LONGEST_ENDING_BYTES = 40
 
 
 def partition_name(table: str, bound: str, taken: set[str]) -> str:
@@ -261,15 +262,19 @@ def partition_name(table: str, bound: str, taken: set[str]) -> str:
     text = re.sub(r"( 00:00:00)?(\+00)?'", "", text.removeprefix("IN"))
     ending = re.sub(r"[^0-9a-z]+", "_", text.replace("-", "_" if text.count("-") > 1 else "m").lower()).strip("_")
     ending = "_" + (ending or "p")
-    name = _cut(table, ending)
-    number = 1
+    return free_name(table, ending, taken, "_")
+
+
+def free_name(beginning: str, ending: str, taken: set[str], separator: str = "") -> str:
+    """A name of these parts that is not `taken`: shortened where it is too long, numbered where it is not free."""
+    name, number = _cut(beginning, ending), 1
     while name in taken:
         number += 1
-        name = _cut(table, f"{ending}_{number}")
+        name = _cut(beginning, ending, f"{separator}{number}")
     return name
 
 
-def _cut(table: str, ending: str) -> str:
-    ending = ending[:40]
-    room = LONGEST_NAME_BYTES - len(ending)
-    return table.encode()[:room].decode(errors="ignore") + ending
+def _cut(beginning: str, ending: str, number: str = "") -> str:
+    ending = ending.encode()[: LONGEST_ENDING_BYTES - len(number)].decode(errors="ignore") + number
+    room = LONGEST_NAME_BYTES - len(ending.encode())
+    return beginning.encode()[:room].decode(errors="ignore") + ending

@@ -31,6 +31,7 @@ class RejectPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_percent is None or rejects * 100 <= self.max_percent * records
 
 
+MOST_REJECTS = 2**63 - 1
 _LIMIT = re.compile(r"(\d+(?:\.\d+)?)(%?)", re.ASCII)
 
 
@@ -45,7 +46,7 @@ def parse_limit(text: str) -> tuple[int | None, float | None]:
         number, percent = found.groups()
         if percent and float(number) <= 100:
             return None, float(number)
-        if not percent and "." not in number:
+        if not percent and "." not in number and int(number) <= MOST_REJECTS:
             return int(number), None
     raise UsageError(
         f"--max-rejects {text!r} is neither a number of records nor a share of them",

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan import constraints
 from tipple.plan.sql_tokens import Token, join_tokens, statements
 from tipple.plan.url import TableName, fold_identifier, quote_identifier
 
@@ -65,18 +66,36 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """1-based line of the word CREATE."""
     unsupported: str | None = None
     """Why Tipple cannot create this table, or None."""
+    is_guessed: bool = False
+    """Whether no statement of a schema file is behind it."""
 
     @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns of its primary key; none where it has none."""
-        for constraint in self.constraints:
-            tokens = next(statements(constraint), [])
-            words = [token.word for token in tokens]
-            if words[:1] == ["CONSTRAINT"]:
-                tokens, words = tokens[2:], words[2:]
-            if words[:3] == ["PRIMARY", "KEY", "("]:
-                return tuple(fold_identifier(token.text) for token in tokens[3 : words.index(")")] if token.word != ",")
-        return ()
+        return next(filter(None, map(constraints.primary_key, self.constraints)), ())
+
+    @property
+    def reference_to_itself(self) -> str | None:
+        """A foreign key of it that refers to the table itself, and is checked when a statement ends."""
+        own = self.name.name
+        return next((text for text in self.constraints if constraints.refers_to(text) == own), None)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Its CHECK constraints."""
+        return tuple(filter(constraints.is_check, self.constraints))
+
+    def refused(self, engine: str, reason: str) -> UsageError:
+        """What to say where an engine refuses the definition."""
+        if self.is_guessed:
+            return UsageError(
+                f"--schema auto: {engine} refuses the table {self.name}: {reason}",
+                hint="create the table yourself, or write its CREATE TABLE statement and give it by --schema FILE.sql",
+            )
+        return UsageError(
+            f"{engine} refuses the definition of {self.name} (line {self.line}): {reason}",
+            hint="correct the CREATE TABLE statement in the schema file",
+        )
 
     def create_sql(self, qualified_name: str, with_constraints: bool) -> str:
         """The statement that creates the table under another name.
@@ -121,6 +140,7 @@ def plain_table(name: TableName, columns: Sequence[tuple[str, str, bool]]) -> Ta
         options_text="",
         unlogged=False,
         line=1,
+        is_guessed=True,
     )
 
 

@@ -11,6 +11,7 @@ Everything here depends on the sample alone, so that the same files always give 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     scale_min: int
     scale_max: int
     whole_digits: int
+    inexact: int
     first_over_12: int
     second_over_12: int
     letters: tuple[bool, bool]
@@ -147,6 +149,11 @@ _NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 """Hardly anybody has these in a field without quotes."""
 _UNUSED_QUOTES = "\x02\x03\x04\x05"
 """A quote that does not occur is how `csv` says that nothing is quoted."""
+_ESCAPE_IN_WORD = re.compile(rb"\\[nrt][A-Za-z]")
+_DRIVE = re.compile(rb"(?<![A-Za-z])[A-Za-z]:\\(?!\\)")
+"""A path of Windows with a single backslash: COPY would have doubled it."""
+_QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
+"""What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
     "csv": Layout(format="csv", delimiter=",", quote='"', escape='"'),
     "text": Layout(format="text", delimiter="\t"),
@@ -228,7 +235,11 @@ def choose_layout(
     ]
     confidence = _confidence(chosen, others, kept=chosen is named_candidate)
     told = chosen.profile.records > 0
-    return chosen.layout, _decisions(chosen, others, reason, confidence, given), told
+    decisions = _decisions(chosen, others, reason, confidence, given)
+    doubt = _doubt(chosen, data, named)
+    if doubt is not None:
+        decisions[0] = doubt
+    return chosen.layout, decisions, told
 
 
 def _default(given: Given, named: str | None) -> Layout | None:
@@ -395,11 +406,43 @@ def _is_text_format(
             return False
     backslashes = whole.count(b"\\")
     if not backslashes:
-        return named == "text"
+        # The text format has no quotes: what makes sense of all that are there as quotes was written with them.
+        return named == "text" and not (
+            csv.profile.quoted_fields
+            and not csv.profile.stray_quotes
+            and not csv.profile.unterminated
+            and csv.profile.regularity >= text.profile.regularity
+        )
     if nulls:
         return text.layout.delimiter == "\t" or named == "text"
-    known = sum(whole.count(b"\\" + escaped) for escaped in (b"n", b"t", b"r", b"N")) + 2 * whole.count(b"\\\\")
-    return known >= backslashes
+    doubled = whole.count(b"\\\\")
+    known = sum(whole.count(b"\\" + escaped) for escaped in (b"n", b"t", b"r", b"N")) + 2 * doubled
+    if known < backslashes or (_DRIVE.search(whole) and not doubled):
+        return False
+    return named == "text" or doubled > 0 or not _ESCAPE_IN_WORD.search(whole)
+
+
+def _doubt(chosen: _Candidate, data: Sequence[bytes], named: str | None) -> Decision | None:
+    """The format once more, where COPY's text format and CSV with tabs are both good readings of the sample."""
+    layout, profile = chosen.layout, chosen.profile
+    if layout.delimiter != "\t" or any(column.null_words.get("\\N") for column in profile.columns):
+        return None
+    whole = b"\n".join(data)
+    reason = ""
+    if _ESCAPE_IN_WORD.search(whole) and not _DRIVE.search(whole) and b"\\\\" not in whole:
+        reason = "backslashes before n, r and t may be parts of names and paths, or stand for line ends and tabs"
+    elif (
+        named == "text"
+        and layout.format == "csv"
+        and profile.quoted_fields
+        and profile.quoted_fields < profile.records
+        and not _QUOTED_FOR_A_REASON.search(whole)
+    ):
+        reason = "some fields are in quotes, which may be quotes of CSV, or part of the values"
+    if not reason:
+        return None
+    other = "csv" if layout.format == "text" else "text"
+    return Decision(option="format", value=layout.format, confidence=0.6, reason=reason, alternatives=(other,))
 
 
 def _unquoted(delimiter: str, data: Sequence[bytes]) -> Layout:

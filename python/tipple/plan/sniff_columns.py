@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -25,10 +26,17 @@ __all__ = [
     "decide_null",
     "define_table",
     "describe_dates",
+    "folded_names",
+    "guessed_kind",
+    "have_different_headers",
+    "heads_differ",
     "wider_type",
 ]
 
 _NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
+_NAMES = frozenset({"text", "boolean_letter"})
+"""Kinds of which a name in a header may be."""
+_EXACT = frozenset({"integer", "long_integer", "decimal"})
 _DOUBLE_DIGITS = 15
 """Decimal digits that a double holds for certain."""
 _DECIMAL_DIGITS = 38
@@ -42,6 +50,7 @@ quantity count value val rate unit currency category group class label descripti
 username customer product item order lat lon latitude longitude flag active data source target size weight
 height width score rank age gender sex color colour version language lang
 """
+_USUAL_WORDS = frozenset(_HEADER_WORDS.split())
 """Words that names of columns are often made of, in many tables that have nothing but texts."""
 
 
@@ -56,36 +65,48 @@ class SniffedColumn(msgspec.Struct, frozen=True, kw_only=True):
 # ---- header ------------------------------------------------------------------------------------------------
 
 
-def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
-    """Whether the first record of each source names the columns; `yes` or `no`."""
+def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decision:
+    """Whether the first record of each source names the columns; `yes` or `no`.
+
+    Args:
+        profile: of all sources together.
+        by_source: each source by itself, where `heads_differ`.
+    """
     heads = list(profile.heads.values())
     if not heads:
         return _header("no", 0.5, "there is no record")
+    if heads_differ(profile):
+        return _of_different_heads(profile, by_source)
     head = heads[0]
     texts = [field.text for field in head]
-    if any([field.text for field in other] != texts for other in heads[1:]):
-        return _header("no", 0.9, "the files begin with different records")
-    if len(head) != profile.fields:
+    if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
-    against = _no_names(head)
+    narrow = _over_values(head, profile.columns)
+    against = _no_names(head, narrow=bool(narrow))
     if against:
         return _header("no", 0.95, against)
+    if years := [index for index, field in enumerate(head) if _is_year(field)]:
+        # Over years it is one of them; over other numbers it may be the name of a column.
+        over_years = all(_holds_years(profile.columns[index]) for index in years)
+        others = [text for index, text in enumerate(texts) if index not in years]
+        if not over_years and others and all(map(_is_usual_name, others)):
+            return _header("yes", 0.8, f"{others[0]!r} is a usual name of a column, and years stand beside it")
+        if over_years or not narrow:
+            confidence = 0.95 if over_years and not narrow else 0.55
+            return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
-    narrow = [
-        texts[index]
-        for index, column in enumerate(profile.columns)
-        if _is_narrow(column) and head[index].kind not in column.kinds
-    ]
     if narrow:
         confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
         return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
+    if any(column.like_head for column in profile.columns):
+        # Of several files that begin with it, it may still be the header.
+        return _header("no", 0.8 if len(heads) == 1 else 0.6, "texts of the first record occur again below")
     if len(heads) > 1 and rows:
         return _header("yes", 0.9, f"all {len(heads)} sampled files begin with it")
-    if any(column.like_head for column in profile.columns):
-        return _header("no", 0.8, "texts of the first record occur again below")
-    words = [text for text in texts if set(_HEADER_WORDS.split()) & set(re.split(r"[^a-z]+", _snake(text)))]
-    if words:
-        return _header("yes", 0.8 if rows else 0.6, f"{words[0]!r} is a usual name of a column")
+    usual = [text for text in texts if _is_usual_name(text)]
+    # A single word may as well be the first value of its column.
+    if 2 * len(usual) > len(texts) or (2 * len(usual) == len(texts) and all(map(_has_usual_word, texts))):
+        return _header("yes", 0.8 if rows and len(texts) > 1 else 0.6, f"{usual[0]!r} is a usual name of a column")
     odd = [
         text
         for text, column in zip(texts, profile.columns, strict=False)
@@ -95,7 +116,82 @@ def decide_header(profile: Profile, null_words: Iterable[str] = ()) -> Decision:
         return _header(
             "yes", 0.6, "the first record looks like names, and its fields are of other lengths than those below"
         )
+    partly = next(filter(_has_usual_word, texts), None)
+    if partly is not None:
+        return _header("no", 0.5, f"all fields are texts; {partly!r} may be the name of a column, or a value")
     return _header("no", 0.55 if len(texts) > 1 else 0.7, "all fields are texts; nothing sets the first record apart")
+
+
+def heads_differ(profile: Profile) -> bool:
+    """Whether sources begin with different records."""
+    names = [folded_names(field.text for field in head) for head in profile.heads.values()]
+    return any(other != names[0] for other in names[1:])
+
+
+def have_different_headers(profile: Profile, by_source: Sequence[Profile]) -> bool:
+    """Whether every source begins with a header beyond doubt, but not with the same one; as for `decide_header`."""
+    return heads_differ(profile) and len(_apart(profile, by_source)) == len(profile.heads)
+
+
+def folded_names(names: Iterable[str]) -> list[str]:
+    """The names of a header as they are compared: spaces around them, upper and lower case do not count."""
+    return [name.strip().lower() for name in names]
+
+
+def _of_different_heads(profile: Profile, by_source: Sequence[Profile]) -> Decision:
+    if apart := _apart(profile, by_source):
+        return _header(
+            "no", 0.4, f"the files begin with different records; one of them, with {apart[0]!r}, may be a header"
+        )
+    usual = [head for head in profile.heads.values() if all(_is_usual_name(field.text) for field in head)]
+    if usual:
+        return _header("no", 0.5, f"the files begin with different records; {usual[0][0].text!r} may name a column")
+    return _header("no", 0.9, "the files begin with different records")
+
+
+def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
+    """A text of every first record that is one of texts only where below, in all sources or its own, are values."""
+    found = []
+    for number, head in profile.heads.items():
+        own = next((own.columns for own in by_source if number in own.heads), [])
+        texts = [text for columns in (profile.columns, own) for text in _over_values(head, columns)]
+        if texts and not _no_names(head, narrow=True) and not any(map(_is_year, head)):
+            found.append(texts[0])
+    return found
+
+
+def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
+    """Fields of a first record that are of no kind of value below, where there are values only."""
+    if len(head) != len(columns):
+        return []
+    return [
+        field.text
+        for field, column in zip(head, columns, strict=True)
+        if field.kind in _NAMES and _is_narrow(column) and field.kind not in column.kinds
+    ]
+
+
+def _is_year(field: HeadField) -> bool:
+    return field.kind == "integer" and re.fullmatch(r"(19|20)\d\d", field.text.strip()) is not None
+
+
+def _holds_years(column: ColumnProfile) -> bool:
+    """Whether the values of a column are as long as years."""
+    return column.shortest == column.longest == 4
+
+
+def _is_usual_name(text: str) -> bool:
+    """Whether nothing but words that names of columns are made of is in a text."""
+    words = _words(text)
+    return bool(words) and words <= _USUAL_WORDS
+
+
+def _has_usual_word(text: str) -> bool:
+    return bool(_words(text) & _USUAL_WORDS)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]+", _snake(text)))
 
 
 def _is_narrow(column: ColumnProfile) -> bool:
@@ -109,16 +205,20 @@ def _header(value: str, confidence: float, reason: str) -> Decision:
     return Decision(option="header", value=value, confidence=confidence, reason=reason)
 
 
-def _no_names(head: Sequence[HeadField]) -> str:
-    """Why a record cannot be a header."""
+def _no_names(head: Sequence[HeadField], *, narrow: bool) -> str:
+    """Why a record cannot be a header.
+
+    Args:
+        narrow: whether a field stands over values that it is none of.
+    """
     texts = [field.text.strip() for field in head]
-    value = next((field.text for field in head if field.kind not in ("text", "boolean_letter")), None)
+    value = next((field.text for field in head if field.kind not in _NAMES and not _is_year(field)), None)
     if value is not None:
         return f"{value!r} in the first record is a value"
     # The first name may be missing: that is how tables with row numbers are often written.
     if any(not text for text in texts[1:]) or not any(texts) or (len(texts) == 1 and not texts[0]):
         return "the first record has empty fields"
-    if len({text.lower() for text in texts}) < len(texts):
+    if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
     if any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
         return "the first record has a text too long for a name"
@@ -228,15 +328,17 @@ def _type_of_kinds(column: ColumnProfile, *, unbounded_numeric: bool) -> str:
 
 
 def _number_type(column: ColumnProfile, kinds: set[str], unbounded_numeric: bool) -> str:
+    digits = column.whole_digits + (column.scale_max if "decimal" in kinds else 0)
+    # As many decimals everywhere: written by a program from a decimal type, and not measured.
+    fixed = kinds & _EXACT == {"decimal"} and column.scale_min == column.scale_max
     if kinds & {"float", "not_finite"}:
-        return "" if "long_integer" in kinds else "double precision"
+        # What a program prints of a double has up to 17 digits, and another number of them in every value.
+        loses = "long_integer" in kinds or column.inexact or (fixed and digits > _DOUBLE_DIGITS)
+        return "" if loses else "double precision"
     if unbounded_numeric:
         return "numeric"
-    digits = column.whole_digits + (column.scale_max if "decimal" in kinds else 0)
     if "decimal" not in kinds:
         return f"decimal({_DECIMAL_DIGITS},0)" if digits <= _DECIMAL_DIGITS else ""
-    # As many decimals everywhere: written by a program from a decimal type, and not measured.
-    fixed = kinds == {"decimal"} and column.scale_min == column.scale_max
     if not fixed and digits <= _DOUBLE_DIGITS:
         return "double precision"
     if digits > _DECIMAL_DIGITS:
@@ -245,8 +347,24 @@ def _number_type(column: ColumnProfile, kinds: set[str], unbounded_numeric: bool
     return f"decimal({_SMALL_DECIMAL_DIGITS if small else _DECIMAL_DIGITS},{column.scale_max})"
 
 
+def guessed_kind(type_text: str) -> Any:
+    """The core's `Guessed` of a guessed type; None where the type keeps every text that it takes."""
+    family, _, modifiers = type_text.partition("(")
+    if family in ("numeric", "decimal"):
+        return {"decimal": {"scale": int(modifiers.rstrip(")").split(",")[1]) if modifiers else None}}
+    return {
+        "boolean": "boolean",
+        "bigint": "integer",
+        "double precision": "double",
+        "date": "date",
+        "timestamp": "timestamp",
+        "timestamp with time zone": "timestamptz",
+        "time": "time",
+    }.get(family)
+
+
 def _why_text(column: ColumnProfile) -> str:
-    kinds = column.kinds
+    kinds = set(column.kinds)
     if "text" in kinds:
         return "texts"
     if "leading_zero" in kinds:
@@ -259,6 +377,10 @@ def _why_text(column: ColumnProfile) -> str:
         return "dates whose order of day and month depends on settings"
     if not kinds:
         return "only texts such as NULL or -"
+    if kinds <= _NUMBERS and (column.inexact or kinds & {"float", "not_finite"}):
+        return "numbers with more digits than a double precision keeps"
+    if kinds <= _NUMBERS:
+        return f"numbers of more than {_DECIMAL_DIGITS} digits"
     return "values of different types: " + ", ".join(sorted(kind.replace("_", " ") for kind in kinds))
 
 
@@ -283,18 +405,21 @@ def describe_dates(profile: Profile, names: Sequence[str]) -> list[str]:
     return notes
 
 
+_NUMBER = r"\s*-?((0|[1-9]\d*)(\.\d*)?|\.\d+)"
+"""Without what a number would lose: leading zeros, a plus."""
+_DATE_AND_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _WIDER_BY_SHAPE = (
     (
-        re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)\s*"),
+        re.compile(rf"{_NUMBER}\s*"),
         {"bigint": "numeric"},
     ),
     (
-        re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"),
+        re.compile(rf"{_NUMBER}([eE][-+]?\d+)?\s*"),
         {"bigint": "double precision", "numeric": "double precision", "decimal": "double precision"},
     ),
-    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"), {"date": "timestamp"}),
+    (re.compile(rf"{_DATE_AND_TIME}"), {"date": "timestamp"}),
     (
-        re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*"),
+        re.compile(rf"{_DATE_AND_TIME}(Z|[-+]\d\d(:?\d\d)?)"),
         {"date": "timestamp with time zone", "timestamp": "timestamp with time zone"},
     ),
 )  # fmt: skip
@@ -306,8 +431,16 @@ def wider_type(type_text: str, value: str | None, *, unbounded_numeric: bool) ->
     for shape, wider in _WIDER_BY_SHAPE:
         if value is not None and shape.fullmatch(value) and family in wider:
             found = wider[family]
-            return "double precision" if found == "numeric" and not unbounded_numeric else found
+            return found if found != "numeric" or unbounded_numeric else _wider_number(value)
     return "text"
+
+
+def _wider_number(value: str) -> str:
+    """The type of integers and this number too, for an engine whose decimals have a limit."""
+    whole, _, fraction = value.strip().lstrip("+-").partition(".")
+    if len(whole) + len(fraction) <= _DOUBLE_DIGITS and fraction:
+        return "double precision"
+    return f"decimal({_DECIMAL_DIGITS},{len(fraction)})" if len(whole) + len(fraction) <= _DECIMAL_DIGITS else "text"
 
 
 # ---- names -------------------------------------------------------------------------------------------------

@@ -183,7 +183,9 @@ def plan_dialect(
         UsageError: what COPY refuses as well, and options that the format does not have.
     """
     if format not in FORMATS:
-        raise UsageError(f"unknown format {format!r}", hint=f"the formats are {', '.join(FORMATS)}")
+        raise UsageError(
+            f"unknown format {format!r}", hint=f"the formats are auto, {', '.join(FORMATS)}, parquet, arrow"
+        )
     default = _DEFAULT_DIALECTS[format]
     if format != "csv":
         for option, value in (("--quote", quote), ("--escape", escape)):

@@ -16,7 +16,8 @@ A URL may hold a password and must not be shown. `Target.display` is the form fo
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from typing import NamedTuple
+from urllib.parse import unquote, unquote_plus
 
 import msgspec
 
@@ -54,6 +55,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What the driver opens: DuckDB's file path or `:memory:`; for PostgreSQL the URL itself."""
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8, which one with lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_target(text: str) -> Target:
     """Parse a target URL.
 
@@ -77,6 +87,9 @@ def parse_target(text: str) -> Target:
             f"{ENGINES_TO_COME[engine]} is not supported yet",
             hint="targets today are DuckDB (duckdb:///file.duckdb) and PostgreSQL (postgresql://user@host/db)",
         )
+    if not is_utf8(rest):
+        hint = "give a file another name; in a server's URL, write other bytes as %XX"
+        raise UsageError("the target's URL is not UTF-8", hint=hint)
     if "\0" in rest:
         raise UsageError("the target's URL holds a zero character", hint=URL_EXAMPLES)
     url = f"{scheme}://{rest}"
@@ -118,6 +131,31 @@ _POSTGRESQL_URL = re.compile(
 )
 
 _SECRET_PARAMETERS = re.compile(r"password|secret|token|^scram_(client|server)_key$")
+_HARMLESS_PARAMETERS = frozenset(
+    {
+        "application_name", "channel_binding", "client_encoding", "connect_timeout", "dbname",
+        "fallback_application_name", "gssdelegation", "gssencmode", "gsslib", "host", "hostaddr",
+        "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname",
+        "load_balance_mode", "max_protocol_version", "min_protocol_version", "oauth_client_id",
+        "oauth_issuer", "oauth_scope", "options", "passfile", "port", "replication", "require_auth",
+        "requirepeer", "requiressl", "service", "servicefile", "ssl", "ssl_max_protocol_version",
+        "ssl_min_protocol_version", "sslcert", "sslcertmode", "sslcompression", "sslcrl", "sslcrldir",
+        "sslkey", "sslkeylogfile", "sslmode", "sslnegotiation", "sslrootcert", "sslsni",
+        "target_session_attrs", "tcp_user_timeout", "user",
+    }
+)  # fmt: skip
+"""Those of libpq 18 that hold no secret (PostgreSQL's documentation, "Parameter Key Words"). Any other one may be a
+misspelt password, or what an unescaped "&" has left of one."""
+
+
+class _Redacted(NamedTuple):
+    """A PostgreSQL URL in two: what may be shown, and what must not be."""
+
+    shown: str
+    secrets: tuple[str, ...]
+    """The secret parts as they are written in the URL."""
+    is_certain: bool
+    """Whether it is known where each secret begins and ends."""
 
 
 def redact_postgresql_url(url: str) -> str:
@@ -125,26 +163,61 @@ def redact_postgresql_url(url: str) -> str:
 
     Keeps user, hosts, database and harmless parameters. A URL that is not well formed is hidden as a whole.
     """
+    return _redact(url).shown
+
+
+def redact_postgresql_text(url: str, text: str) -> str | None:
+    """What libpq says of a URL, without what the URL has of secrets; None where they might be anywhere in it."""
+    redacted = _redact(url)
+    if not redacted.is_certain:
+        return None
+    forms = {form for secret in redacted.secrets for form in (secret, unquote(secret), unquote_plus(secret)) if form}
+    for form in sorted(forms, key=len, reverse=True):
+        # Not in the middle of a word: a password of one letter would leave nothing to be read.
+        text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", HIDDEN, text)
+    return text
+
+
+def malformed_escape(url: str) -> bool:
+    """Whether a PostgreSQL URL has a `%` that libpq takes for no escape, or a space: its message would repeat them."""
+    return re.search(r"%(?![0-9A-Fa-f]{2})|%00|\s", url) is not None
+
+
+def _redact(url: str) -> _Redacted:
     match = _POSTGRESQL_URL.fullmatch(url)
     if match is None:
-        return f"{url.partition('://')[0]}://{HIDDEN}"
+        return _Redacted(f"{url.partition('://')[0]}://{HIDDEN}", (), False)
     shown = f"{match['scheme']}://"
+    secrets: list[str] = []
     if match["user"] is not None:
-        shown += match["user"] + (f":{HIDDEN}" if match["password"] is not None else "") + "@"
+        shown += match["user"]
+        if match["password"] is not None:
+            shown += f":{HIDDEN}"
+            secrets.append(match["password"][1:])
+        shown += "@"
     shown += match["hosts"] + (match["database"] or "")
+    is_certain = True
     if match["query"] is not None:
-        shown += "?" + "&".join(_redact_parameter(part) for part in match["query"].split("&"))
-    return shown
-
-
-def _redact_parameter(part: str) -> str:
-    name, separator, _ = part.partition("=")
-    if not separator:
-        # Left over from an unescaped "&" in the value before, which may have been a password.
-        return HIDDEN if part else ""
-    if _SECRET_PARAMETERS.search(unquote(name).lower()):
-        return f"{name}={HIDDEN}"
-    return part
+        parts: list[str] = []
+        after_secret = False
+        for part in match["query"].split("&"):
+            name, separator, value = part.partition("=")
+            keyword = unquote(name).lower()
+            is_secret = _SECRET_PARAMETERS.search(keyword) is not None
+            if separator and keyword in _HARMLESS_PARAMETERS:
+                parts.append(part)
+            elif part and (not separator or (after_secret and not is_secret)):
+                # Left over from an unescaped "&" in the value before, which may have been a password.
+                parts.append(HIDDEN)
+                is_certain = False
+            elif part:
+                parts.append(f"{name}={HIDDEN}")
+                secrets.append(value)
+            else:
+                parts.append("")
+            after_secret = after_secret or is_secret
+        shown += "?" + "&".join(parts)
+    return _Redacted(shown, tuple(secrets), is_certain)
 
 
 class TableName(msgspec.Struct, frozen=True):
@@ -196,7 +269,7 @@ def quote_identifier(name: str) -> str:
         UsageError: an empty name, or one with a zero character: no database takes those.
     """
     if not name:
-        raise UsageError("a name is empty", hint="give the schema or table a name of at least one character")
+        raise UsageError("a name is empty", hint="give it at least one character")
     if "\0" in name:
         raise UsageError("a name holds a zero character", hint="no database accepts such a name")
     return '"' + name.replace('"', '""') + '"'

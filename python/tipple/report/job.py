@@ -46,7 +46,7 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     file: Annotated[str, Meta(description="The job file.")]
     publish: Annotated[str, Meta(description="each: every table by itself. together: all in one transaction.")]
     streams: Annotated[int, Meta(description="Streams of all tables together, at most.", ge=0)]
-    exit_status: Annotated[int, Meta(description="The worst of the tables'.")]
+    exit_status: Annotated[int, Meta(description="What the command exits with.")]
     rows: Annotated[int, Meta(description="Rows stored.", ge=0)]
     bytes: Annotated[int, Meta(description="Size of the sources that were loaded.", ge=0)]
     seconds: Annotated[float, Meta(description="Wall time of the whole job.", ge=0)]

@@ -216,6 +216,8 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless
         _line(console, "time", f"{prefix}load {load}, processing {processing}")
     if report.structure is not None:
         _line(console, "structure", prefix + _structure_text(report.structure))
+    if report.rows_inserted is not None:
+        _line(console, "merged", prefix + _merged_text(report))
     if report.rejects:
         _line(console, "rejects", f"{prefix}{_rejects_text(report)}", style="bold red")
     if report.verify is not None:
@@ -239,6 +241,17 @@ def _structure_text(applied: AppliedStructure) -> str:
     if applied.load_as != applied.structure:
         text += f", loaded as {applied.load_as}"
     return f"{text}: {applied.reason}"
+
+
+def _merged_text(report: LoadReport) -> str:
+    """What became of the records of an upsert; what did not occur is left out, but for the two usual ones."""
+    inserted, updated = report.rows_inserted or 0, report.rows_updated or 0
+    text = f"{_counted(inserted, 'row')} inserted, {format_count(updated)} updated"
+    if report.rows_ignored:
+        text += f", {format_count(report.rows_ignored)} ignored"
+    if report.rows_superseded:
+        text += f", {format_count(report.rows_superseded)} left out for a later record with the same key"
+    return text
 
 
 def _rejects_text(report: LoadReport) -> str:

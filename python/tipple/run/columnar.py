@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,8 @@ class Columnar(msgspec.Struct, kw_only=True):
     """Those of the first source; every other one has the same names."""
     stream: _core.ArrowStream | None = None
     """The stream, where the source is one in memory."""
+    again: Callable[[], _core.ArrowStream] | None = None
+    """Gives another stream of the same rows, where the source is a table and no reader."""
 
     @property
     def names(self) -> list[str]:
@@ -43,7 +45,7 @@ def paths_of(sources: Any) -> list[str]:
     """The paths in `sources`, which are no stream.
 
     Raises:
-        UsageError: they are no paths.
+        UsageError: they are no paths, or there are none.
     """
     if isinstance(sources, (str, os.PathLike)):
         return [os.fspath(sources)]
@@ -52,6 +54,8 @@ def paths_of(sources: Any) -> list[str]:
     except TypeError:
         # A lazy frame, for example, is nothing to iterate over.
         found = [None]
+    if not found:
+        raise UsageError("there are no sources", hint="name files, patterns or directories, or - for standard input")
     if all(isinstance(source, (str, os.PathLike)) for source in found):
         return [os.fspath(source) for source in found]
     raise UsageError(
@@ -76,8 +80,26 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
         hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
         raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint=hint) from error
     refuse_twice([field.name for field in fields], label)
-    columnar = Columnar(format="memory", fields=fields, stream=stream)
+    _refuse_objects(source, label)
+    # A reader may give its rows away twice without a word, half of them to each.
+    again = (lambda: _core.ArrowStream(source)) if hasattr(kind, "__len__") else None
+    columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
+
+
+def _refuse_objects(source: Any, label: str) -> None:
+    """Refuses what polars hands out as eight bytes: where a Python object lies in memory.
+
+    Raises:
+        UsageError: there is such a column.
+    """
+    schema = getattr(source, "schema", None)
+    for name, kind in schema.items() if isinstance(schema, Mapping) else ():
+        if str(kind) == "Object":
+            raise UsageError(
+                f"{label}: the column {name} holds Python objects, which only this process can read",
+                hint="turn them into values first (map_elements with a return_dtype), or drop the column",
+            )
 
 
 def recognise(paths: Sequence[str], format: str) -> Columnar | None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from tipple.engines import find_engine
 from tipple.engines.findings import LEVELS, Finding
+from tipple.errors import UsageError
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import parse_table_name, parse_target
-from tipple.run.load import DEFAULT_TARGET
+from tipple.plan.url import parse_table_name
 from tipple.run.sources import find_sources
+from tipple.run.target import choose_target
 
 
 def examine_target(
@@ -27,18 +28,25 @@ def examine_target(
         table: the table that is to be loaded, looked at too.
 
     Raises:
-        UsageError: a source that is not there.
+        UsageError: a source that is not there, or cannot be read.
         ConnectionFailed: there is no connection.
     """
-    target = parse_target(url or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
+    target = choose_target(url)
     names = [sources] if isinstance(sources, (str, os.PathLike)) else sources
-    source_bytes = sum(os.path.getsize(path) for path in find_sources([os.fspath(name) for name in names]))
+    source_bytes = sum(_size_bytes(path) for path in find_sources([os.fspath(name) for name in names]))
     session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
     try:
         findings = session.examine(parse_table_name(table) if table is not None else None, source_bytes)
     finally:
         session.close()
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint="check the path") from None
 
 
 def measure_target(url: str | None = None, *, table: str | None = None) -> list[StorageSize]:
@@ -51,7 +59,7 @@ def measure_target(url: str | None = None, *, table: str | None = None) -> list[
     Raises:
         ConnectionFailed: there is no connection.
     """
-    target = parse_target(url or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
+    target = choose_target(url)
     session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
     try:
         return session.sizes(parse_table_name(table) if table is not None else None)

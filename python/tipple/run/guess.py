@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from tipple.plan.sniff_columns import (
     column_types,
     define_table,
     describe_dates,
+    guessed_kind,
     wider_type,
 )
 from tipple.plan.sniff_options import options_text, sniff_notes
@@ -44,6 +46,8 @@ class Guess:
         """The columns of `--schema auto`."""
         self.named_columns: list[str] | None = None
         """The columns that a header names."""
+        self.names_no_columns = False
+        """Whether the first records were compared with the table's columns, and are not their names."""
         self._definition: TableDefinition | None = None
         self._options = ""
         self._decisions: list[Decision] = []
@@ -68,6 +72,11 @@ class Guess:
         if self._sniffer is None or self._sniffed is None or not self._sniffer.auto:
             return False
         return self._sniffed.header.value == "yes" and self._sniffed.header.confidence >= SURE_HEADER
+
+    @property
+    def has_different_headers(self) -> bool:
+        """Whether every file begins with a header beyond doubt, but not with the same one."""
+        return self._sniffer is not None and self._sniffed is not None and self._sniffed.different_headers
 
     def as_columns(self, names: Sequence[str], known: Collection[str]) -> list[str] | None:
         """The names of a header as `--schema auto` makes columns of them, where all of them are known."""
@@ -104,6 +113,11 @@ class Guess:
                     hint="name every field, or leave out --columns",
                 )
             column_names = [fold_identifier(column.strip()) for column in names]
+            if not all(column_names) or len(set(column_names)) < len(column_names):
+                raise UsageError(
+                    f"--columns {','.join(names)} leaves a field without a name of its own",
+                    hint="name every field, and no two the same",
+                )
         else:
             padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
             column_names = clean_names(padded)
@@ -139,11 +153,12 @@ class Guess:
                     option="header", value="yes", confidence=0.99, reason="it names columns of the table"
                 )
             elif header != (decided.value == "yes"):
+                but = "; but not every field of it names a column of the table" if self.names_no_columns else ""
                 decided = Decision(
                     option="header",
                     value=header_word,
                     confidence=min(decided.confidence, 0.6),
-                    reason=f"{decided.reason}; but it names no column of the table",
+                    reason=f"{decided.reason}{but}",
                 )
             decisions.append(decided)
         elif sniffer.given.header == "match" and not self.columns:
@@ -169,6 +184,12 @@ class Guess:
                 if kind not in _TEXT_TYPES:
                     return True
         return False
+
+    def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:
+        """Which columns have guessed types that change some values, and the core's `Guessed` of each."""
+        guessed = {column.name: guessed_kind(column.type_text) for column in self.columns}
+        found = ((index, guessed.get(column.name)) for index, column in enumerate(columns))
+        return [(index, kind) for index, kind in found if kind is not None]
 
     def remedy(self, error: BadRecord) -> str | None:
         """What to do about a bad record that may be due to a wrong guess."""

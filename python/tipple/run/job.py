@@ -17,15 +17,19 @@ from tipple.engines import find_engine
 from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
 from tipple.errors import Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.sources import MINIMUM_SLICE_BYTES
-from tipple.plan.url import Target, parse_target
+from tipple.plan.url import Target
 from tipple.report.job import JobReport, TableOutcome, TableStatus
 from tipple.report.model import LoadReport, mb_per_second
 from tipple.report.progress import Progress, ProgressForm, open_progress
-from tipple.run.jobfile import JobFile, TableEntry, read_job_file
-from tipple.run.load import DEFAULT_TARGET, PUBLISHING_PHASES, load, stderr
+from tipple.run.arguments import checked
+from tipple.run.interrupt import interruptible
+from tipple.run.jobfile import JobFile, TableEntry, read_job_file, refuse_shared_tables
+from tipple.run.load import PUBLISHING_PHASES, load, stderr
+from tipple.run.outputs import Files, NamedFile, claim_outputs
 from tipple.run.part import Part
 from tipple.run.rendezvous import Rendezvous
 from tipple.run.runner import POLL_SECONDS, JobRunner
+from tipple.run.target import choose_target
 
 __all__ = ["run"]
 
@@ -38,6 +42,8 @@ PUBLISHED_WITH_REJECTS = 3
 USAGE_STATUS = 2
 
 
+@checked
+@interruptible()
 def run(
     file: str | os.PathLike[str],
     *,
@@ -46,6 +52,7 @@ def run(
     restart: bool = False,
     dry_run: bool = False,
     progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
+    _summary: str | None = None,
 ) -> JobReport:
     """Runs a job file: loads its tables in the order of their dependencies, side by side where cores allow.
 
@@ -69,17 +76,19 @@ def run(
         Interrupted: Ctrl-C; run it again to go on.
     """
     job = read_job_file(file, settings or {}, os.environ)
-    if jobs is not None and jobs < 1:
-        raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
     streams = jobs or job.jobs or len(os.sched_getaffinity(0))
     display = open_progress(progress, stderr()) if isinstance(progress, str) else progress
-    return _Run(job, streams, restart=restart, display=display).carry_out(dry_run=dry_run)
+    return _Run(job, streams, restart=restart, display=display, summary=_summary).carry_out(dry_run=dry_run)
 
 
 class _TableRun(Part):
     """A table while the job runs, and what its load borrows."""
 
+    alone = False
+
     def __init__(self, entry: TableEntry, target: Target, job: _Run) -> None:
+        super().__init__()
+        self.files = Files(inputs=(), outputs=())
         self.entry = entry
         self.target = target
         self.job = job
@@ -101,6 +110,9 @@ class _TableRun(Part):
         return find_engine(self.target.engine).capabilities
 
     # What the load borrows
+
+    def claim(self, files: Files) -> None:
+        self.files = files
 
     @contextmanager
     def session(self, target: Target, *, read_only: bool) -> Iterator[Session]:
@@ -134,6 +146,10 @@ class _TableRun(Part):
             raise type(error)(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
         except TippleError as error:
             raise UsageError(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
+
+    def place_of_rows(self) -> tuple[str, str]:
+        """Target and table, as the plan has found them."""
+        return self.target.url, self.plan.table if self.plan is not None else self.entry.name
 
     def start(self, streams: int) -> None:
         """Begins to load."""
@@ -180,6 +196,8 @@ class _TableRun(Part):
             exit_status = error.exit_status if isinstance(error, TippleError) else FAILED_STATUS
         elif self.report is not None and self.report.rejects:
             exit_status = PUBLISHED_WITH_REJECTS
+        elif self.status == "interrupted":
+            exit_status = Interrupted.default_exit_status
         elif self.report is None:
             exit_status = FAILED_STATUS
         return TableOutcome(
@@ -202,8 +220,10 @@ class _Run:
         *,
         restart: bool,
         display: Progress | Callable[[Mapping[str, Any]], None],
+        summary: str | None,
     ) -> None:
         self.job = job
+        self.summary = summary
         self.streams = streams
         self.restart = restart
         self.display = display
@@ -213,10 +233,8 @@ class _Run:
         self.changed = threading.Condition()
         self.started = time.monotonic()
         self.shared: dict[str, Session] = {}
-        default = os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET
         self.tables = {
-            entry.name: _TableRun(entry, parse_target(entry.options.get("into") or default), self)
-            for entry in job.tables
+            entry.name: _TableRun(entry, choose_target(entry.options.get("into")), self) for entry in job.tables
         }
         self.together: Rendezvous | None = None
 
@@ -228,6 +246,11 @@ class _Run:
                 table.plan = table.make_plan(counts_slices=dry_run)
                 most = min(self.streams, table.entry.options.get("jobs") or self.streams)
                 table.wanted_streams = max(1, min(most, -(-table.plan.bytes // MINIMUM_SLICE_BYTES)))
+            self._claim_files()
+            # As the targets have them: a table can be named with its schema and without.
+            refuse_shared_tables(
+                self.job.tables, self.job.publish, lambda entry: self.tables[entry.name].place_of_rows()
+            )
             if self.job.publish == "together":
                 self._require_together()
             if dry_run:
@@ -239,13 +262,29 @@ class _Run:
             self._close()
         report = self._report()
         if self.stop.is_set():
-            raise Interrupted(
+            interrupted = Interrupted(
                 "interrupted; what was published stays, and nothing else is visible",
                 hint="run the same command again to go on",
             )
+            interrupted.report = report
+            raise interrupted
         if any(table.report is None for table in self.tables.values()):
             raise JobFailed(report, [table.error for table in self.tables.values() if table.status == "failed"])
         return report
+
+    def _claim_files(self) -> None:
+        """Refuses what would overwrite a file that any table, or the job itself, needs."""
+        tables = self.tables.values()
+        claim_outputs(
+            Files(
+                inputs=[
+                    *(NamedFile("the job file", path) for path in self.job.files),
+                    *(file for table in tables for file in table.files.inputs),
+                ],
+                outputs=[file.of(table.entry.name) for table in tables for file in table.files.outputs],
+            ),
+            self.summary,
+        )
 
     # Scheduling
 
@@ -432,7 +471,9 @@ class _Run:
             file=self.job.path,
             publish=self.job.publish,
             streams=self.streams,
-            exit_status=_worst([outcome.exit_status for outcome in outcomes]),
+            exit_status=Interrupted.default_exit_status
+            if self.stop.is_set()
+            else _worst([outcome.exit_status for outcome in outcomes]),
             rows=sum(report.rows for report in loaded),
             bytes=size_bytes,
             seconds=round(seconds, 6),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, NoReturn
 
@@ -19,9 +19,12 @@ from tipple.errors import UsageError
 from tipple.plan.toml_lines import Path, key_lines
 from tipple.plan.url import parse_table_name
 from tipple.plan.variables import VARIABLE_NAME, Variables
+from tipple.run.arguments import check_number
 from tipple.run.options import choices_of, option_types
+from tipple.run.sources import refuse_undecodable
+from tipple.run.target import choose_target
 
-__all__ = ["JobFile", "Publish", "TableEntry", "read_job_file"]
+__all__ = ["JobFile", "Publish", "TableEntry", "read_job_file", "refuse_shared_tables"]
 
 Publish = Literal["each", "together"]
 TOP_LEVEL: Mapping[str, Any] = {
@@ -56,6 +59,8 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     """A job file with nothing left to fill in."""
 
     path: str
+    files: tuple[str, ...]
+    """That one, and those that it includes."""
     publish: Publish
     jobs: int | None
     """All streams together; None: as many as there are cores."""
@@ -84,17 +89,21 @@ class _Document:
         """Reads it.
 
         Raises:
-            UsageError: it cannot be read, or is no TOML.
+            UsageError: it cannot be read, or is no TOML, or its name is not UTF-8.
             FileNotFoundError: it is not there.
         """
         self.path = path
+        refuse_undecodable(path)
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         except FileNotFoundError:
             raise
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read the job file {path}: {error}", hint="check the path") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise UsageError(f"{path}, line {line}: not UTF-8, as TOML is", hint="save it as UTF-8") from None
+        except OSError as error:
+            raise UsageError(f"cannot read the job file {path}: {error.strerror}", hint="give a file") from None
         try:
             self.content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -126,7 +135,7 @@ class _Document:
         key = path[-1]
         wanted = known[str(key)]
         try:
-            return msgspec.convert(value, wanted, strict=not filled)
+            converted = msgspec.convert(value, wanted, strict=not filled)
         except msgspec.ValidationError as error:
             choices = choices_of(wanted)
             complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
@@ -134,6 +143,18 @@ class _Document:
             if path == ("tables",) and isinstance(value, list):
                 self.refuse(path, "tables have names, and are no list", "write [tables.NAME] in place of [[tables]]")
             self.refuse(path, complaint, None)
+        if isinstance(converted, int):
+            out_of_range = check_number(str(key).replace("-", "_"), converted)
+            if out_of_range is not None:
+                self.refuse(path, out_of_range, None)
+        return converted
+
+    def require(self, parse: Callable[[str], object], value: str, path: Path) -> None:
+        """Refuses a value that cannot be parsed."""
+        try:
+            parse(value)
+        except UsageError as error:
+            self.refuse(path, str(error), error.hint)
 
     def known_key(self, known: Mapping[str, Any], path: Path) -> None:
         """Refuses a key that there is not, with the one that may be meant."""
@@ -216,12 +237,11 @@ class _Reader:
         self._check_order(tables, {name: document for name, (document, _) in found.items()})
         job = JobFile(
             path=self.path,
+            files=tuple(document.path for document in self.documents),
             publish=self._top_level("publish", "each"),
             jobs=self._top_level("jobs", None),
             tables=tuple(_in_order(tables)),
         )
-        if job.jobs is not None and job.jobs < 1:
-            self._last("jobs").refuse(("jobs",), "the number of streams must be at least 1", None)
         self._check_settings()
         self._check_places(job)
         return job
@@ -240,6 +260,7 @@ class _Reader:
     def _table(self, name: str, document: _Document, options: Mapping[str, Any]) -> TableEntry:
         known = option_types()
         values: dict[str, Any] = {"table": name}
+        places: dict[str, tuple[_Document, Path]] = {"table": (document, ("tables", name))}
         for source, path, given, keys in [
             *((d, ("defaults",), d.content.get("defaults", {}), known) for d in self.documents),
             (document, ("tables", name), options, {**known, **AFTER}),
@@ -249,6 +270,11 @@ class _Reader:
                 source.known_key(keys, place)
                 value, filled = self._fill(source, place, value, self.values, **{TABLE: name})
                 values[key] = source.convert(keys, place, value, filled=filled)
+                places[key] = source, place
+        for key, parse in (("table", parse_table_name), ("into", choose_target)):
+            if key in values:
+                source, place = places[key]
+                source.require(parse, values[key], place)
         after = values.pop("after", ())
         sources = values.get("sources")
         if not sources:
@@ -296,7 +322,6 @@ class _Reader:
 
     def _check_places(self, job: JobFile) -> None:
         """Two entries for one table must stand in an order, and two tables' rejects in two files."""
-        earlier: dict[tuple[str, str], TableEntry] = {}
         rejects: dict[str, TableEntry] = {}
         for table in job.tables:
             if "rejects" in table.options and rejects.setdefault(table.options["rejects"], table) is not table:
@@ -305,20 +330,41 @@ class _Reader:
                     f"{table.place}: {table.name} and {other.name} ({other.place}) have one file for their rejects",
                     hint='write rejects = "${table}.rejects"',
                 )
-            key = (table.options.get("into", ""), str(parse_table_name(table.options["table"])))
-            other = earlier.setdefault(key, table)
-            if other is table:
-                continue
-            if job.publish == "together":
-                raise UsageError(
-                    f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table",
-                    hint='give one entry all sources, or write publish = "each"',
-                )
-            if other.name not in _ancestors(table, {entry.name: entry for entry in job.tables}):
-                raise UsageError(
-                    f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table at once",
-                    hint=f'give one entry all sources, or write after = ["{other.name}"]',
-                )
+        refuse_shared_tables(
+            job.tables,
+            job.publish,
+            lambda table: (table.options.get("into", ""), str(parse_table_name(table.options["table"]))),
+        )
+
+
+def refuse_shared_tables(
+    tables: Sequence[TableEntry], publish: Publish, place_of_rows: Callable[[TableEntry], tuple[str, str]]
+) -> None:
+    """Refuses entries for one table that do not stand in an order.
+
+    Args:
+        tables: the entries, in an order in which each stands behind those that it is `after`.
+        publish: whether they are published each by itself.
+        place_of_rows: target and table of an entry.
+
+    Raises:
+        UsageError: there are such entries.
+    """
+    earlier: dict[tuple[str, str], TableEntry] = {}
+    for table in tables:
+        other = earlier.setdefault(place_of_rows(table), table)
+        if other is table:
+            continue
+        if publish == "together":
+            raise UsageError(
+                f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table",
+                hint='give one entry all sources, or write publish = "each"',
+            )
+        if other.name not in _ancestors(table, {entry.name: entry for entry in tables}):
+            raise UsageError(
+                f"{table.place}: {table.name} and {other.name} ({other.place}) go into the same table at once",
+                hint=f'give one entry all sources, or write after = ["{other.name}"]',
+            )
 
 
 def _in_order(tables: Mapping[str, TableEntry]) -> Sequence[TableEntry]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
-from tipple.engines import find_engine
+from tipple.engines import find_engine, spool
 from tipple.engines.base import (
     PUBLISH_TOGETHER,
     STDIN,
@@ -33,21 +32,33 @@ from tipple.plan.size import parse_size
 from tipple.plan.sniff import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
-from tipple.plan.url import parse_table_name, parse_target
+from tipple.plan.url import Target, parse_table_name
 from tipple.report.model import (
     LoadReport,
 )
 from tipple.report.progress import ProgressForm, open_progress
+from tipple.run.arguments import check_number, checked
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
+from tipple.run.guess import AUTO
+from tipple.run.interrupt import interruptible
 from tipple.run.memory_watch import MemoryWatch
+from tipple.run.outputs import Files, NamedFile
 from tipple.run.part import ALONE, Part
-from tipple.run.rejects import check_writable, numbered_by_row, reject_policy, remarking, write_rejects
-from tipple.run.request import Request
+from tipple.run.rejects import (
+    check_writable,
+    naming_keys,
+    numbered_by_row,
+    outputs_of,
+    reject_policy,
+    remarking,
+    write_rejects,
+)
+from tipple.run.request import TPCH, Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
+from tipple.run.target import choose_target
 
-DEFAULT_TARGET = "duckdb:///tipple.duckdb"
 MAX_RECORD_BYTES = memory.DEFAULTS.max_record_bytes
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
@@ -64,6 +75,8 @@ class ArrowStreamSource(Protocol):
         """The rows as a capsule."""
 
 
+@checked
+@interruptible()
 def load(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowStreamSource,
     *,
@@ -203,11 +216,11 @@ def load(
         TippleError: anything else; nothing was published.
     """
     started_at = utc_now()
-    target = parse_target(into or os.environ.get("TIPPLE_TARGET") or DEFAULT_TARGET)
+    target = choose_target(into)
     name = parse_table_name(table)
     names = [] if is_stream(sources) else paths_of(sources)
-    if jobs is not None and jobs < 1:
-        raise UsageError("the number of streams must be at least 1", hint="leave out -j for one per core")
+    if resume is not None and not resume.strip():
+        raise UsageError("--resume names no job", hint="tipple jobs URL lists them; or leave it out")
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
     memory_limit_bytes = None if memory_limit is None else _size("--memory-limit", memory_limit)
@@ -225,9 +238,13 @@ def load(
             "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
-    if commit_every is not None:
-        _check_commit_every(commit_every, ledger=ledger)
+    if commit_every is not None and not ledger:
+        raise UsageError(
+            "--commit-every needs the ledger, which knows how far a slice has come", hint="leave out --no-ledger"
+        )
     upserts = mode == "upsert"
+    if on_conflict != "update" and not upserts:
+        raise UsageError("--on-conflict has no meaning without --mode upsert", hint="leave it out")
     divided = parse_partition_by(partition_by) if partition_by is not None else None
     if replace_scope != "table" and mode != "replace":
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
@@ -277,14 +294,15 @@ def load(
     sniffer = Sniffer(paths, format, options)
     if resume is not None and STDIN in paths:
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
+    _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
     display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
     runner = _part.runner(display)
-    if memory_limit_bytes is not None and _part is ALONE:
+    if memory_limit_bytes is not None and _part.alone:
         # Of tables side by side nobody can tell whose memory it is.
         runner.memory = MemoryWatch(
             memory_limit_bytes, engine_bytes=memory_limit_bytes if capabilities.in_process else 0
         )
-    spool = tempfile.TemporaryDirectory(prefix="tipple-rejects-") if policy is not None else None
+    place = spool.Directory() if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
     try:
@@ -362,6 +380,7 @@ def load(
                     mode=request.mode,
                     atomic=atomic,
                     columns=request.columns,
+                    guessed=request.guess.kinds(request.columns),
                     sources=identities,
                     dialect=request.dialect_json,
                     header=request.header,
@@ -393,9 +412,10 @@ def load(
                     tablespaces=tablespaces,
                     replace_scope=replace_scope,
                     rejects=policy,
-                    spool=spool.name if spool is not None else None,
+                    spool=place.name if place is not None else None,
                     columnar=request.columnar_plan,
                     stream=columnar.stream if columnar is not None and not replay else None,
+                    stream_again=columnar.again if columnar is not None and not replay else None,
                     together=_part.together,
                     counts_slices=_part.counts_slices,
                 )
@@ -405,13 +425,16 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             with _part.finishing():
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                    found = result.reject_rows()
+                    found = naming_keys(result.reject_rows(), request.null_in_key)
                     names = [identity.path for identity in identities]
                     by_row = request.columnar_plan is not None
                     found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
                     write_rejects(policy, found, names)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
+        reason = request.null_in_key(error.column, error.sqlstate)
+        if reason is not None:
+            error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
         remedy = request.guess.remedy(error) or error.remedy
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
     except TooManyRejects as error:
@@ -419,8 +442,8 @@ def load(
         raise
     finally:
         display.close()
-        if spool is not None:
-            spool.cleanup()
+        if place is not None:
+            place.close()
     if not ledger:
         request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")
     result.notes[:0] = request.notes
@@ -436,6 +459,14 @@ def load(
         sniff=request.guess.report(),
         storage=storage,
     )
+
+
+def _inputs(paths: Sequence[str], schema: str | os.PathLike[str] | None, target: Target) -> list[NamedFile]:
+    """The files that a load needs, and that nothing may be written over."""
+    found = [NamedFile("the source", path) for path in paths if path != STDIN]
+    if schema is not None and os.fspath(schema) not in (TPCH, AUTO):
+        found.append(NamedFile("the schema file", os.fspath(schema)))
+    return [*found, *(NamedFile("the target", path) for path in find_engine(target.engine).files(target))]
 
 
 def _require_structures(name: str, asked: StructureRequest | None, tablespaces: tuple[str, ...]) -> None:
@@ -466,15 +497,6 @@ class _Called:
         return
 
 
-def _check_commit_every(rows: int, *, ledger: bool) -> None:
-    if rows < 1:
-        raise UsageError("--commit-every must be at least 1 row", hint="leave it out for a slice per transaction")
-    if not ledger:
-        raise UsageError(
-            "--commit-every needs the ledger, which knows how far a slice has come", hint="leave out --no-ledger"
-        )
-
-
 def _what_is_stored(atomic: bool) -> str:
     """What a load that ended with an error has left in the table."""
     if atomic:
@@ -484,9 +506,13 @@ def _what_is_stored(atomic: bool) -> str:
 
 def _size(option: str, size: int | str) -> int:
     try:
-        return parse_size(size) if isinstance(size, str) else size
+        size_bytes = parse_size(size) if isinstance(size, str) else size
     except UsageError as error:
         raise UsageError(f"{option}: {error}", hint=error.hint) from None
+    complaint = check_number(option.strip("-").replace("-", "_"), size_bytes)
+    if complaint is not None:
+        raise UsageError(f"{option} {complaint}", hint="write a size such as 64MB")
+    return size_bytes
 
 
 def stderr() -> Any:

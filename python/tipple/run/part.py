@@ -1,4 +1,4 @@
-"""What a load borrows from the verb that it is a part of: its session, its clock, the way to stop it.
+"""What a load borrows from the verb that it is a part of: its session, its clock, its files, the way to stop it.
 
 A load of its own (`tipple load`) borrows nothing. One of several in a job (`tipple run`) runs on a thread, where no
 Ctrl-C arrives, and may have to publish together with the others.
@@ -13,6 +13,7 @@ from tipple.engines import find_engine
 from tipple.engines.base import Session, Together
 from tipple.plan.url import Target
 from tipple.report.progress import Progress
+from tipple.run.outputs import Files, claim_outputs
 from tipple.run.runner import JobRunner
 
 __all__ = ["ALONE", "Part"]
@@ -23,8 +24,22 @@ class Part:
 
     together: Together | None = None
     """With what it publishes."""
+    alone = True
+    """Whether no other load is under way in this process."""
     counts_slices = True
     """Whether a plan cuts the sources, which means reading all of a file with quotes."""
+
+    def __init__(self, summary: str | None = None) -> None:
+        """`summary` is the file that the caller will write the report to."""
+        self.summary = summary
+
+    def claim(self, files: Files) -> None:
+        """Takes note of the files that a load reads and writes, before it touches one.
+
+        Raises:
+            UsageError: it would overwrite what it needs.
+        """
+        claim_outputs(files, self.summary)
 
     @contextmanager
     def session(self, target: Target, *, read_only: bool) -> Iterator[Session]:

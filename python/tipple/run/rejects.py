@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -13,6 +13,7 @@ from tipple.engines.base import Reject
 from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.url import TableName
+from tipple.run.outputs import NamedFile, check_place
 
 REASON_COLUMNS = ("file", "record_number", "byte_offset", "column", "reason", "sqlstate")
 
@@ -35,7 +36,7 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
     Raises:
         TippleError: a file cannot be written.
     """
-    unfinished = [f"{path}.unfinished" for path in (policy.path, policy.reasons_path)]
+    unfinished = [_unfinished(path) for path in (policy.path, policy.reasons_path)]
     count = 0
     try:
         with (
@@ -88,6 +89,15 @@ def remarking(rejects: Iterable[Reject], paths: Sequence[str], notes: list[str])
         yield reject
 
 
+def naming_keys(
+    rejects: Iterable[Reject], null_in_key: Callable[[str | None, str | None], str | None]
+) -> Iterator[Reject]:
+    """The same rejects; those with NULL in a key get the reason that `null_in_key` gives for column and SQLSTATE."""
+    for reject in rejects:
+        reason = null_in_key(reject.column, reject.sqlstate)
+        yield reject if reason is None else msgspec.structs.replace(reject, reason=reason)
+
+
 def numbered_by_row(rejects: Iterable[Reject]) -> Iterator[Reject]:
     """Rejects of columnar sources: the core gives the row, from 0, where text has its byte offset."""
     for reject in rejects:
@@ -98,14 +108,26 @@ def check_writable(policy: RejectPolicy) -> None:
     """Finds out before the load, rather than after it, that the files cannot be written.
 
     Raises:
-        TippleError: they cannot.
+        UsageError: they cannot.
     """
     for path in (policy.path, policy.reasons_path):
-        directory = os.path.dirname(os.path.abspath(path))
-        if os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
-            raise TippleError(
-                f"the rejects cannot be written to {path}", hint="check --rejects and the rights to it", exit_status=2
-            )
+        check_place("--rejects", path)
+        if os.path.exists(path) and not os.path.isfile(path):
+            # A new file takes the place of the old one, also that of /dev/null.
+            raise UsageError(f"--rejects {path} is not a regular file", hint="give another name")
+
+
+def outputs_of(policy: RejectPolicy | None) -> list[NamedFile]:
+    """What a load writes of its rejects."""
+    if policy is None:
+        return []
+    paths = (policy.path, policy.reasons_path)
+    return [NamedFile("--rejects", name) for path in paths for name in (path, _unfinished(path))]
+
+
+def _unfinished(path: str) -> str:
+    """Where a file is written until it is complete."""
+    return f"{path}.unfinished"
 
 
 def reject_policy(
@@ -130,6 +152,8 @@ def reject_policy(
             )
         return None
     chosen = os.fspath(path) if path is not None else f"{table.name}.rejects"
+    if not chosen.strip():
+        raise UsageError("--rejects names no file", hint="give a name, or leave the option out")
     if replay and not os.path.isfile(chosen):
         raise UsageError(
             f"there is no file of rejects {chosen}", hint="give the one of the earlier load: --rejects FILE"

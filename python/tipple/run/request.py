@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from tipple.engines.base import (
-    STDIN,
     Identity,
     Mode,
     Session,
@@ -17,7 +16,7 @@ from tipple.engines.base import (
     TableColumn,
     for_batches,
 )
-from tipple.errors import TippleError, UsageError
+from tipple.errors import UsageError
 from tipple.plan import tpch
 from tipple.plan.columnar import new_table, pick_fields, plan_of
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
@@ -25,8 +24,16 @@ from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.guess import AUTO, Guess
+from tipple.run.header import Heads, columns_by_name
 from tipple.run.sniff import Sniffer
-from tipple.run.sources import read_header, with_encoding
+from tipple.run.sources import with_encoding
+
+_IF_RECORDS = "; --header no if their first records are rows"
+
+NOT_NULL_VIOLATION = "23502"
+"""SQLSTATE of a NULL that may not be."""
+TPCH = "tpch"
+"""The schema that Tipple has itself."""
 
 
 class Request:
@@ -66,6 +73,8 @@ class Request:
         """Those of a columnar source as text is loaded into them."""
         self.header = sniffer.dialect.header != "no"
         self.key: tuple[str, ...] = ()
+        self.nullable_key: frozenset[str] = frozenset()
+        """Columns of an upsert's key that no constraint keeps from being NULL."""
         self.null_rules: list[dict[str, bool]] = []
 
     def resolve(self) -> None:
@@ -151,10 +160,17 @@ class Request:
         by_name = {column.name: column for column in self.columns}
         chosen = self._named(names, by_name, set(by_name), "--key")
         self.key = tuple(column.name for column in chosen)
+        self.nullable_key = frozenset(column.name for column in chosen if not column.not_null)
         self.columns = [
             msgspec.structs.replace(column, not_null=True) if column.name in self.key else column
             for column in self.columns
         ]
+
+    def null_in_key(self, column: str | None, sqlstate: str | None) -> str | None:
+        """What to say in place of a refusal that blames a constraint which is not there."""
+        if sqlstate != NOT_NULL_VIOLATION or column not in self.nullable_key:
+            return None
+        return f'null value in column "{column}": a key column of an upsert takes no NULL'
 
     def structure_key(self, names: Sequence[str]) -> tuple[str, ...]:
         """The key of a structure: columns that are loaded."""
@@ -180,6 +196,7 @@ class Request:
         if self.columnar is not None and os.fspath(self.schema) == "auto":
             self.definition = new_table(self.name, self.columnar.fields)
         elif os.fspath(self.schema) == AUTO:
+            self._refuse_different_headers()
             self.header = self.guess.has_header
             self.definition = self.guess.table(
                 self.name,
@@ -193,6 +210,11 @@ class Request:
 
     def _choose_columns(self, table: Table) -> list[TableColumn]:
         loadable = {column.name: column for column in table.columns if not column.generated}
+        if not loadable:
+            raise UsageError(
+                f"{table.name} has no column that values could be loaded into",
+                hint="ALTER TABLE … ADD COLUMN makes one",
+            )
         all_names = {column.name for column in table.columns}
         if self.columnar is not None:
             return self._choose_columnar(self.columnar, loadable, all_names)
@@ -215,14 +237,14 @@ class Request:
             if self.schema is not None and os.fspath(self.schema) == AUTO:
                 names = self.guess.as_columns(names, loadable) or names
             return self._named(names, loadable, all_names, self._header_place(), exact=True)
-        if not self.header_given and self.dialect.format == "csv":
-            found = self._header_if_any(loadable)
+        if not self.header_given and (self.dialect.format == "csv" or self.sniffer.auto):
+            found = self._heads.columns(lambda fields: self._columns_of_head(fields, loadable), _IF_RECORDS)
             if found is not None:
                 self.header = True
                 self.notes.append("the first record of each file holds column names: taken as a header")
-                columns = self._named(found, loadable, all_names, self._header_place())
-                self.guess.named_columns = [column.name for column in columns]
-                return columns
+                self.guess.named_columns = found
+                return self._named(found, loadable, all_names, self._header_place(), exact=True)
+            self.guess.names_no_columns = True
         self._skip_sniffed_header(loadable)
         return list(loadable.values())
 
@@ -244,7 +266,12 @@ class Request:
                 if any(name.startswith("__index_level_") for name in names):
                     hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
                 raise UsageError(str(error), hint=hint) from None
-        self.columnar_plan = plan_of(columnar.format, names, [column.type_text for column in chosen])
+        self.columnar_plan = plan_of(
+            columnar.format,
+            names,
+            [column.type_text for column in chosen],
+            {column.type_text for column in chosen if column.nanoseconds},
+        )
         moments = {field.name for field in columnar.fields if field.is_moment}
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
@@ -253,20 +280,24 @@ class Request:
         return [for_batches(column) for column in chosen]
 
     def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
-        """Skips a header whose names are not those of the columns, where it is one beyond doubt."""
-        if self.header_given or not self.guess.surely_has_header:
+        """Skips a header whose names are not those of the columns, where it is one beyond doubt.
+
+        Raises:
+            TippleError: files begin with different records, of which some or all are headers beyond doubt.
+            UsageError: it names some of the columns.
+        """
+        if self.header_given:
             return
-        try:
-            names = self._common_header()
-        except TippleError:
-            # A file that was not sampled begins with something else: so these are records.
+        self._refuse_different_headers()
+        if not self.guess.surely_has_header:
             return
+        names = self._common_header()
         known = [name for name in names if self.guess.as_columns([name], loadable)]
         if known and self.wanted_columns is None:
-            unknown = next(name for name in names if name not in known)
+            unknown = [name for name in names if name not in known]
+            found = f"but also {unknown[0]!r}, which the table does not have" if unknown else "and another name of it"
             raise UsageError(
-                f"{self._header_place()} names the column {known[0]!r}, but also {unknown!r}, "
-                "which the table does not have",
+                f"{self._header_place()} names the column {known[0]!r}, {found}",
                 hint="--header yes skips it and takes the fields in the table's order, --columns says which they are; "
                 "--header no if it is a record",
             )
@@ -276,41 +307,32 @@ class Request:
             "header: no field of it is a value, but those below are; --header no if it is a record"
         )
 
+    def _refuse_different_headers(self) -> None:
+        """Refuses files with headers that differ, each of which would be loaded as a row.
+
+        Raises:
+            TippleError: there are such files.
+        """
+        if not self.header_given and self.guess.has_different_headers:
+            self._common_header()
+
     def _header_place(self) -> str:
         return f"the header of {self.sources[0].path}"
 
-    def _common_header(self) -> list[str]:
-        first: list[str] | None = None
-        for source in self.sources:
-            names = read_header(source, self.dialect, self.dialect_json)
-            if first is None:
-                first = names
-            elif names != first:
-                raise TippleError(
-                    f"{source.path} has another header than {self.sources[0].path}: {', '.join(names)}",
-                    hint="load files with different headers by commands of their own",
-                )
-        return first or []
+    @property
+    def _heads(self) -> Heads:
+        return Heads(self.sources, self.dialect, self.dialect_json)
 
-    def _header_if_any(self, loadable: Mapping[str, TableColumn]) -> list[str] | None:
-        """The header, where every file's first record holds nothing but names of columns."""
-        known = {name.lower() for name in loadable}
-        first: list[str] | None = None
-        for source in self.sources:
-            if source.size == 0 and source.path != STDIN:
-                continue
-            try:
-                names = read_header(source, self.dialect, self.dialect_json)
-            except TippleError:
-                return None
-            if not names or any(name.strip().lower() not in known for name in names):
-                names = self.guess.as_columns(names, loadable) or []
-            if not names:
-                return None
-            if first is not None and names != first:
-                return None
-            first = names
-        return first
+    def _common_header(self) -> list[str]:
+        return self._heads.common(exact=self.dialect.header == "match", hint="" if self.header_given else _IF_RECORDS)
+
+    def _columns_of_head(self, fields: Sequence[str], loadable: Mapping[str, TableColumn]) -> list[str] | None:
+        """The columns that the fields of a first record name, where all of them name one."""
+        found = [name for name in columns_by_name(fields, loadable) if name is not None]
+        if len(found) == len(fields) == len(set(found)):
+            return found
+        # A name that is there twice is one that `--schema auto` made two of, or an error.
+        return self.guess.as_columns(fields, loadable) or (found if len(found) == len(fields) else None)
 
     def _named(
         self,
@@ -364,7 +386,7 @@ class Request:
 
 
 def _schema_text(schema: str | os.PathLike[str]) -> str:
-    if os.fspath(schema) == "tpch":
+    if os.fspath(schema) == TPCH:
         return ";\n".join(tpch.CREATE_TABLE.values())
     try:
         with open(schema, encoding="utf-8") as file:

@@ -91,6 +91,11 @@ class JobRunner:
             ) from None
         except _core.CoreError as error:
             raise core_error(error) from None
+        except BaseException:
+            # Most likely of the function that gets the snapshots; the job must not go on unseen.
+            job.cancel()
+            self._wait_for_end(job)
+            raise
         result: dict[str, Any] = json.loads(outcome or "{}")
         return result
 

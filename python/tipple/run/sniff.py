@@ -11,7 +11,7 @@ from tipple import _core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.sniff import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile, choose_layout
-from tipple.plan.sniff_columns import decide_header, decide_null
+from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.sampling import Sample, take_sample
@@ -34,6 +34,8 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Dialect
     """Its header is the one that was asked for; see `header`."""
     header: Decision
+    different_headers: bool
+    """Whether every sampled file begins with a header beyond doubt, but not with the same one."""
     decisions: list[Decision]
     """All but the header."""
     null_columns: list[int]
@@ -134,7 +136,12 @@ class Sniffer:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
             decisions += found
         profile = self._profile(chunks, layout)
-        header = decide_header(profile)
+        own = [
+            self._profile([chunk for chunk in chunks if chunk.file == number], layout)
+            for number in (profile.heads if heads_differ(profile) else ())
+        ]
+        header = decide_header(profile, own)
+        different_headers = have_different_headers(profile, own)
         if (self.given.header or header.value) == "no":
             profile = self._profile(chunks, layout, heads_are_data=True)
         null, null_columns = decide_null(profile, layout.format)
@@ -155,6 +162,7 @@ class Sniffer:
         return Sniffed(
             dialect=self._plan(layout.format, options),
             header=header,
+            different_headers=different_headers,
             decisions=decisions,
             null_columns=null_columns,
             profile=profile,
@@ -170,9 +178,9 @@ class Sniffer:
         if not told:
             layout, decisions, told = self._choose(chunks, expected_fields)
         if not told and self.named is None:
-            names = sorted({str(named_format([path])) for path in self.paths})
-            if len(names) > 1:
-                raise _different(f"{named_format([path])} ({path})" for path in self.paths[:3])
+            examples = {named_format([path]): path for path in reversed(self.paths)}
+            if len(examples) > 1:
+                raise _different(f"{name or 'unknown'} ({path})" for name, path in reversed(examples.items()))
             path = sample.paths[0] if sample.paths else self.paths[0]
             raise UsageError(
                 f"{path}: neither its name nor its content says which format the file has",
@@ -244,7 +252,8 @@ def _same_encoding(sample: Sample) -> None:
 def _different(found: Iterable[str]) -> UsageError:
     return UsageError(
         f"the sources have different formats: {', '.join(found)}",
-        hint="load each format by a command of its own, or name one for all by --format",
+        hint="load each format by a command of its own, such as tipple load 'DIR/*.csv' ..., or name one for all by "
+        "--format",
     )
 
 

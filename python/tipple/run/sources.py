@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import os
+import re
 import stat
 import uuid
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from tipple.plan.sources import Dialect, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
+STDIN_DESCRIPTOR = 0
 HEADER_BYTES = 1024 * 1024
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
@@ -34,33 +36,37 @@ _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
 
 def find_sources(names: Sequence[str]) -> list[str]:
     """The files that `names` mean: files, patterns, directories (the files right in them, hidden ones left out), and
-    `-` for standard input.
+    `-` for standard input. What is no directory counts as a file: whether it can be read is told by `identify`.
 
     Raises:
-        TippleError: a name that means no file.
+        UsageError: a name that means no file, a directory that may not be read, a name that is not UTF-8.
     """
     found: list[str] = []
     for name in names:
+        refuse_undecodable(name)
         if name == STDIN:
             found.append(name)
         elif os.path.isdir(name):
             inside = sorted(
                 path
-                for entry in os.listdir(name)
-                if not entry.startswith(".") and os.path.isfile(path := os.path.join(name, entry))
+                for entry in _entries(name)
+                if not entry.startswith(".") and not os.path.isdir(path := os.path.join(name, entry))
             )
             if not inside:
                 raise UsageError(f"the directory {name} has no files", hint="check the path")
             found.extend(inside)
-        elif os.path.exists(name):
+        elif os.path.lexists(name):
             found.append(name)
         elif glob.has_magic(name):
-            matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
+            _refuse_closed_directories(name)
+            matches = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
             if not matches:
                 raise UsageError(f"no file matches {name}", hint="check the pattern")
             found.extend(matches)
         else:
-            raise UsageError(f"{name}: no such file or directory", hint="check the path")
+            raise _missing(name)
+    for path in found:
+        refuse_undecodable(path)
     twice = {path for path in found if found.count(path) > 1} if len(found) < 1000 else set()
     if twice or len(set(found)) != len(found):
         raise UsageError(
@@ -68,6 +74,62 @@ def find_sources(names: Sequence[str]) -> list[str]:
             hint="its rows would be loaded twice",
         )
     return found
+
+
+def refuse_undecodable(path: str) -> None:
+    """Refuses a name, or the current directory that it is in, which plans and reports cannot hold: they are UTF-8.
+
+    Raises:
+        UsageError: it is such a name.
+    """
+    whole = os.path.abspath(path)
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        shown = readable(whole)
+        if shown.encode() == os.fsencode(whole):
+            raise UsageError(
+                f"the locale's encoding has no name for {shown}", hint="choose one that is UTF-8: LC_ALL=C.UTF-8"
+            ) from None
+        raise UsageError(f"the name {shown} is not UTF-8", hint="rename it") from None
+
+
+def _missing(path: str) -> UsageError:
+    """Why there is no such file."""
+    try:
+        os.stat(path)
+    except PermissionError:
+        return _closed(path)
+    except (OSError, ValueError):
+        # Not there, or nothing that a file can be called.
+        pass
+    return UsageError(f"{path}: no such file or directory", hint="check the path")
+
+
+def _closed(path: str) -> UsageError:
+    return UsageError(f"{path}: permission denied", hint="check the rights to it, and to the directories that it is in")
+
+
+def _entries(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except PermissionError:
+        raise _closed(directory) from None
+
+
+def _refuse_closed_directories(pattern: str) -> None:
+    """Refuses a pattern with a directory that may not be searched, which `glob` leaves out without a word.
+
+    Raises:
+        UsageError: there is one.
+    """
+    while pattern and pattern != os.path.dirname(pattern):
+        pattern, last = os.path.split(pattern)
+        # To look a known name up takes less than to list a directory.
+        needed = os.R_OK | os.X_OK if glob.has_magic(last) else os.X_OK
+        for directory in glob.glob(pattern, recursive=True) if pattern else [os.curdir]:
+            if os.path.isdir(directory) and not os.access(directory, needed, effective_ids=True):
+                raise _closed(directory)
 
 
 def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Identity:
@@ -83,16 +145,26 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
         TippleError: it cannot be read, or is not a file.
     """
     if path == STDIN:
-        head = _core.peek_stdin(SAMPLE_BYTES)
+        try:
+            os.fstat(STDIN_DESCRIPTOR)
+            head = _core.peek_stdin(SAMPLE_BYTES)
+        except OSError as error:
+            raise UsageError(
+                f"standard input cannot be read: {error.strerror}",
+                hint="give it a file or a pipe: tipple load - < FILE",
+            ) from None
+        except _core.CoreError as error:
+            raise core_error(error) from None
         form = (_form(path, head, dialect, refuse) if dialect is not None else None) or StreamForm()
         return Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
     try:
+        # Opening a pipe would wait for whoever writes into it.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UsageError(
+                f"{path} is not a regular file", hint=f"read it as standard input: tipple load - ... < {path}"
+            )
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise UsageError(
-                    f"{path} is not a regular file", hint=f"read it as standard input: tipple load - ... < {path}"
-                )
             head = file.read(SAMPLE_BYTES)
             digest = hashlib.sha256(head)
             if status.st_size > SAMPLE_BYTES:
@@ -207,41 +279,68 @@ def read_head(identity: Identity, dialect_plan: dict[str, Any], wanted: int = HE
 
 
 def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, Any]) -> list[str]:
-    """The names in a file's first record.
+    """The names in a file's first record; none where it has no record.
 
     Raises:
-        TippleError: there is no such record, or it is not text.
+        TippleError: the record is no text.
     """
-    path = identity.path
-    head = read_head(identity, dialect_plan)
-    if not head:
-        raise TippleError(f"{path} is empty: it has no header", hint="check the file, or leave out --header")
     try:
-        text = head.decode("utf-8", errors="strict" if len(head) < SAMPLE_BYTES else "replace")
-    except UnicodeDecodeError as error:
+        names = read_first_record(identity, dialect, dialect_plan)
+        "".join(names).encode()
+    except csv.Error as error:
         raise TippleError(
-            f"{path}: the header is not valid UTF-8 at byte {error.start}", hint="convert the file to UTF-8"
+            f"{identity.path}: the header cannot be read: {error}", hint="check --quote and --escape"
         ) from None
-    text = text.removeprefix("\ufeff")
-    if dialect.format == "fixed":
-        line = text.splitlines()[0] if text else ""
-        ends = list(itertools.accumulate(dialect.widths))
-        return [line[end - width : end].strip() for width, end in zip(dialect.widths, ends, strict=True)]
+    except UnicodeEncodeError:
+        raise TippleError(
+            f"{identity.path}: the header is not valid UTF-8: {', '.join(map(readable, names))}",
+            hint="convert the file to UTF-8, or name its --encoding",
+        ) from None
+    return names
+
+
+def readable(text: str) -> str:
+    """A text that may hold surrogates for bytes that are no UTF-8, with these bytes as `\\xff`."""
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def read_first_record(identity: Identity, dialect: Dialect, dialect_plan: dict[str, Any]) -> list[str]:
+    """The fields of a file's first record; none where it has no record. Bytes that are no UTF-8 become surrogates.
+
+    Raises:
+        TippleError: the file cannot be read.
+        csv.Error: the record cannot be read.
+    """
+    # Few heads are longer, and there may be thousands of files.
+    for wanted in (SAMPLE_BYTES, HEADER_BYTES):
+        head = read_head(identity, dialect_plan, wanted)
+        text = head.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
+        fields, length = _first_fields(text, dialect)
+        if length < len(text) or len(head) < wanted:
+            break
+    return fields
+
+
+def _first_fields(text: str, dialect: Dialect) -> tuple[list[str], int]:
+    """The fields of the first record, and how many characters of the text were read for it."""
     if dialect.quote is None:
-        line = text.splitlines()[0] if text else ""
-        return _without_trailing(line.split(dialect.delimiter), dialect)
+        line = re.split(r"\r\n|\r|\n", text, maxsplit=1)[0]
+        if dialect.format == "fixed":
+            ends = list(itertools.accumulate(dialect.widths))
+            fields = [line[end - width : end].strip() for width, end in zip(dialect.widths, ends, strict=True)]
+        else:
+            fields = _without_trailing(line.split(dialect.delimiter), dialect)
+        return fields if text else [], len(line)
     escape = dialect.escape if dialect.escape != dialect.quote else None
+    stream = io.StringIO(text, newline="")
     reader = csv.reader(
-        io.StringIO(text, newline=""),
+        stream,
         delimiter=dialect.delimiter,
         quotechar=dialect.quote,
         escapechar=escape,
         doublequote=escape is None,
     )
-    try:
-        return _without_trailing(next(reader, []), dialect)
-    except csv.Error as error:
-        raise TippleError(f"{path}: the header cannot be read: {error}", hint="check --quote and --escape") from None
+    return _without_trailing(next(reader, []), dialect), stream.tell()
 
 
 def _without_trailing(names: list[str], dialect: Dialect) -> list[str]:

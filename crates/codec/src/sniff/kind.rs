@@ -185,7 +185,7 @@ fn date_or_uuid(shape: &[u8], text: &[u8]) -> Kind {
     if is_uuid(shape) { Kind::Uuid } else { Kind::Text }
 }
 
-fn is_iso_date(text: &[u8]) -> bool {
+pub(super) fn is_iso_date(text: &[u8]) -> bool {
     text.len() == 10
         && text
             .iter()
@@ -208,7 +208,7 @@ fn date_and_time(shape: &[u8], time: &[u8]) -> Kind {
 }
 
 /// `hh`, `hhmm` or `hh:mm`, up to 15 hours.
-fn is_offset(text: &[u8]) -> bool {
+pub(super) fn is_offset(text: &[u8]) -> bool {
     let shape_fits = match text {
         [_, _] | [_, _, _, _] => all_digits(text),
         [hours @ .., b':', a, b] => hours.len() == 2 && all_digits(hours) && all_digits(&[*a, *b]),
@@ -218,7 +218,7 @@ fn is_offset(text: &[u8]) -> bool {
 }
 
 /// How long the time of day is that `text` begins with: `hh:mm`, `hh:mm:ss` or `hh:mm:ss.ffffff`.
-fn clock_length(text: &[u8]) -> Option<usize> {
+pub(super) fn clock_length(text: &[u8]) -> Option<usize> {
     let two = |at: usize, below: u8| {
         let digits = text.get(at..at + 2)?;
         (all_digits(digits) && (digits[0] - b'0') * 10 + (digits[1] - b'0') < below).then_some(())

@@ -1,6 +1,7 @@
 //! What a sample of a source looks like when it is read in one dialect: how regular its records are, and what kinds of
 //! values its columns hold. Which dialect it is decides whoever compares the profiles of several.
 
+pub mod guessed;
 pub mod kind;
 pub mod records;
 
@@ -106,6 +107,8 @@ pub struct ColumnProfile {
     pub scale_max: usize,
     /// Digits before the point; of integers too.
     pub whole_digits: usize,
+    /// Numbers that a double would change.
+    pub inexact: usize,
     /// Of local dates: those whose first part can be no month.
     pub first_over_12: usize,
     /// Of local dates: those whose second part can be no month.
@@ -319,6 +322,9 @@ impl Columns {
         column.longest = column.longest.max(text.len());
         column.shortest = column.shortest.min(text.len());
         column.like_head += usize::from(head.is_some_and(|head| head.text.as_bytes() == text));
+        if matches!(kind, Kind::Decimal | Kind::Integer | Kind::LongInteger | Kind::Float) {
+            column.inexact += usize::from(!guessed::double_keeps(text));
+        }
         match kind {
             Kind::Decimal | Kind::Integer | Kind::LongInteger => {
                 let (scale, whole) = kind::decimal_digits(text);

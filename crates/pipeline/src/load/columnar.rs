@@ -26,7 +26,7 @@ use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema, with
 use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
 use tipple_codec::encode::batch::csv_text::CsvRows;
-use tipple_codec::encode::batch::text_form::{Form, unpacked};
+use tipple_codec::encode::batch::text_form::unpacked;
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
 use tipple_codec::value::ServerVersion;
 
@@ -81,7 +81,8 @@ impl Opening {
             Target::Postgres(_) => Taker::CopyBinary,
         };
         let columns = read_as(&fields, &plan.columns, &columnar.fields);
-        let schema = output_schema(&fields, &columns, taker).map_err(|unreadable| explain(plan, 0, &unreadable))?;
+        let schema = output_schema(&fields, &columns, &columnar.spellings(), taker)
+            .map_err(|unreadable| explain(plan, 0, &unreadable))?;
         Ok(Self { job: ColumnarJob { plan: columnar, columns, schema, shared: None }, stream })
     }
 
@@ -323,11 +324,11 @@ fn shape<'s>(
     }
     if slot.is_none() {
         let columns = &job.columns;
-        let forms: Vec<Form> = job.plan.fields.iter().map(|field| field.form).collect();
-        let conformer = Conformer::new(fields, columns, &forms, job.schema.clone())
+        let spellings = job.plan.spellings();
+        let conformer = Conformer::new(fields, columns, &spellings, job.schema.clone())
             .map_err(|unreadable| explain(context.plan, source, &unreadable))?;
         let csv = Arc::new(conformer.csv_rows());
-        *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &forms), csv }));
+        *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &spellings), csv }));
     }
     match slot {
         Some((_, shape)) => Ok(shape),

@@ -98,6 +98,15 @@ impl<'p> Context<'p> {
         self.counters.cancel();
     }
 
+    /// What a stream's thread has given; one that panicked has failed, with all that it had taken over.
+    pub(super) fn joined<T>(&self, thread: std::thread::ScopedJoinHandle<'_, T>) -> Option<T> {
+        let given = thread.join();
+        if given.is_err() {
+            self.fail(Error::Internal { message: "a thread of the job panicked".into() });
+        }
+        given.ok()
+    }
+
     /// The first failure, if there was one.
     pub(super) fn failure(&self) -> Option<Error> {
         lock(&self.failure).clone()

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::feed::{Block, cutting};
+use super::guard::TOO_LONG;
 use super::parse::ParsedWindow;
 use crate::error::{BadRecord, Error, ServerError};
 use crate::postgres::copy::{CopyFailure, Place};
@@ -46,6 +47,20 @@ impl Context<'_> {
         Complaint { column, text, reason, sqlstate: sqlstate.into(), remedy }
     }
 
+    /// What is wrong with a record that has a value which a guessed type would change.
+    pub(super) fn changed(&self, record: &[u8], column: usize) -> Complaint {
+        let text = self.field_text(record, column);
+        let column = &self.plan.columns[column];
+        let type_name = locate::type_name(&column.kind);
+        Complaint {
+            column: Some(column.name.clone()),
+            reason: format!("\"{text}\" would be changed by the type {type_name}, which was guessed from other values"),
+            text,
+            sqlstate: Refusal::InvalidSyntax.sqlstate(column.kind.family()).unwrap_or("22P02").into(),
+            remedy: "mend the value, or give the column another type".into(),
+        }
+    }
+
     /// An error that names the record at `place`.
     pub(super) fn explain_complaint(&self, place: Place, complaint: Complaint) -> Error {
         let plan = self.plan;
@@ -54,8 +69,7 @@ impl Context<'_> {
             return Error::BadRecord(Box::new(BadRecord {
                 file: plan.sources[place.source].path.display().to_string(),
                 record_number: place.offset + 1,
-                // Rows of columnar files do not lie in one place.
-                byte_offset: 0,
+                byte_offset: None,
                 column,
                 text,
                 reason,
@@ -93,10 +107,23 @@ impl Context<'_> {
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
+        if server.sqlstate == TOO_LONG {
+            return self.explain_batch(place, index, server);
+        }
         let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };
         let complaint = self.server_complaint(&bytes, server, column.as_deref());
         let record = place.record.map(|first| first + index);
         self.explain_complaint(Place { source: place.source, offset, record }, complaint)
+    }
+
+    /// What is wrong with one of the records that the server stores together, up to `index` records after `place`.
+    fn explain_batch(&self, place: Place, index: u64, server: &ServerError) -> Error {
+        let source = self.plan.sources[place.source].path.display();
+        let until = place.record.map_or_else(String::new, |first| format!(" up to record {}", first + index));
+        let mut server = server.clone();
+        server.message = format!("{} (one of the last 1,000 records{until} of {source})", server.message);
+        server.hint = Some("shorten the record, or keep such records apart by --on-error skip".into());
+        Error::Server(Box::new(server))
     }
 
     /// What is wrong with a record, found by the server.
@@ -146,6 +173,11 @@ impl Context<'_> {
 
     /// The decoded text of one field of a record, for a message.
     pub(super) fn field_text(&self, record: &[u8], column: usize) -> String {
+        self.field_value(record, column).unwrap_or_else(|| "NULL".into())
+    }
+
+    /// The decoded text of one field of a record; `None` for NULL.
+    pub(super) fn field_value(&self, record: &[u8], column: usize) -> Option<String> {
         let mut ended = record.to_vec();
         if !ended.ends_with(self.plan.dialect.line_end.bytes()) {
             ended.extend_from_slice(self.plan.dialect.line_end.bytes());
@@ -153,10 +185,10 @@ impl Context<'_> {
         let mut scanner = Scanner::new(self.plan.dialect.clone(), self.plan.columns.len());
         let records = scanner.scan(&ended);
         if records.rows() == 0 {
-            return locate::shown(record);
+            return Some(locate::shown(record));
         }
         let mut decoder = Decoder::new(self.plan.dialect.clone());
-        decoder.decode(records.field(0, column), column).map_or_else(|| "NULL".into(), locate::shown)
+        decoder.decode(records.field(0, column), column).map(locate::shown)
     }
 }
 

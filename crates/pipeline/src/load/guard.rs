@@ -13,11 +13,15 @@ use crate::postgres::copy::{Chunk, CopyFailure, CopyWriter, Origin};
 use crate::postgres::session::Session;
 use tipple_codec::encode::{copy_binary, copy_text};
 
-/// Whether this refusal is a record's fault: a bad value, a violated constraint, a trigger's or a view's objection.
+/// Whether this refusal is a record's fault: a bad value, a violated constraint, a trigger's or a view's objection, a row
+/// that is too long for a page or for an index.
 pub(super) fn is_records_fault(error: &Error) -> bool {
     let Error::Server(server) = error else { return false };
-    ["22", "23", "44", "P0"].iter().any(|class| server.sqlstate.starts_with(class))
+    server.sqlstate == TOO_LONG || ["22", "23", "44", "P0"].iter().any(|class| server.sqlstate.starts_with(class))
 }
+
+/// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
+pub(super) const TOO_LONG: &str = "54000";
 
 /// Sends rows in batches that can be taken back.
 pub(super) struct Guard<'c, 'p, 's> {
@@ -53,7 +57,8 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
                 if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
             let Err(failure) = self.attempt(part)? else { continue };
             let Error::Server(server) = failure.error.as_ref() else { return Err(*failure.error) };
-            let named = failure.record.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
+            let line = failure.record.filter(|_| server.sqlstate != TOO_LONG);
+            let named = line.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
             match named.or_else(|| (high - low == 1).then_some(low)) {
                 Some(row) => {
                     self.refused += 1;
@@ -144,10 +149,10 @@ mod tests {
                 doing: String::new(),
             }))
         };
-        for sqlstate in ["22P02", "23505", "44000", "P0001"] {
+        for sqlstate in ["22P02", "23505", "44000", "P0001", "54000"] {
             assert!(is_records_fault(&error(sqlstate)), "{sqlstate}");
         }
-        for sqlstate in ["53100", "42501", "57014", "40001", "25P02"] {
+        for sqlstate in ["53100", "42501", "54001", "57014", "40001", "25P02"] {
             assert!(!is_records_fault(&error(sqlstate)), "{sqlstate}");
         }
         assert!(!is_records_fault(&Error::Cancelled));

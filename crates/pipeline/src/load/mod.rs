@@ -22,6 +22,7 @@ mod router;
 mod sender;
 mod single;
 mod slices;
+mod sought;
 mod transaction;
 mod violations;
 
@@ -130,6 +131,7 @@ fn run(
                 single::run(&context, target, *keep_order, &transaction)?;
             }
             Strategy::Refused { slices } => refused::run(&context, target, slices)?,
+            Strategy::Sought(sought) => sought::run(&context, target, sought)?,
             Strategy::Direct { pages, before, after } => direct::run(&context, target, pages, before, after)?,
         },
     }

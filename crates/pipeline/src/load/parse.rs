@@ -14,11 +14,19 @@ use crate::source::locate;
 use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
+use tipple_codec::sniff::guessed::Guesses;
 
 /// What a stream keeps from slice to slice.
 pub(super) struct Parser {
-    scanner: Scanner,
+    finder: Finder,
     buffer: Vec<u8>,
+}
+
+/// Finds the records of a window.
+struct Finder {
+    scanner: Scanner,
+    /// What they are judged by where types of columns were guessed.
+    guesses: Option<Guesses>,
 }
 
 /// The records of one window.
@@ -38,7 +46,11 @@ pub(super) struct ParsedWindow<'w> {
 impl Parser {
     pub(super) fn new(context: &Context<'_>) -> Self {
         Self {
-            scanner: Scanner::new(context.plan.dialect.clone(), context.plan.columns.len()),
+            finder: Finder {
+                scanner: Scanner::new(context.plan.dialect.clone(), context.plan.columns.len()),
+                guesses: (!context.plan.guessed.is_empty())
+                    .then(|| Guesses::new(context.plan.guessed.clone(), context.plan.dialect.clone())),
+            },
             buffer: Vec::with_capacity(context.plan.window_bytes + 2),
         }
     }
@@ -75,7 +87,7 @@ impl Parser {
                     let begin =
                         PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1), limit_records };
                     let (rows, end) =
-                        parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
+                        parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
                     source.check_unchanged()?;
                     left = left.saturating_sub(rows);
                     let length = end.map_or(piece.length, |end| end - piece.offset);
@@ -98,7 +110,7 @@ impl Parser {
                         limit_records: u64::MAX,
                     };
                     let (rows, _) =
-                        parse_piece(&mut self.scanner, context, stream, &mut reader, begin, rejects, &mut store)?;
+                        parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
                     totals.pieces.push((index, rows, piece.piece.length));
                 }
             }
@@ -106,6 +118,56 @@ impl Parser {
         totals.rejects = count(rejects) - rejects_before_slice;
         totals.digest.rows = totals.rows();
         Ok(totals)
+    }
+}
+
+/// The regular records, ascending, that are not to be stored whatever they hold: looked for only where types were guessed,
+/// or where the window is longer than a record may be.
+fn unfit(
+    guesses: &mut Option<Guesses>,
+    records: &Records<'_>,
+    window: &[u8],
+    limit_bytes: usize,
+) -> Vec<(usize, Unfit)> {
+    let changed = guesses.as_mut().map_or_else(Vec::new, |guesses| guesses.changed(records));
+    let mut unfit: Vec<_> = changed.iter().map(|it| (it.row, Unfit::Changed { column: it.column })).collect();
+    if window.len() > limit_bytes {
+        let is_overlong = |row: &usize| records.start(row + 1) - records.start(*row) > limit_bytes;
+        unfit.extend((0..records.rows()).filter(is_overlong).map(|row| (row, Unfit::Overlong)));
+        unfit.sort_unstable_by_key(|&(row, unfit)| (row, !matches!(unfit, Unfit::Overlong)));
+        unfit.dedup_by_key(|(row, _)| *row);
+    }
+    unfit
+}
+
+/// Why a regular record is not to be stored.
+#[derive(Debug, Clone, Copy)]
+enum Unfit {
+    /// It has a value that a guessed type would change.
+    Changed { column: usize },
+    /// It is longer than a record may be.
+    Overlong,
+}
+
+/// Rejects a record, or gives the error that it is.
+fn refuse(
+    context: &Context<'_>,
+    place: Place,
+    index: u64,
+    record: &[u8],
+    unfit: Unfit,
+    rejects: &mut Option<RejectLog<'_, '_>>,
+) -> Result<()> {
+    let (plan, limit) = (context.plan, context.plan.max_record_bytes);
+    match (unfit, rejects) {
+        (Unfit::Changed { column }, None) => Err(context.explain_complaint(place, context.changed(record, column))),
+        (Unfit::Changed { column }, Some(log)) => log.push(place, index, record, context.changed(record, column)),
+        (Unfit::Overlong, None) => Err(too_long(&plan.sources[place.source], place.offset, limit)),
+        (Unfit::Overlong, Some(log)) => {
+            let record = locate::beginning(record, limit, &plan.dialect, plan.columns.len());
+            let complaint = locate::overlong(&record, limit);
+            log.push(place, index, &record, complaint)
+        }
     }
 }
 
@@ -123,7 +185,7 @@ struct PieceBegin {
 
 /// Reads one piece, and gives the rows that were stored, and where it stopped if the limit was reached.
 fn parse_piece<'c, 'p>(
-    scanner: &mut Scanner,
+    finder: &mut Finder,
     context: &Context<'_>,
     stream: &StreamCounters,
     reader: &mut impl Windows,
@@ -131,6 +193,7 @@ fn parse_piece<'c, 'p>(
     rejects: &mut Option<RejectLog<'c, 'p>>,
     store: &mut impl FnMut(&ParsedWindow<'_>, &mut Option<RejectLog<'c, 'p>>) -> Result<()>,
 ) -> Result<(u64, Option<u64>)> {
+    let Finder { scanner, guesses } = finder;
     let rejects_before = count(rejects);
     // Where records were counted beforehand, their numbers are those in the source.
     let first = begin.record.map_or(0, |record| record - 1);
@@ -177,6 +240,25 @@ fn parse_piece<'c, 'p>(
                 records.truncate(left as usize);
             }
             left -= records.rows() as u64;
+            let mut behind = 0;
+            for (row, unfit) in unfit(guesses, &records, window.bytes, context.plan.max_record_bytes) {
+                let mut before = records.skip(behind);
+                before.truncate(row - behind);
+                if before.rows() > 0 {
+                    let (records, window, slice) = (&before, window.bytes, begin.slice);
+                    store(&ParsedWindow { records, window, place, first_record: piece_records, slice }, rejects)?;
+                }
+                rows += before.rows() as u64;
+                piece_records += before.rows() as u64;
+                let start = records.start(row);
+                let record = &window.bytes[start..records.start(row + 1)];
+                refuse(context, place.behind(start, piece_records), piece_records, record, unfit, rejects)?;
+                piece_records += 1;
+                behind = row + 1;
+            }
+            if behind > 0 {
+                records = records.skip(behind);
+            }
             if records.rows() > 0 || (records.irregular.is_some() && rejects.is_none()) {
                 let parsed = ParsedWindow {
                     records: &records,

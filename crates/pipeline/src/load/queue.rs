@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::feed::{Block, Blocks};
+use crate::counters::StreamState;
 use crate::error::Result;
 use crate::job::lock;
 use crate::plan::{Piece, Slice};
@@ -93,6 +94,23 @@ impl<'p> WorkQueue<'p> {
         'p: 'scope,
     {
         self.blocks.start_feeders(scope, context);
+    }
+
+    /// Runs `stream` on a thread for each of the job's streams, beside the feeders; returns when all have ended. What
+    /// fails is the job's failure.
+    pub(super) fn share_out(&self, context: &Context<'p>, stream: impl Fn(usize) -> Result<()> + Sync) {
+        std::thread::scope(|scope| {
+            self.start_feeders(scope, context);
+            for index in 0..context.plan.streams {
+                let stream = &stream;
+                scope.spawn(move || {
+                    if let Err(error) = context.pin(index).and_then(|()| stream(index)) {
+                        context.fail(error);
+                    }
+                    context.counters.streams[index].enter(StreamState::Done);
+                });
+            }
+        });
     }
 
     /// What to do next, or `None` when all is taken.

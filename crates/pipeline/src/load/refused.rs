@@ -11,7 +11,6 @@ use super::explain::remedy;
 use super::parse::Parser;
 use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
-use crate::counters::StreamState;
 use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, RefusedRow, RefusedSlice};
 use crate::postgres::copy::Chunk;
@@ -24,19 +23,7 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, slices: &[Refu
     let slices: HashMap<(usize, u64), &RefusedSlice> =
         slices.iter().map(|slice| ((slice.source, slice.offset), slice)).collect();
     let queue = WorkQueue::new(context, false);
-    std::thread::scope(|scope| {
-        queue.start_feeders(scope, context);
-        for index in 0..context.plan.streams {
-            let (queue, slices) = (&queue, &slices);
-            scope.spawn(move || {
-                let pinned = context.pin(index);
-                if let Err(error) = pinned.and_then(|()| stream(context, target, queue, slices, index)) {
-                    context.fail(error);
-                }
-                context.counters.streams[index].enter(StreamState::Done);
-            });
-        }
-    });
+    queue.share_out(context, |index| stream(context, target, &queue, &slices, index));
     context.failure().map_or(Ok(()), Err)
 }
 

@@ -27,8 +27,10 @@ const MAX_KEYS: usize = 1000;
 /// Finds the partition of each record of a window.
 pub(super) struct Divider {
     router: Router,
-    key_column: usize,
+    /// The columns of the key.
+    key: Vec<usize>,
     grows: bool,
+    hopeless: BTreeSet<String>,
     /// Partition of each record that was kept, and where it ends in the chunk.
     parts: Vec<(usize, usize)>,
     end: usize,
@@ -54,12 +56,20 @@ impl Divider {
     fn with_route(context: &Context<'_>, routing: &Routing, route: &RoutePlan) -> Result<Self> {
         let router = Router::new(route)
             .map_err(|_| Error::Internal { message: "the bounds of the partitions cannot be routed by".into() })?;
-        let key_column = routing.route.key.first().map_or(0, |key| key.column);
+        let key: Vec<usize> = routing.route.key.iter().map(|key| key.column).collect();
         let columns = context.plan.columns.len();
-        if routing.route.key.iter().any(|key| key.column >= columns) {
+        if key.is_empty() || key.iter().any(|&column| column >= columns) {
             return Err(Error::Internal { message: "the key is none of the columns".into() });
         }
-        Ok(Self { router, key_column, grows: routing.grows, parts: Vec::new(), end: 0, homeless: Vec::new() })
+        Ok(Self {
+            router,
+            key,
+            grows: routing.grows,
+            hopeless: routing.hopeless.clone(),
+            parts: Vec::new(),
+            end: 0,
+            homeless: Vec::new(),
+        })
     }
 
     /// A chunk begins.
@@ -114,11 +124,18 @@ impl Divider {
         }
         let Some(&row) = self.homeless.first() else { return Ok(()) };
         let source = context.plan.sources[chunk.place.source].path.display();
-        let name = &context.plan.columns[self.key_column].name;
+        let (name, _) = self.described(context, |_| String::new());
         let row = chunk.place.offset + row as u64 + 1;
         Err(Error::Invalid {
             message: format!("{source}: row {row}: no partition of the table takes its {name}; add a partition for it"),
         })
+    }
+
+    /// The key's columns and their texts, as a message has them.
+    fn described(&self, context: &Context<'_>, text: impl Fn(usize) -> String) -> (String, String) {
+        let names = self.key.iter().map(|&column| context.plan.columns[column].name.clone());
+        let texts = self.key.iter().map(|&column| text(column));
+        (listed(names.collect()), listed(texts.collect()))
     }
 
     /// The records that no partition takes are rejects, and join those that were `skipped` already; without `rejects`
@@ -135,15 +152,18 @@ impl Divider {
         }
         let record = |row: usize| &parsed.window[parsed.records.start(row)..parsed.records.start(row + 1)];
         if self.grows {
-            let text = |row: &usize| context.field_text(record(*row), self.key_column);
-            let keys: BTreeSet<String> = self.homeless.iter().take(MAX_KEYS).map(text).collect();
-            return Err(Error::NoPartition { keys: keys.into_iter().collect() });
+            // For NULL no partition can be made: these are bad records, when there is nothing left to be made.
+            let text = |row: &usize| context.field_value(record(*row), self.key[0]);
+            let keys = self.homeless.iter().filter_map(text).filter(|key| !self.hopeless.contains(key));
+            let keys: BTreeSet<String> = keys.take(MAX_KEYS).collect();
+            if !keys.is_empty() {
+                return Err(Error::NoPartition { keys: keys.into_iter().collect() });
+            }
         }
         for &row in &self.homeless {
-            let text = context.field_text(record(row), self.key_column);
-            let name = &context.plan.columns[self.key_column].name;
+            let (name, text) = self.described(context, |column| context.field_text(record(row), column));
             let complaint = Complaint {
-                column: Some(name.clone()),
+                column: Some(context.plan.columns[self.key[0]].name.clone()),
                 reason: format!("no partition of the table takes {name} = {text}"),
                 text,
                 sqlstate: "23514".into(),
@@ -160,6 +180,11 @@ impl Divider {
         skipped.sort_unstable();
         Ok(())
     }
+}
+
+/// One as it is, several in parentheses.
+fn listed(mut parts: Vec<String>) -> String {
+    if parts.len() == 1 { parts.remove(0) } else { format!("({})", parts.join(", ")) }
 }
 
 /// Rows that are kept back, in bytes.

@@ -78,7 +78,7 @@ pub(super) fn run(
         if let Err(error) = send_all(context, target, &session, &receivers, log.as_mut()) {
             context.fail(error);
         }
-        streams.into_iter().filter_map(|stream| stream.join().ok().flatten()).collect()
+        streams.into_iter().filter_map(|stream| context.joined(stream)).flatten().collect()
     });
     logs.extend(log);
     if let Some(error) = context.failure() {

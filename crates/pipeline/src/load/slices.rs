@@ -32,19 +32,7 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> 
         context.guard();
     }
     let queue = WorkQueue::new(context, false);
-    std::thread::scope(|scope| {
-        queue.start_feeders(scope, context);
-        for index in 0..context.plan.streams {
-            let queue = &queue;
-            scope.spawn(move || {
-                let pinned = context.pin(index);
-                if let Err(error) = pinned.and_then(|()| stream(context, target, queue, index)) {
-                    context.fail(error);
-                }
-                context.counters.streams[index].enter(StreamState::Done);
-            });
-        }
-    });
+    queue.share_out(context, |index| stream(context, target, &queue, index));
     context.failure().map_or(Ok(()), Err)
 }
 

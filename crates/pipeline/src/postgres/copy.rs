@@ -206,8 +206,12 @@ impl<'s> CopyWriter<'s> {
         });
         match result {
             Ok(stored) if stored == open.rows => Ok(()),
-            Ok(stored) => Err(Error::Internal {
-                message: format!("{} rows were sent, but the server counted {stored}", open.rows),
+            Ok(stored) => Err(Error::Invalid {
+                message: format!(
+                    "{} was sent {} rows and has stored {stored}: a trigger keeps rows out; for the load: \
+                     ALTER TABLE {} DISABLE TRIGGER USER",
+                    self.table, open.rows, self.table
+                ),
             }
             .into()),
             Err(error) => Err(open.explain(error)),

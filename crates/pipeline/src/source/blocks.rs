@@ -391,7 +391,7 @@ impl<'p> BlockCutter<'p> {
         Error::BadRecord(Box::new(BadRecord {
             file: self.how.sources[source.index].path.display().to_string(),
             record_number: source.records_before + records + u64::from(!source.header),
-            byte_offset: source.offset + (start - source.begin) as u64,
+            byte_offset: Some(source.offset + (start - source.begin) as u64),
             column: None,
             text: locate::shown(&self.block.text[start..]),
             reason: format!("the byte at offset {offset} of the unpacked file is no character of {encoding}"),

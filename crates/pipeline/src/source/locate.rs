@@ -311,7 +311,7 @@ pub fn bad_record(
         Ok(record_number) => Error::BadRecord(Box::new(BadRecord {
             file: planned.path.display().to_string(),
             record_number,
-            byte_offset: offset,
+            byte_offset: Some(offset),
             column,
             text,
             reason: reason + offset_note(planned),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from tipple.engines.base import Session
 from tipple.engines.duckdb.capabilities import CAPABILITIES as capabilities
-from tipple.plan.url import Target
+from tipple.plan.url import MEMORY, Target
 
 
 def connect(target: Target, *, read_only: bool = False, must_exist: bool = False) -> Session:
@@ -18,4 +21,15 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     return DuckSession(target, read_only=read_only, must_exist=must_exist)
 
 
-__all__ = ["capabilities", "connect"]
+def database_file(target: Target) -> str | None:
+    """The database's file; None for one in memory."""
+    return None if target.location == MEMORY else os.path.expanduser(target.location)
+
+
+def files(target: Target) -> Sequence[str]:
+    """The database and its write-ahead log; none where it is in memory."""
+    path = database_file(target)
+    return () if path is None else (path, f"{path}.wal")
+
+
+__all__ = ["capabilities", "connect", "database_file", "files"]

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import duckdb
+import msgspec
 
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
 from tipple.engines.duckdb import parquet
@@ -40,6 +41,8 @@ _PLAIN_TYPES: dict[str, Any] = {
 _LABEL = r"'((?:[^']|'')*)'"
 _ENUM = re.compile(rf"ENUM\({_LABEL}(?:, {_LABEL})*\)", re.DOTALL)
 _MAX_DIMENSIONS = 6
+_QUOTED = re.compile(rf'{_LABEL}|"(?:[^"]|"")*"', re.DOTALL)
+_COUNTS_MICROSECONDS = re.compile(r"\b(?:TIMESTAMP|TIMESTAMP_MS|TIMESTAMP_S|TIMESTAMPTZ|TIME|TIMETZ|INTERVAL)\b")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
@@ -54,8 +57,19 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     )
     time_zone = first_row(connection, "SELECT current_setting('TimeZone')")
     utc = time_zone is not None and time_zone[0] in UTC_NAMES
+
+    def column_of(column: str, type_text: str, not_null: bool) -> TableColumn:
+        return TableColumn(
+            name=column,
+            type_text=type_text,
+            codec_type=_codec_type(type_text, utc=utc),
+            not_null=not_null,
+            generated=False,
+            nanoseconds=_keeps_nanoseconds(type_text),
+        )
+
     if found is None:
-        return parquet.describe(connection, name, lambda type_text: _codec_type(type_text, utc=utc))
+        return parquet.describe(connection, name, column_of)
     rows = connection.execute(
         "SELECT c.column_name, c.data_type, NOT c.is_nullable, c.column_default FROM duckdb_columns() c "
         "WHERE c.database_name = current_database() AND c.schema_name = ? AND c.table_name = ? "
@@ -66,13 +80,7 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     return Table(
         name=TableName(*found),
         columns=tuple(
-            TableColumn(
-                name=column,
-                type_text=type_text,
-                codec_type=_codec_type(type_text, utc=utc),
-                not_null=bool(not_null),
-                generated=column in generated,
-            )
+            msgspec.structs.replace(column_of(column, type_text, bool(not_null)), generated=column in generated)
             for column, type_text, not_null, _ in rows
         ),
     )
@@ -94,6 +102,11 @@ def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) ->
     ):
         generated.add(quoted.replace('""', '"') or plain)
     return generated
+
+
+def _keeps_nanoseconds(type_text: str) -> bool:
+    """Whether no part of a type counts microseconds; of one that does DuckDB's casts round nanoseconds."""
+    return _COUNTS_MICROSECONDS.search(_QUOTED.sub("", type_text)) is None
 
 
 def _codec_type(type_text: str, *, utc: bool) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 
 import duckdb
 
+from tipple.engines.duckdb import database_file
 from tipple.errors import ConnectionFailed
-from tipple.plan.url import Target, quote_identifier
-
-MEMORY = ":memory:"
+from tipple.plan.url import MEMORY, Target, quote_identifier
 
 _shared_memory: duckdb.DuckDBPyConnection | None = None
 
@@ -26,9 +25,9 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     Raises:
         ConnectionFailed: the file cannot be opened.
     """
-    if target.location == MEMORY:
+    path = database_file(target)
+    if path is None:
         return memory_connection()
-    path = os.path.expanduser(target.location)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise ConnectionFailed(

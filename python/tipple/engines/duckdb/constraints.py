@@ -11,6 +11,7 @@ from typing import Any, Literal
 import duckdb
 import msgspec
 
+from tipple.engines.duckdb.collations import by_bytes
 from tipple.engines.duckdb.connection import catalog
 from tipple.plan.url import TableName, quote_identifier
 
@@ -23,7 +24,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] | None
     """The columns that it reads; None where nobody says, so that it may be any."""
     terms: tuple[str, ...]
-    """SQL: the parts of the key, or the one condition of a CHECK."""
+    """SQL: the parts of the key, such that equal ones are the same key; or the one condition of a CHECK."""
     refers_to: str | None = None
     """Of a foreign key: the other table, qualified and quoted."""
     refers_to_name: str | None = None
@@ -72,6 +73,7 @@ _INDEX = re.compile(rf"^CREATE UNIQUE INDEX .*? ON (?:(?:{_NAME})\.)*(?:{_NAME})
 def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
     """The constraints and unique indexes of a table, in the order in which PostgreSQL looks at them."""
     found: list[Constraint] = []
+    own = f"{catalog(connection)}.{table.sql}"
     rows = connection.execute(
         "SELECT constraint_type, constraint_name, constraint_column_names, expression, constraint_text, "
         "referenced_table, referenced_column_names FROM duckdb_constraints() "
@@ -93,10 +95,12 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
                 kind=kind,
                 name=name,
                 columns=tuple(columns),
-                terms=(expression,) if kind == "check" else tuple(map(quote_identifier, columns)),
+                terms=(expression,)
+                if kind == "check"
+                else by_bytes(connection, own, [*map(quote_identifier, columns)]),
                 refers_to=refers_to,
                 refers_to_name=other,
-                refers_to_terms=tuple(map(quote_identifier, other_columns or ())),
+                refers_to_terms=by_bytes(connection, refers_to or own, [*map(quote_identifier, other_columns or ())]),
             )
         )
     found += _unique_indexes(connection, table)
@@ -114,7 +118,8 @@ def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> 
     for name, sql in rows:
         terms = _INDEX.match(sql)
         if terms is not None:
-            found.append(Constraint(kind="unique", name=name, columns=None, terms=_split(terms.group(1))))
+            parts = by_bytes(connection, f"{catalog(connection)}.{table.sql}", _split(terms.group(1)))
+            found.append(Constraint(kind="unique", name=name, columns=None, terms=parts))
     return found
 
 

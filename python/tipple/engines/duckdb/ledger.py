@@ -1,12 +1,14 @@
 """The ledger in a DuckDB database: the same tables as everywhere, written in the transaction of the data.
 
 A load into DuckDB is one transaction, so a job is in the ledger when it is published, and not before: an interrupted
-one leaves nothing at all. With `--no-atomic` groups of slices commit one by one, and the ledger keeps them.
+one leaves nothing but the ledger itself, which is created first. With `--no-atomic` groups of slices commit one by one,
+and the ledger keeps them.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,10 +80,37 @@ def _slice(connection: duckdb.DuckDBPyConnection) -> str:
     return f"{catalog(connection)}.tipple.slice"
 
 
+_creation = threading.Lock()
+
+
 def ensure(connection: duckdb.DuckDBPyConnection) -> None:
-    """Creates the ledger where it is missing."""
-    for statement in CREATE_STATEMENTS:
-        connection.execute(statement.format(catalog=catalog(connection)))
+    """Creates the ledger where it is missing, in a transaction of its own; call it before that of the rows begins.
+
+    DuckDB refuses the second of two transactions that create the same, and loads on several threads of this process
+    (no other one has the database open) would all create it: only one at a time does, and none keeps others waiting.
+    """
+    with _creation:
+        if _is_complete(connection):
+            return
+        creating = connection.cursor()
+        try:
+            creating.execute("BEGIN")
+            for statement in CREATE_STATEMENTS:
+                creating.execute(statement.format(catalog=catalog(connection)))
+            creating.execute("COMMIT")
+        finally:
+            # What is not committed is rolled back.
+            creating.close()
+
+
+def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the ledger is there, and not one of an earlier version."""
+    found = first_row(
+        connection,
+        "SELECT count(*) FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND (table_name, column_name) IN (('job', 'job_id'), ('slice', 'rejects'), ('reject', 'record'))",
+    )
+    return found is not None and found[0] == 3
 
 
 def exists(connection: duckdb.DuckDBPyConnection) -> bool:

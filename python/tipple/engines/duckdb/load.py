@@ -106,6 +106,12 @@ class DuckLoad:
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
+        try:
+            return self._run(runner)
+        except duckdb.Error as error:
+            raise duckdb_error(error, "loading") from None
+
+    def _run(self, runner: Runner) -> LoadResult:
         task = self.task
         with runner.phase("prepare"):
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
@@ -127,6 +133,8 @@ class DuckLoad:
             with runner.phase("split"):
                 cut = core.cut(task)
         result = self._result("loaded", job_id, slices=len(cut.slices))
+        if task.ledger:
+            ledger.ensure(self.connection)
         if task.atomic:
             self._run_atomic(runner, result, cut)
         else:
@@ -303,6 +311,8 @@ class DuckLoad:
         return found
 
     def _already_loaded(self, job: dict[str, Any]) -> LoadResult:
+        # A process that was killed just after its commit has left the files that it had replaced.
+        self._tidy_files()
         result = self._result("already loaded", job["job_id"])
         result.rows = job["rows"] or 0
         result.rejects = ledger.reject_count(self.connection, job["job_id"])
@@ -315,7 +325,6 @@ class DuckLoad:
 
     def _begin_job(self, job_id: str, cut: Cut) -> None:
         task = self.task
-        ledger.ensure(self.connection)
         ledger.insert_job(
             self.connection,
             job_id=job_id,

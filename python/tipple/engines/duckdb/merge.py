@@ -2,14 +2,17 @@
 in the transaction of the load.
 
 It is created by its columns, not by CREATE TABLE AS … LIMIT 0: in the transaction that did so DuckDB 2.0 does not
-see the rows that an INSERT in insertion order adds.
+see the rows that an INSERT in insertion order adds. Its columns have the collations of the table's, so that the same
+keys are equal among staged rows and between those and the table's.
 """
 
 from __future__ import annotations
 
 import duckdb
+import msgspec
 
 from tipple.engines.base import LoadTask
+from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.pull import duckdb_error
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
@@ -24,8 +27,10 @@ def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
 
 
 def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> None:
-    """Creates the table for the rows."""
-    columns = ", ".join(f"{quote_identifier(column.name)} {column.type_text}" for column in task.columns)
+    """Creates the table for the rows; the one that they go to is there."""
+    types = {column.name: column.type_text for column in task.columns}
+    collated = collated_types(connection, f"{catalog(connection)}.{task.table.sql}", types)
+    columns = ", ".join(f"{quote_identifier(name)} {type_text}" for name, type_text in collated.items())
     connection.execute(f"CREATE TABLE {staging(connection, task)} ({columns})")
 
 
@@ -51,8 +56,10 @@ def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read
         for query in (statements.count_latest(), statements.count_matched())
     )
     try:
-        connection.execute(statements.merge())
+        stored = int((first_row(connection, statements.merge()) or (0,))[0])
         connection.execute(f"DROP TABLE {statements.staging}")
     except duckdb.Error as error:
         raise duckdb_error(error, "merging rows") from None
-    return statements.counts(read=read, latest=latest, matched=matched)
+    counts = statements.counts(read=read, latest=latest, matched=matched)
+    # Where nothing makes the key unique, a record may update several rows.
+    return msgspec.structs.replace(counts, updated=stored - counts.inserted)

@@ -14,9 +14,8 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import msgspec
@@ -255,26 +254,34 @@ class ParquetWork:
             return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
         places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in names)
         options = ", hive_partitioning = false"
-        if self.hive is not None:
-            types = f"{{{_literal(self.hive.name)}: {self.hive.type_text}}}"
-            options = f", hive_partitioning = true, hive_types = {types}"
-        values = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns)
+        read_as: dict[str, str] = {}
+        if self._reads_directories and self.hive is not None:
+            # As text, which the CAST makes what it was: `hive_types` knows no type with parameters, and a condition on
+            # the column still leaves directories out.
+            options = f", hive_partitioning = true, hive_types = {{{_literal(self.hive.encoded_name)}: VARCHAR}}"
+            read_as[quote_identifier(self.hive.name)] = quote_identifier(self.hive.encoded_name)
+        values = ", ".join(f"CAST({read_as.get(name, name)} AS {kind}) AS {name}" for name, kind in columns)
         return f"SELECT {values} FROM read_parquet([{places}]{options})"
 
+    @property
+    def _reads_directories(self) -> bool:
+        """Whether the names of the directories give a column of the table; the files have it too."""
+        if self.hive is None or not self.hive.is_own:
+            return False
+        others = {name.lower() for name, _, _ in self.table.columns if name != self.hive.name}
+        return self.hive.encoded_name.lower() not in others
 
-def describe(connection: duckdb.DuckDBPyConnection, name: TableName, typed: Any) -> Table | None:
-    """The columns of a table of files; `typed` gives the codec's type of a type's text."""
+
+def describe(
+    connection: duckdb.DuckDBPyConnection, name: TableName, column_of: Callable[[str, str, bool], TableColumn]
+) -> Table | None:
+    """The columns of a table of files; `column_of` makes one of its name, its type, and whether it refuses NULL."""
     found = find(connection, name)
     if found is None:
         return None
     return Table(
         name=found.name,
-        columns=tuple(
-            TableColumn(
-                name=column, type_text=type_text, codec_type=typed(type_text), not_null=not_null, generated=False
-            )
-            for column, type_text, not_null in found.columns
-        ),
+        columns=tuple(column_of(*column) for column in found.columns),
     )
 
 

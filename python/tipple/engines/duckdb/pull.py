@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 
 import duckdb
@@ -10,6 +11,7 @@ import duckdb
 from tipple import _core
 from tipple.engines.duckdb.connection import first_row
 from tipple.errors import TippleError
+from tipple.plan.hive import TOO_LONG
 
 STREAM = "tipple_batches"
 """The name by which the statement reads from the core."""
@@ -54,6 +56,9 @@ class Insert(threading.Thread):
     def interrupt(self) -> None:
         """Stops the statement and waits for its end."""
         self.job.cancel()
+        if self.ident is None:
+            # It never began, so it will not end.
+            return
         while not self.ended.wait(INTERRUPT_SECONDS):
             try:
                 self.connection.interrupt()
@@ -113,6 +118,13 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
+    elif isinstance(error, duckdb.TransactionException) and "onflict" in message:
+        hint = "another load in this process changes the same table: run this one again; nothing was published"
+    elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* already exists", message):
+        # This load found none when it began.
+        hint = "another load in this process has just made the table: run this one again; nothing was published"
+    elif TOO_LONG in message:
+        hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, doctor, ledger, parquet, sizes
+from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.findings import Finding
@@ -45,10 +44,7 @@ class DuckSession:
             prober.execute(definition.create_sql(probe.sql, with_constraints=False))
             found = columns.describe(prober, probe)
         except duckdb.Error as error:
-            raise UsageError(
-                f"DuckDB refuses the definition of {definition.name} (line {definition.line}): {error}",
-                hint="correct the CREATE TABLE statement in the schema file",
-            ) from None
+            raise definition.refused("DuckDB", str(error)) from None
         finally:
             prober.execute("ROLLBACK")
             prober.close()
@@ -83,7 +79,7 @@ class DuckSession:
     @property
     def path(self) -> str | None:
         """The database's file; None for one in memory."""
-        return None if self.target.location == connection.MEMORY else os.path.expanduser(self.target.location)
+        return database_file(self.target)
 
     def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""

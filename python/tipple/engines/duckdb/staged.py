@@ -126,7 +126,7 @@ def _bad_record(task: LoadTask, line: tuple[Any, ...]) -> BadRecord:
     return BadRecord(
         file=task.sources[source].path,
         record_number=index + 1,
-        byte_offset=0 if task.columnar is not None else offset,
+        byte_offset=None if task.columnar is not None else offset,
         text=bytes.fromhex(record.removeprefix("\\x")).decode(errors="replace").rstrip("\r\n"),
         reason=reason,
         sqlstate=sqlstate,

@@ -17,6 +17,7 @@ import msgspec
 
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import merge_violations
+from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.constraints import Constraint, constraints_of
@@ -62,6 +63,8 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     if not constraints:
         return None
     generated = generated_columns(connection, task.table)
+    own = f"{catalog(connection)}.{task.table.sql}"
+    types = collated_types(connection, own, {name: type_text for name, (type_text, _) in facts.items()})
     needed = {name for constraint in constraints for name in constraint.columns or ()}.union(task.key)
     anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
     names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
@@ -69,10 +72,11 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
 
     def clause(name: str) -> str:
         type_text, default = facts[name]
-        if name in loaded or default is None:
-            return f"{quote_identifier(name)} {type_text}"
-        how = f"GENERATED ALWAYS AS ({default})" if name in generated else f"DEFAULT {default}"
-        return f"{quote_identifier(name)} {type_text} {how}"
+        if name in generated and default is not None:
+            # Its expression has a collation of its own, and DuckDB takes no other.
+            return f"{quote_identifier(name)} {type_text} GENERATED ALWAYS AS ({default})"
+        how = "" if name in loaded or default is None else f" DEFAULT {default}"
+        return f"{quote_identifier(name)} {types[name]}{how}"
 
     places = ["tipple_source INTEGER", "tipple_offset BIGINT"]
     if whole:

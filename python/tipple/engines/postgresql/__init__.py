@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tipple.engines.base import Session
 from tipple.engines.postgresql.capabilities import CAPABILITIES as capabilities
 from tipple.plan.url import Target
@@ -18,4 +20,9 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     return PostgresSession(target)
 
 
-__all__ = ["capabilities", "connect"]
+def files(target: Target) -> Sequence[str]:
+    """A server's files are its own."""
+    return ()
+
+
+__all__ = ["capabilities", "connect", "files"]

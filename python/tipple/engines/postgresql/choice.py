@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql import direct, partitions, stage, structure, tablespaces
+from tipple.engines.postgresql import direct, merge_checks, partitions, stage, structure, tablespaces
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
@@ -135,11 +135,14 @@ class Chooser:
                     hint="leave out --no-atomic, or empty the table and append",
                 )
             return Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
+        if task.rejects is not None and task.mode != "upsert":
+            self._require_no_reference_to_itself()
         if task.mode == "upsert":
+            merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
         if not exists and task.partition_by is not None:
-            if task.rejects is not None and task.definition is not None and task.definition.constraints:
-                self.notes.append("constraints of the new table are checked when all rows are in, and end the load")
+            if task.rejects is not None and structure.constraints_left(self.connection, task, None, self.table):
+                self.notes.append("keys of the new table are checked when all rows are in, and end the load")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
             if task.rejects is not None and task.definition is not None and task.definition.constraints:
@@ -156,6 +159,24 @@ class Chooser:
             reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
             return Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
         return Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    def _require_no_reference_to_itself(self) -> None:
+        """Refuses to judge by batches what is right or wrong only when all records are in.
+
+        Raises:
+            UsageError: a foreign key of the table refers to the table itself.
+        """
+        if self.exists or self.task.definition is None:
+            key = stage.reference_to_itself(self.connection, self.table)
+        else:
+            key = self.task.definition.reference_to_itself
+        if key is not None:
+            raise UsageError(
+                f"--on-error skip cannot tell which records violate the foreign key {key}: it refers to "
+                f"{self.table} itself, and a record may refer to one that comes later",
+                hint="use --mode upsert with the key that it refers to, which judges all records together; or leave "
+                "out --on-error skip; or add the foreign key after the load",
+            )
 
     def _choose_partitioned(self) -> Choice:
         obstacle = partitions.obstacle(self.connection, self.task)
@@ -179,9 +200,16 @@ class Chooser:
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
-        if self.task.rejects is not None and choice.exists and stage.has_checks(self.connection, self.table):
+        if self.task.rejects is not None and (structure.judged_by_record(self.task) or self._has_checks()):
             return "its CHECK constraints say which records are rejects"
         return direct.unavailable(self.connection, self.task)
+
+    def _has_checks(self) -> bool:
+        """Whether a CHECK of the table that is there, or of one of its partitions, may refuse records."""
+        if not self.exists:
+            return False
+        tables = [self.table, *partitions.leaves(self.connection, self.table)]
+        return any(stage.has_checks(self.connection, table) for table in tables)
 
     def _misfit(self, choice: Choice, table: TableName) -> str | None:
         """Why `table`, or one like it, takes no pages."""

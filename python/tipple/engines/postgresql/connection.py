@@ -15,10 +15,15 @@ import psycopg
 from psycopg import errors
 
 from tipple.errors import ConnectionFailed
-from tipple.plan.url import Target
+from tipple.plan.url import Target, malformed_escape, redact_postgresql_text
 
 DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
 DEFAULT_TCP_USER_TIMEOUT_SECONDS = 60
+
+ESCAPES = (
+    "in user, password and parameters write %25 for %, %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %26 for "
+    "& and %20 for a space; or give the password in PGPASSWORD or ~/.pgpass"
+)
 
 CONTROL_SETTINGS = (
     "SET client_encoding TO 'UTF8'",
@@ -39,29 +44,46 @@ STREAM_SETTINGS = (
 SLICE_SETTINGS = ("SET synchronous_commit TO off",)
 
 
-def connect(target: Target, application_name: str) -> psycopg.Connection[Any]:
+def connect(target: Target, application_name: str, within_seconds: int | None = None) -> psycopg.Connection[Any]:
     """A control connection in autocommit mode.
+
+    Args:
+        target: the server.
+        application_name: of the session, where the user has not chosen one.
+        within_seconds: how long to wait for it. Default: as the URL and the environment say.
 
     Raises:
         ConnectionFailed: with libpq's reason, and a remedy for the usual ones.
     """
+    if malformed_escape(target.location):
+        raise ConnectionFailed(
+            f"cannot connect to {target.display}: its URL has a space, or a % that begins no escape", hint=ESCAPES
+        )
     defaults: dict[str, Any] = {
         "application_name": application_name,
-        "connect_timeout": int(os.environ.get("PGCONNECT_TIMEOUT") or DEFAULT_CONNECT_TIMEOUT_SECONDS),
         "tcp_user_timeout": DEFAULT_TCP_USER_TIMEOUT_SECONDS * 1000,
     }
+    if not os.environ.get("PGCONNECT_TIMEOUT"):
+        defaults["connect_timeout"] = DEFAULT_CONNECT_TIMEOUT_SECONDS
     try:
         given = psycopg.conninfo.conninfo_to_dict(target.location)
         if "PGAPPNAME" in os.environ:
             del defaults["application_name"]
         parameters = {key: value for key, value in defaults.items() if key not in given}
+        if within_seconds is not None:
+            parameters["connect_timeout"] = within_seconds
         connection = psycopg.connect(target.location, autocommit=True, **parameters)
         for statement in CONTROL_SETTINGS:
             connection.execute(statement)
     except psycopg.Error as error:
-        raise ConnectionFailed(
-            f"cannot connect to {target.display}: {_one_line(error)}", hint=_remedy(str(error))
-        ) from None
+        said = redact_postgresql_text(target.location, " ".join(str(error).split()))
+        if said is None:
+            raise ConnectionFailed(
+                f"cannot connect to {target.display}: the URL does not say for certain where its password ends, so "
+                "what libpq says of it is not shown",
+                hint=ESCAPES,
+            ) from None
+        raise ConnectionFailed(f"cannot connect to {target.display}: {said}", hint=_remedy(str(error))) from None
     return connection
 
 
@@ -134,10 +156,6 @@ def _application_name(given: str, own: str) -> str:
 def _existing(directory: str, name: str) -> str | None:
     path = os.path.join(directory, name)
     return path if os.path.exists(path) else None
-
-
-def _one_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())
 
 
 def _remedy(message: str) -> str:

@@ -35,6 +35,8 @@ class CorePlans:
         """Of the server, as far as the load sets them."""
         self.server_routes = ""
         """Why the server finds the partition of each record, where it does."""
+        self.hopeless: set[str] = set()
+        """Keys for which no partition can be made, though --partition-by makes those that are missing."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -77,6 +79,13 @@ class CorePlans:
         """A search for the records of staged rows that the table has refused; nothing is stored."""
         target = self._target(owned, owned.staging or self.table, {"name": "refused", "slices": slices})
         return core.load_plan(task, owned.job_id, cut, target, digest=False, rejects_before=rejects_before)
+
+    def sought(self, owned: OwnedJob, cut: Cut, sought: dict[str, Any]) -> str:
+        """A search for a record with one of some keys (the core's `Sought`); nothing is stored."""
+        target = self._target(owned, self.table, {"name": "sought", **sought}, routed=False)
+        # Keys are compared as COPY binary has them.
+        target["write_path"] = "binary"
+        return core.load_plan(self.task, owned.job_id, cut, target, digest=False)
 
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
         """A load into the table itself, in one transaction."""
@@ -156,7 +165,9 @@ class CorePlans:
     def _stream_connection(self, owned: OwnedJob) -> dict[str, Any]:
         return connections.stream_parameters(self.connection, ledger.session_name(owned.job_id))
 
-    def _target(self, owned: OwnedJob, into: TableName, strategy: dict[str, Any]) -> dict[str, Any]:
+    def _target(
+        self, owned: OwnedJob, into: TableName, strategy: dict[str, Any], *, routed: bool = True
+    ) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back.
         sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
         # In place: the report has been given them already.
@@ -169,7 +180,7 @@ class CorePlans:
             "session": connections.stream_session(self.connection, slices=sliced),
             "strategy": strategy,
             "table": into.sql,
-            "routing": self._routing(owned, into),
+            "routing": self._routing(owned, into) if routed else None,
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
             "write_path": self.write_path,
@@ -183,7 +194,8 @@ class CorePlans:
         """The core's `Routing`."""
         if owned.strategy != "partition":
             return None
-        routed = partitions.routing(self.connection, self.task, into, binary=self.write_path != "text")
+        by_core = self.write_path != "text"
+        routed = partitions.routing(self.connection, self.task, into, self.hopeless, binary=by_core)
         self.server_routes = routed.reason
         return routed.plan
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg import sql
 
 from tipple.engines.postgresql import partition_bounds
 from tipple.plan.url import TableName
@@ -23,11 +24,14 @@ OLDEST_VERSION = (1, 1)
 
 LEAST_SLOT_BYTES = 64 << 10
 """Pages that are handed over at a time, at least: so many where there are many tables."""
+READ_AHEAD_TIMES = 8
+"""A table of so many times the blocks that ANALYZE reads is read ahead as a whole: in order, that is quicker still."""
 MANY_TABLES = 256
 """Of so many at most, pages are built side by side."""
 
 _EXTENSION = """
-SELECT (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
+SELECT getdatabaseencoding(),
+       (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
        coalesce(has_schema_privilege(to_regnamespace('tipple_direct')::oid, 'USAGE'), false)
 """
 
@@ -36,10 +40,27 @@ SELECT attname, atthasdef OR attidentity <> '' OR attgenerated <> '', attlen = -
 FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum
 """
 
+# A NULL on a page is no bad record to the server, but a bad page.
+_STRICTER = """
+SELECT a.attname FROM pg_attribute a
+JOIN pg_attribute r ON r.attrelid = to_regclass(%s) AND r.attname = a.attname
+WHERE a.attrelid = ANY (%s::bigint[]) AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull AND NOT a.attisdropped
+LIMIT 1
+"""
+
 _PAGES = """
 SELECT current_setting('block_size')::int, coalesce((SELECT option_value::int
     FROM pg_class, pg_options_to_table(reloptions) WHERE oid = %s::regclass AND option_name = 'fillfactor'), 100)
 """
+
+
+# ANALYZE reads 300 blocks for each value of the longest histogram.
+_READ_AHEAD = sql.SQL("""
+SELECT tipple_direct.read_ahead({table}::regclass, {times} * 300 * greatest(
+    current_setting('default_statistics_target')::int,
+    (SELECT max(attstattarget) FROM pg_attribute WHERE attrelid = {table}::regclass AND attnum > 0)))
+""")
+_CAN_READ_AHEAD = "SELECT to_regprocedure('tipple_direct.read_ahead(regclass,integer)') IS NOT NULL"
 
 
 def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
@@ -54,7 +75,9 @@ def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | No
 def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
     """Why this role cannot use the extension in this database; None where it can."""
     found = connection.execute(_EXTENSION).fetchone()
-    version, usable = found if found is not None else (None, False)
+    encoding, version, usable = found if found is not None else ("", None, False)
+    if encoding not in ("UTF8", "SQL_ASCII"):
+        return f"the database's encoding is {encoding}, and pages hold texts as the sources have them, in UTF-8"
     if version is None:
         return "the extension tipple_direct is not installed in this database"
     if not usable:
@@ -71,6 +94,18 @@ def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
             f"{'.'.join(map(str, OLDEST_VERSION))} or later (ALTER EXTENSION tipple_direct UPDATE)"
         )
     return None
+
+
+def reading_ahead(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """Statements that bring a table of pages into the server's page cache; none where its extension is older.
+
+    Pages are written past that cache. What ANALYZE reads here and there of lineitem at scale 1 took 2 to 3.5 s from a
+    disk that gives 1.3 GB/s, and 1.0 s after 0.35 s of reading all of it in order.
+    """
+    found = connection.execute(_CAN_READ_AHEAD).fetchone()
+    if found is None or not found[0]:
+        return []
+    return [_READ_AHEAD.format(table=sql.Literal(table.sql), times=sql.Literal(READ_AHEAD_TIMES)).as_string(connection)]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -101,6 +136,9 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
     unroutable = partition_bounds.unroutable(found, task.columns, may_be_none=grows)
     if unroutable is not None:
         return f"the server has to find the partition of each record: {unroutable}"
+    stricter = connection.execute(_STRICTER, (table.sql, [leaf.oid for leaf in found.leaves])).fetchone()
+    if stricter is not None:
+        return f"its partition has a NOT NULL of its own for the column {stricter[0]}"
     misfits = (misfit(connection, task, partition.name) for partition in found.partitions)
     return next((reason for reason in misfits if reason is not None), None)
 

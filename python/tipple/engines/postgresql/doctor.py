@@ -52,7 +52,7 @@ def before_load(connection: Connection, table: TableName, source_bytes: int, *, 
         source_bytes: size of the sources.
         swaps: whether the rows go into a table of their own, and not straight into `table`.
     """
-    checks: list[Check] = [_safety, _slots]
+    checks: list[Check] = [_safety, _slots, _publications]
     if not swaps:
         checks.append(lambda connection: _straight_in(connection, table))
     if source_bytes:
@@ -352,7 +352,8 @@ def _publications(connection: Connection) -> Iterator[Finding]:
             level="slow",
             subject="publications for all tables",
             found=", ".join(name for (name,) in rows[:5]),
-            effect="every row of every load is decoded and sent to the subscribers, staged ones too",
+            effect="every row of every load is decoded and sent to the subscribers, those of Tipple's ledger too: a "
+            "subscriber without the schema tipple stops",
             remedy="publish the tables that subscribers need by name, or schema by schema",
         )
 

@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 import psycopg
 
+from tipple.engines import core
 from tipple.engines.base import Runner
+from tipple.errors import ConnectionFailed
 from tipple.plan.url import TableName, quote_identifier
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
@@ -172,6 +174,7 @@ class _Build:
                 self._tasks.put((work, statement))
             if not work.indexes:
                 self._after.put(work)
+        self._refused = 0
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -179,6 +182,18 @@ class _Build:
     def _work(self) -> None:
         try:
             connection = self._connect()
+        except ConnectionFailed as error:
+            # Where the server has no more sessions to give, those that there are do the work.
+            with self._lock:
+                self._refused += 1
+                alone = self._refused == len(self._threads)
+            if alone:
+                lost = core.ConnectionLost(
+                    f"no session can be had to build indexes: {error}",
+                    hint="when the server has sessions to give, run the same command: what is stored stays stored",
+                )
+                self._fail(lost)
+            return
         except BaseException as error:
             self._fail(error)
             return
@@ -330,9 +345,14 @@ def analyze(
     connect: Callable[[], psycopg.Connection[Any]],
     tables: Sequence[TableName],
     workers: int,
+    before: Callable[[TableName], list[str]],
 ) -> None:
-    """Gathers the planner's statistics of tables, several at once; arguments and errors as for `build`."""
+    """Gathers the planner's statistics of tables, several at once; arguments and errors as for `build`.
+
+    `before` gives statements that precede a table's ANALYZE on its session.
+    """
     works = [
-        KeyWork(table=table, size_bytes=0, indexes=[], after=[f"ANALYZE {table.sql}"], renames=[]) for table in tables
+        KeyWork(table=table, size_bytes=0, indexes=[], after=[*before(table), f"ANALYZE {table.sql}"], renames=[])
+        for table in tables
     ]
     build(runner, control, connect, works, workers)

@@ -18,13 +18,16 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, merge, partitions, stage, structure, tablespaces, unlogged
-from tipple.errors import ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.engines.postgresql import ledger, merge, partitions, shape, stage, structure, tablespaces, unlogged
+from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
+
+LOOKUP_SECONDS = 5
+"""How long a server may take for the question why a load has failed."""
 
 Strategy = Literal["swap", "single", "incremental", "merge", "partition"]
 """How rows become visible; `load.py` says what each of them is."""
@@ -85,7 +88,7 @@ class JobOwner:
                 hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
             )
 
-    def _lock_again(self) -> None:
+    def lock_again(self) -> None:
         """The lock went with the old connection, whose backend may need a moment to notice."""
         until = time.monotonic() + self.task.retry_seconds
         while True:
@@ -243,6 +246,10 @@ class JobOwner:
             if cut.block_records:
                 plan["block_records"] = cut.block_records
         with self.connection.transaction():
+            if strategy == "swap" and task.definition is None:
+                # Whoever changes the table waits for the end of this transaction, in which something is made like it.
+                self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS SHARE MODE")
+                plan["shape"] = shape.of(self.connection, self.table)
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
@@ -299,8 +306,10 @@ class JobOwner:
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
         """Whether a crash of the server takes rows, before they are published or later."""
-        if strategy in ("swap", "partition") and staging is not None:
-            return unlogged.is_unlogged(self.connection, staging)
+        if staging is not None and unlogged.is_unlogged(self.connection, staging):
+            return True
+        if strategy in ("swap", "partition"):
+            return False
         if self.task.definition is not None:
             return self.task.definition.unlogged
         return unlogged.is_unlogged(self.connection, self.table)
@@ -380,16 +389,37 @@ class JobOwner:
                 f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
                 hint="run the same command again when it is back: nothing is stored twice",
             ) from None
-        self._lock_again()
+        self.lock_again()
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
             raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
 
+    def refuse_cancelled(self, owned: OwnedJob, error: BaseException) -> None:
+        """Says of a failure that it comes from `tipple jobs URL cancel`, which ends sessions and drops what is staged.
+
+        Raises:
+            TippleError: it does.
+        """
+        if not self.task.ledger or not isinstance(error, Exception) or isinstance(error, (BadRecord, Interrupted)):
+            return
+        try:
+            # By a session that is bounded: the one that there is may wait for a server which does not answer any more.
+            with connections.connect(self.session.target, "tipple", LOOKUP_SECONDS) as connection:
+                job = ledger.find_by_id(connection, owned.job_id)
+        except (psycopg.Error, ConnectionFailed):
+            # Without a server nobody can tell; it is the failure itself that counts.
+            return
+        if job is not None and job.state == "cancelled":
+            stored = "" if self.task.atomic else "; slices that were done before are stored"
+            raise TippleError(
+                f"job {owned.job_id} was cancelled by tipple jobs", hint=f"the same command begins anew{stored}"
+            ) from None
+
     def tidy(self, owned: OwnedJob, error: BaseException) -> None:
         """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
         transient = isinstance(
-            error, (KeyboardInterrupt, Interrupted, JobBusy, core.ConnectionLost, core.CommitInDoubt)
-        )
+            error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)
+        ) or (isinstance(error, psycopg.Error) and connections.is_lost(error))
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
         resumable = not self.task.reads_stdin and self.task.stream is None
         if self.task.ledger and not self.task.atomic and not resumable:

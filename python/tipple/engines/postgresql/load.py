@@ -12,7 +12,7 @@ upsert`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,17 +23,20 @@ from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import indexes, ledger, partitions, stage, structure
+from tipple.engines.postgresql import culprit, indexes, ledger, partitions, stage, structure
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, TippleError, UsageError, VerifyFailed
+from tipple.errors import BadRecord, ConnectionFailed, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
+
+MOST_HOPELESS_KEYS = 20_000
+"""Of keys for which no partition can be made, so many are told to the core; of more, the load is ended."""
 
 
 class PostgresLoad:
@@ -41,6 +44,9 @@ class PostgresLoad:
 
     def __init__(self, session: PostgresSession, task: LoadTask) -> None:
         self.session = session
+        self.given = task
+        self.owned: OwnedJob | None = None
+        """The job, once it has begun."""
         task = structure.adapt(task)
         self.task = task
         self.exists = task.definition is None
@@ -76,17 +82,45 @@ class PostgresLoad:
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
-        try:
-            return self._run(runner)
-        except BadRecord as error:
-            raise error.with_reason(stage.in_public(error.reason, self.table)) from None
-        except psycopg.Error as error:
-            if connections.is_lost(error):
-                raise core.ConnectionLost(
+        load, until = self, None
+        while True:
+            try:
+                return load._run(runner)
+            except BadRecord as error:
+                raise error.with_reason(stage.in_public(error.reason, self.table)) from None
+            except psycopg.Error as error:
+                if not connections.is_lost(error):
+                    raise load._refused(error) from None
+                lost = core.ConnectionLost(
                     f"the connection to the server was lost: {' '.join(str(error).split())}",
                     hint="run the same command again: what is stored stays stored, and nothing is stored twice",
-                ) from None
-            raise _refused(error, self.session.target.display, self.table, self.publish.index_names) from None
+                )
+            until = until or time.monotonic() + self.task.retry_seconds
+            if not self.can_go_on or time.monotonic() >= until:
+                raise lost
+            load = load._anew(until, lost)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a run that was cut off can be taken up again, as the same command would."""
+        task = self.task
+        return task.ledger and task.together is None and not task.reads_stdin and task.stream is None
+
+    def _anew(self, until: float, lost: TippleError) -> PostgresLoad:
+        """This load, to be taken up again with a new connection, as the ledger has it."""
+        try:
+            self.session.reconnect(max(1, int(until - time.monotonic())))
+        except ConnectionFailed as error:
+            raise core.ConnectionLost(
+                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
+                hint="run the same command again when it is back: nothing is stored twice",
+            ) from None
+        load = PostgresLoad(self.session, msgspec.structs.replace(self.given, restart=False))
+        load.notes[:] = [*self.notes, "the connection to the server was lost: the load went on where it was"]
+        if self.owned is not None:
+            load.job.refuse_cancelled(self.owned, lost)
+        load.job.lock_again()
+        return load
 
     def _run(self, runner: Runner) -> LoadResult:
         task = self.task
@@ -116,6 +150,7 @@ class PostgresLoad:
             self.job.forget_if_emptied(owned)
             cut = self.job.left(owned)
             self.chooser.resume_direct(owned)
+        self.owned = owned
         try:
             if owned.strategy == "single":
                 return self._run_single(runner, owned, choice, cut)
@@ -125,8 +160,32 @@ class PostgresLoad:
                 owned = self._begin_otherwise(owned, choice, cut, str(error))
                 return self._run_slices(runner, owned, choice, cut)
         except BaseException as error:
+            self.job.refuse_cancelled(owned, error)
             self.job.tidy(owned, error)
+            refusal = culprit.of_error(error)
+            if refusal is not None:
+                refusal = refusal._replace(message=self._in_users_words(refusal.message))
+                record = culprit.find(self.connection, task, self.plans, owned, runner, refusal)
+                if record is not None:
+                    raise record from None
             raise
+
+    def _in_users_words(self, text: str) -> str:
+        """What the server says, with the names that a user knows tables and indexes by."""
+        for own, name in self.publish.index_names.items():
+            text = text.replace(f'"{own}"', f'"{name}"')
+        return stage.in_public(text, self.table)
+
+    def _refused(self, error: psycopg.Error) -> TippleError:
+        """What the server refused."""
+        text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+        hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
+        return TippleError(
+            f"the server at {self.session.target.display} refused (SQLSTATE {error.sqlstate}): "
+            f"{self._in_users_words(text) or error}",
+            hint=core.rights_hint(error.sqlstate) or hint,
+            detail={"sqlstate": error.sqlstate},
+        )
 
     def _begin_otherwise(self, owned: OwnedJob, choice: Choice, cut: Cut, reason: str) -> OwnedJob:
         """Begins anew where pages turn out not to be the way; nothing is stored yet."""
@@ -239,7 +298,13 @@ class PostgresLoad:
         with self.connection.transaction():
             made = partitions.grow(self.connection, self.task, staging, missing)
             self.job.furnish(staging)
-        self.notes.append(f"{made} more partitions were made for keys that no sample had shown")
+        if made:
+            self.notes.append(f"{made} more partitions were made for keys that no sample had shown")
+        elif len(self.plans.hopeless) < MOST_HOPELESS_KEYS:
+            # Infinity belongs to no month: records with such keys are bad ones, and told or kept apart as such.
+            self.plans.hopeless.update(missing.keys)
+        else:
+            raise missing
         return self.job.left(owned), ledger.done_totals(self.connection, owned.job_id).rejects
 
     def _expected(self, cut: Cut, outcome: dict[str, Any]) -> int:
@@ -461,17 +526,3 @@ def _require(verified: Verified) -> None:
             f"but {verified.rows_source:,} were read (digest {verified.digest_source})",
             hint="nothing was published; please report this with the command",
         )
-
-
-def _refused(error: psycopg.Error, target: str, table: TableName, index_names: Mapping[str, str]) -> TippleError:
-    """What the server refused; `index_names` are the names that a user knows hidden indexes by."""
-    text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-    for own, name in index_names.items():
-        text = text.replace(f'"{own}"', f'"{name}"')
-    text = stage.in_public(text, table)
-    hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
-    return TippleError(
-        f"the server at {target} refused (SQLSTATE {error.sqlstate}): {text or error}",
-        hint=core.rights_hint(error.sqlstate) or hint,
-        detail={"sqlstate": error.sqlstate},
-    )

@@ -22,8 +22,11 @@ SLICE_SETTING = "tipple.slice"
 def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, like: TableName) -> None:
     """A table with the columns to load, of the types that they have in `like`, and the rows' place in the sources."""
     names = ", ".join(quote_identifier(column.name) for column in task.columns)
+    published = connection.execute("SELECT EXISTS (SELECT FROM pg_publication WHERE puballtables)").fetchone()
+    # What is published for subscribers that have no such table would stop them; what is not logged is not published.
+    kind = "UNLOGGED TABLE" if published is not None and published[0] else "TABLE"
     connection.execute(
-        f"CREATE TABLE {staging.sql} WITH (autovacuum_enabled = false) AS SELECT {names} FROM {like.sql} WITH NO DATA"
+        f"CREATE {kind} {staging.sql} WITH (autovacuum_enabled = false) AS SELECT {names} FROM {like.sql} WITH NO DATA"
     )
     connection.execute(
         f"ALTER TABLE {staging.sql} "
@@ -56,22 +59,43 @@ def merge(
     return Merger(connection, task, staging, target, most=most, extra=extra).run(read)
 
 
+# `format_type` with the modifier -1 writes the types whose bare names mean a length of 1 (character, bit) otherwise.
+# A bound of the catalog's own types is not taken for a type that comes with its own equality, which may find more.
+_RANGE = """
+SELECT low::text, high::text, format_type(type, -1)
+FROM (SELECT min({key}) AS low, max({key}) AS high, pg_typeof(min({key})) AS type FROM {staging}) bounds,
+     pg_type t
+WHERE t.oid = bounds.type AND t.typtype <> 'p' AND low IS NOT NULL AND (
+    t.typnamespace <> 'pg_catalog'::regnamespace OR EXISTS (
+        SELECT FROM pg_attribute a JOIN pg_type own ON own.oid = a.atttypid
+        WHERE a.attrelid = to_regclass({name}) AND a.attname = {column}
+          AND (own.typnamespace = 'pg_catalog'::regnamespace OR own.typtype = 'd')))
+"""
+
+
 def _key_range(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> str:
     """What all staged keys lie between, as constants: by them the planner leaves partitions out.
 
     Types without an order, and a table without rows, give no condition.
     """
     conditions = []
-    for name in map(quote_identifier, task.key):
+    for column in task.key:
+        name = quote_identifier(column)
+        query = sql.SQL(_RANGE).format(
+            key=sql.Identifier(column),
+            staging=sql.SQL(staging.sql),
+            name=sql.Literal(staging.sql),
+            column=sql.Literal(column),
+        )
         try:
-            with connection.transaction():
-                found = connection.execute(
-                    f"SELECT min({name})::text, max({name})::text, pg_typeof(min({name}))::text FROM {staging.sql}"
-                ).fetchone()
+            # Taken back for the sake of the settings, which have a bound read as what it was.
+            with connection.transaction(force_rollback=True):
+                connection.execute("SET LOCAL extra_float_digits = 1")
+                connection.execute("SET LOCAL DateStyle = 'ISO'")
+                found = connection.execute(query).fetchone()
         except psycopg.errors.UndefinedFunction:
             continue
-        if found is not None and found[0] is not None:
-            low, high, type_name = found
-            low, high = (sql.Literal(bound).as_string(connection) for bound in (low, high))
-            conditions.append(f" AND t.{name} >= {low}::{type_name} AND t.{name} <= {high}::{type_name}")
+        if found is not None:
+            low, high = (sql.Literal(bound).as_string(connection) for bound in found[:2])
+            conditions.append(f" AND t.{name} >= {low}::{found[2]} AND t.{name} <= {high}::{found[2]}")
     return "".join(conditions)

@@ -19,6 +19,7 @@ from tipple.engines.base import LoadTask
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.engines.merge_turns import Claim, Suspect, judged
 from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
+from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["Merged", "Merger", "Refused"]
@@ -37,6 +38,14 @@ class Refused(NamedTuple):
     """Its number among the staged rows of the slice, from 0."""
     reason: str
     sqlstate: str
+
+
+def kept_out(table: TableName, given: int, stored: int) -> TippleError:
+    """The error where rows were given to a table that has not stored them, and has not refused them either."""
+    return TippleError(
+        f"{table} was given {given:,} rows, and has stored {stored:,}: a trigger or a rule keeps rows out",
+        hint=f"nothing was published; for the load: ALTER TABLE {table.sql} DISABLE TRIGGER USER",
+    )
 
 
 class Merged(NamedTuple):
@@ -82,6 +91,7 @@ class Merger:
         self.refused: list[tuple[int, int, str, str]] = []
         self.latest = 0
         self.matched = 0
+        self.held = 0
 
     def run(self, read: int) -> Merged:
         """Merges, and tells of the `read` rows which were refused: one more than `most` at most.
@@ -93,7 +103,7 @@ class Merger:
         with contextlib.suppress(_TooMany):
             self._run()
         counts = self._statements(self.staging.sql).counts(
-            read=read - len(self.refused), latest=self.latest, matched=self.matched
+            read=read - len(self.refused), latest=self.latest, matched=self.matched, held=self.held
         )
         refused = self._numbered()
         self.connection.execute(f"DROP TABLE IF EXISTS {self.refused_table}, {self.suspects}")
@@ -165,18 +175,23 @@ class Merger:
         statements = self._statements(staging)
         try:
             with self.connection.transaction():
-                latest, matched = (
-                    int((self.connection.execute(query).fetchone() or (0,))[0])
-                    for query in (statements.count_latest(), statements.count_matched())
-                )
-                self.connection.execute(statements.merge(self.extra))
+                (latest,) = self._numbers(statements.count_latest())
+                matched, held = self._numbers(statements.count_matched())
+                done = self.connection.execute(statements.merge(self.extra)).rowcount
+                counts = statements.counts(read=latest, latest=latest, matched=matched, held=held)
+                if done != counts.inserted + counts.updated:
+                    raise kept_out(self.target, counts.inserted + counts.updated, done)
         except psycopg.Error as error:
             if not _is_rows_fault(error):
                 raise
             return error
         self.latest += latest
         self.matched += matched
+        self.held += held
         return None
+
+    def _numbers(self, query: str) -> list[int]:
+        return [int(number) for number in self.connection.execute(query).fetchone() or ()]
 
     # Rows that are refused whatever others there are
 

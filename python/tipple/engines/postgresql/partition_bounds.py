@@ -52,6 +52,11 @@ LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace
 ORDER BY tree.depth, c.oid
 """
 
+_PLAIN_SETTINGS = (
+    "SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'; SET LOCAL intervalstyle = 'postgres'; "
+    "SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'"
+)
+
 DEFAULT = "DEFAULT"
 """The bound of the partition that takes what no other one does."""
 
@@ -82,6 +87,8 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     """`relkind`: r is a table, p one that is partitioned further, f a foreign table."""
     bound: str
     """As `ALTER TABLE ... ATTACH PARTITION` takes it: `FOR VALUES FROM (1) TO (10)`, `DEFAULT`."""
+    identity: str
+    """The same in settings of its own: `bound` depends on the session's time zone and date style, for one."""
     depth: int
     detaching: bool
     """Whether a DETACH CONCURRENTLY was begun and not finished."""
@@ -122,6 +129,7 @@ def read(connection: psycopg.Connection[Any], table: TableName) -> Partitioning 
         return None
     found = connection.execute("SELECT to_regclass(%s)::oid::bigint", (table.sql,)).fetchone()
     partitions = connection.execute(_PARTITIONS_QUERY, (table.sql,)).fetchall()
+    identities = _identities(connection, table)
     return Partitioning(
         oid=found[0] if found is not None else 0,
         method=_METHODS[rows[0][0]],
@@ -144,6 +152,7 @@ def read(connection: psycopg.Connection[Any], table: TableName) -> Partitioning 
                 parent=parent,
                 kind=kind,
                 bound=bound,
+                identity=identities.get(oid, bound),
                 depth=depth,
                 detaching=detaching,
                 tablespace=tablespace,
@@ -151,6 +160,22 @@ def read(connection: psycopg.Connection[Any], table: TableName) -> Partitioning 
             for oid, schema, name, parent, kind, bound, depth, detaching, tablespace in partitions
         ),
     )
+
+
+def _identities(connection: psycopg.Connection[Any], table: TableName) -> dict[int, str]:
+    with connection.transaction(force_rollback=True):
+        connection.execute(_PLAIN_SETTINGS)
+        return {row[0]: row[5] for row in connection.execute(_PARTITIONS_QUERY, (table.sql,)).fetchall()}
+
+
+def identity(connection: psycopg.Connection[Any], partition: TableName) -> str:
+    """The bound of a partition as [Partition.identity][] has it; empty where it is none."""
+    with connection.transaction(force_rollback=True):
+        connection.execute(_PLAIN_SETTINGS)
+        found = connection.execute(
+            "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = to_regclass(%s)", (partition.sql,)
+        ).fetchone()
+    return str(found[0] or "") if found is not None else ""
 
 
 _INTEGERS = ("bool", "int2", "int4", "int8", "date", "timestamp", "timestamptz", "time")

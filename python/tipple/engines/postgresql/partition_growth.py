@@ -71,12 +71,15 @@ def _quote(value: str) -> str:
 
 
 def sampled_keys(task: LoadTask, asked: PartitionBy, cut: Cut) -> list[str]:
-    """Keys from the beginning and the end of every slice; none of what can be read only once.
+    """Keys from the beginning and the end of every slice, of columnar sources all that need a partition; none of
+    text that can be read only once.
 
     Raises:
         TippleError: a source cannot be read or has changed.
     """
-    if task.columnar is not None or task.stream is not None or not cut.slices:
+    if task.columnar is not None:
+        return _columnar_keys(task, task.columnar, asked)
+    if not cut.slices:
         return []
     names = [column.name for column in task.columns]
     plan = {
@@ -92,6 +95,31 @@ def sampled_keys(task: LoadTask, asked: PartitionBy, cut: Cut) -> list[str]:
     except _core.CoreError as error:
         raise core.core_error(error) from None
     return found
+
+
+def _columnar_keys(task: LoadTask, columnar: dict[str, Any], asked: PartitionBy) -> list[str]:
+    place = [column.name for column in task.columns].index(asked.columns[0])
+    plan = {
+        "sources": [core.source_plan(source) for source in task.sources],
+        "format": columnar["format"],
+        "field": columnar["fields"][place],
+        "column": core.column_plan(task.columns[place]),
+        "every": _width(asked),
+    }
+    try:
+        found: list[str] = json.loads(_core.column_keys(json.dumps(plan), task.stream_again and task.stream_again()))
+    except _core.CoreError as error:
+        raise core.core_error(error) from None
+    return found
+
+
+def _width(asked: PartitionBy) -> tuple[int, int] | None:
+    """The width as a number: its digits, and how many are behind the point; None where the core cannot count by it."""
+    if asked.every is None or asked.every in CALENDAR_UNITS:
+        return None
+    whole, _, fraction = f"{Decimal(asked.every):f}".partition(".")
+    digits = int(whole + fraction)
+    return (digits, len(fraction)) if digits < 1 << 63 else None
 
 
 def key_type(task: LoadTask, asked: PartitionBy) -> str:

@@ -9,6 +9,7 @@ smaller side is inserted into the larger one: the work is proportional to the sm
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
@@ -17,11 +18,19 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask, Runner
-from tipple.engines.postgresql import indexes, partition_bounds, partitions, stage, structure, tablespaces
+from tipple.engines.postgresql import (
+    indexes,
+    partition_bounds,
+    partitions,
+    privileges,
+    stage,
+    structure,
+    tablespaces,
+)
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
-from tipple.plan.partitioning import LONGEST_NAME_BYTES, partition_name
+from tipple.plan.partitioning import free_name, partition_name
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
@@ -36,10 +45,18 @@ SHOWN = {
     "insert": "filled by INSERT",
 }
 MOST_ROUNDS = 3
+LOCK_SECONDS = 0.6
+"""How long the last lock is tried for; who waits for the first one meanwhile is not in a deadlock yet."""
+LOCK_PAUSE_SECONDS = 0.05
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated::text, a.attcollation
 FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+
+
+_COLUMN_ORDER = """
+SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 
 
@@ -86,6 +103,8 @@ class PartitionPublish:
         self.staging = staging
         self.notes = notes
         self.is_new = task.definition is not None
+        self.index_names: dict[str, str] = {}
+        """Indexes of hidden partitions, and the names that a user knows them by."""
 
     # Before the transaction
 
@@ -98,6 +117,7 @@ class PartitionPublish:
             return
         moving = self._moving()
         works = [self._work(step) for step in moving]
+        self.index_names.update(rename for work in works for rename in work.renames)
         self._place(works)
         indexes.build(runner, self.connection, connect, works, self.task.streams)
         partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
@@ -149,12 +169,13 @@ class PartitionPublish:
         """
         real = self._read_target()
         names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
-        by_place = {(names.get(partition.parent), partition.bound): partition for partition in real.partitions}
+        by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
         leaves = partitions.staged(self.connection, self.staging)
         steps = [
-            self._step(leaf, by_place.get((leaf.place.parent, leaf.place.bound)), may_swap=may_swap) for leaf in leaves
+            self._step(leaf, by_place.get((leaf.place.parent, leaf.place.identity)), may_swap=may_swap)
+            for leaf in leaves
         ]
-        known = {(leaf.place.parent, leaf.place.bound) for leaf in leaves}
+        known = {(leaf.place.parent, leaf.place.identity) for leaf in leaves}
         if all(place in known or partition.kind == "p" for place, partition in by_place.items()):
             return steps
         # Somebody has attached other partitions meanwhile: rows for them go through the target itself.
@@ -172,7 +193,8 @@ class PartitionPublish:
         try:
             with self.connection.transaction(force_rollback=True):
                 self.connection.execute(f"CREATE TABLE {probe.sql} PARTITION OF {parent} {leaf.place.bound}".encode())
-        except psycopg.errors.InvalidObjectDefinition:
+        except (psycopg.errors.InvalidObjectDefinition, psycopg.errors.CheckViolation):
+            # The second: rows of a default partition.
             return True
         return False
 
@@ -201,6 +223,7 @@ class PartitionPublish:
         else:
             obstacle = None if real.kind == "r" else "it is not an ordinary table"
             obstacle = obstacle or stage.obstacle(self.connection, real.name, self.task, partition=True)
+            obstacle = obstacle or self._other_columns(real)
             if obstacle is None and replaces and not may_swap:
                 obstacle = "a transaction began before the load ended and is still open"
             if obstacle is not None:
@@ -210,6 +233,13 @@ class PartitionPublish:
             else:
                 action = self._append_action(leaf, real, may_swap=may_swap)
         return Step(leaf=leaf, real=real, action=action, why=why)
+
+    def _other_columns(self, real: Partition) -> str | None:
+        """Why a partition that was made like the table is not like this one."""
+        ours, theirs = (
+            self.connection.execute(_COLUMN_ORDER, (table.sql,)).fetchall() for table in (self.task.table, real.name)
+        )
+        return None if ours == theirs else "its columns stand in another order than those of the table"
 
     def _append_action(self, leaf: Staged, real: Partition, *, may_swap: bool) -> Action:
         held = self._size(real.name)
@@ -232,21 +262,27 @@ class PartitionPublish:
 
     # The transaction
 
-    def publish(self, *, may_swap: bool) -> None:
+    def publish(self, *, may_swap: bool, is_patient: bool) -> None:
         """Makes all rows visible; call it in the transaction that publishes.
 
         Raises:
             Incomplete: `prepare` must be called again.
+            psycopg.errors.LockNotAvailable: the transaction must be begun again, unless `is_patient`.
             TippleError: the target has changed in a way that the rows do not fit.
         """
         if self.is_new:
             self._publish_new()
             return
-        # Writers wait from here on; readers only once nothing is left to be copied.
-        self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN SHARE ROW EXCLUSIVE MODE".encode())
+        # Writers wait from here on; readers only once nothing is left to be copied. Where nothing is, all wait at once:
+        # a reader who wants to write would be ended by the server if he met somebody who has one lock and waits for
+        # the other.
+        copies = any(step.action in ("insert", "absorb") for step in self.steps(may_swap=may_swap))
+        mode = "SHARE ROW EXCLUSIVE" if copies else "ACCESS EXCLUSIVE"
+        self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
         steps = self.steps(may_swap=may_swap)
         self._require_structure(steps)
+        self._require_replaced(steps)
         moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
         renames = {}
         for step in moving:
@@ -256,17 +292,49 @@ class PartitionPublish:
             renames[step.leaf.name] = work.renames
         self._copy(steps)
         if moving:
-            self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN ACCESS EXCLUSIVE MODE".encode())
+            self._lock_out_readers(is_patient=is_patient)
             self._move(moving, renames)
         stage.drop(self.connection, self.staging)
         self._say(steps)
 
+    def _lock_out_readers(self, *, is_patient: bool) -> None:
+        """Takes the last lock, without standing in its queue: see `publish`."""
+        statement = f"LOCK TABLE {self.task.table.sql} IN ACCESS EXCLUSIVE MODE"
+        until = time.monotonic() + LOCK_SECONDS
+        while not is_patient:
+            try:
+                with self.connection.transaction():
+                    self.connection.execute(f"{statement} NOWAIT".encode())
+                return
+            except psycopg.errors.LockNotAvailable:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(LOCK_PAUSE_SECONDS)
+        self.connection.execute(statement.encode())
+
     def _require_structure(self, steps: list[Step]) -> None:
         """Refuses to mix rows with others where they would lose their structure."""
         for step in steps if self.is_strict else ():
+            if step.leaf.place.bound == partition_bounds.DEFAULT:
+                continue
             if step.action in ("insert", "absorb") and step.leaf.size_bytes:
                 why = step.why or f"{step.real.name if step.real else step.leaf.place.bound} has rows"
                 raise structure.not_now(self.task.table, why)
+
+    def _require_replaced(self, steps: list[Step]) -> None:
+        """Refuses to put rows beside those that they were to replace, in partitions that were not there before."""
+        if self.task.mode != "replace" or self.task.replace_scope != "partitions":
+            return
+        known = {step.real.oid for step in steps if step.real is not None}
+        others = [partition for partition in self._read_target().leaves if partition.oid not in known]
+        for step in steps:
+            homeless = step.action == "insert" and (step.real is None or (step.real.is_default and bool(others)))
+            if homeless and step.leaf.size_bytes:
+                raise TippleError(
+                    f"partitions of {self.task.table} were changed while it was loaded: "
+                    f"there is none for exactly {step.leaf.place.bound.removeprefix('FOR VALUES ')} any more",
+                    hint="nothing was published; run it again with --restart: it replaces those that are there now",
+                )
 
     def _require_same_columns(self) -> None:
         ours, theirs = (
@@ -328,6 +396,7 @@ class PartitionPublish:
                 structure.settle_names(self.connection, self.structure, step.leaf.name, final)
             self._attach(parent, final, place.bound)
             self._drop_bound_checks(final)
+            privileges.settle(self.connection, final, is_new=step.real is None)
             self._rename_indexes(final, like, renames[step.leaf.name], taken)
             taken.add(final.name)
         if default is not None:
@@ -344,6 +413,8 @@ class PartitionPublish:
         moved = TableName(final.schema, hidden.name)
         statements.append(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(final.name)}")
         self.connection.execute("; ".join(statements).encode())
+        # Its CHECK constraint spares the scan of ATTACH, and goes afterwards.
+        stage.rename_constraints(self.connection, final, hidden, kinds="n")
 
     def _attach(self, parent: str, partition: TableName, bound: str) -> None:
         try:
@@ -386,12 +457,7 @@ class PartitionPublish:
             final = name
             if like != table.name:
                 ending = name.removeprefix(like) if name.startswith(like) else f"_{name}"
-                final = _shortened(table.name, ending)
-            if like != table.name:
-                number = 1
-                while final in taken:
-                    number += 1
-                    final = _shortened(table.name, f"{ending}{number}")
+                final = free_name(table.name, ending, taken)
             index = TableName(table.schema, own)
             self.connection.execute(f"ALTER INDEX {index.sql} RENAME TO {quote_identifier(final)}".encode())
             taken.add(final)
@@ -412,6 +478,7 @@ class PartitionPublish:
         for leaf in leaves:
             final = TableName(table.schema, partition_name(table.name, leaf.place.bound, taken))
             self._settle(leaf.name, final)
+            privileges.settle(self.connection, final, is_new=True)
             taken.add(final.name)
             rows = self.connection.execute(
                 "SELECT c.relname, pg_get_indexdef(c.oid), i.indisprimary FROM pg_index i "
@@ -438,10 +505,15 @@ class PartitionPublish:
         moved = TableName(table.schema, self.staging.name)
         self.connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}".encode())
         stage.rename_constraints(self.connection, table, self.staging)
+        privileges.settle(self.connection, table, is_new=True)
 
     def _say(self, steps: list[Step]) -> None:
         counts: Counter[str] = Counter(step.action for step in steps)
         parts = [f"{counts[action]} {shown}" for action, shown in SHOWN.items() if counts[action]]
+        if self.is_strict and any(
+            step.leaf.place.bound == partition_bounds.DEFAULT and step.action == "insert" for step in steps
+        ):
+            self.notes.append("the default partition keeps its own structure: its rows went in by INSERT")
         if parts:
             self.notes.append(f"partitions of {self.task.table}: {', '.join(parts)}")
         reasons = [step.why for step in steps if step.why]
@@ -453,8 +525,3 @@ class PartitionPublish:
 def parent_name(quoted: str) -> str:
     """A quoted name for people."""
     return str(parse_table_name(quoted))
-
-
-def _shortened(name: str, ending: str) -> str:
-    ending = ending.encode()[:40].decode(errors="ignore")
-    return name.encode()[: LONGEST_NAME_BYTES - len(ending.encode())].decode(errors="ignore") + ending

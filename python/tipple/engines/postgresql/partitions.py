@@ -18,7 +18,7 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import partition_bounds, partition_growth, stage
+from tipple.engines.postgresql import partition_bounds, partition_growth, stage, structure
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
 from tipple.plan.partitioning import PartitionBy
@@ -42,9 +42,36 @@ UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_at
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
     JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
+UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
+    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
 UNION ALL SELECT 'another role owns it' FROM pg_class WHERE oid = %(oid)s AND NOT pg_has_role(relowner, 'USAGE')
 UNION ALL SELECT 'it is a partition itself' FROM pg_class WHERE oid = %(oid)s AND relispartition
 LIMIT 1
+"""
+
+
+# What a partition does with values otherwise than the table whose partition it is.
+_OWN_VALUES = """
+SELECT format('its partition %%s has a default or an expression of its own for the column %%I',
+              l.oid::regclass, a.attname)
+FROM unnest(%(leaves)s::bigint[]) leaf (oid) JOIN pg_class l ON l.oid = leaf.oid
+JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname AND NOT r.attisdropped
+LEFT JOIN pg_attrdef e ON e.adrelid = r.attrelid AND e.adnum = r.attnum
+WHERE a.attgenerated <> r.attgenerated OR a.attidentity <> r.attidentity
+    OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid)
+LIMIT 1
+"""
+
+# Statements that give a hidden partition what one of the target refuses by itself.
+_OWN_REFUSALS = """
+SELECT format('ALTER COLUMN %%I SET NOT NULL', a.attname)
+FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname
+WHERE a.attrelid = %(leaf)s AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull AND NOT a.attisdropped
+UNION ALL
+SELECT format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
+WHERE conrelid = %(leaf)s AND contype = 'c' AND coninhcount = 0
 """
 
 
@@ -54,6 +81,12 @@ def is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> boo
         "SELECT FROM pg_class WHERE oid = to_regclass(%s) AND relkind = 'p'", (table.sql,)
     ).fetchone()
     return found is not None
+
+
+def leaves(connection: psycopg.Connection[Any], table: TableName) -> list[TableName]:
+    """The partitions that hold the rows of a table, if it has any."""
+    found = partition_bounds.read(connection, table)
+    return [leaf.name for leaf in found.leaves] if found is not None else []
 
 
 def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
@@ -66,11 +99,16 @@ def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     missing = stage.missing_right(connection, task.table)
     if missing is not None:
         return missing
-    if task.rejects is not None and stage.has_keys(connection, task.table):
-        return "its keys say which records are rejects"
     partitioning = partition_bounds.read(connection, task.table)
     if partitioning is None:
         return "it is not partitioned"
+    tables = [task.table, *(leaf.name for leaf in partitioning.leaves)]
+    if task.rejects is not None and any(stage.has_keys(connection, table) for table in tables):
+        return "its keys say which records are rejects"
+    leaves = [leaf.oid for leaf in partitioning.leaves]
+    own = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": task.table.sql}).fetchone()
+    if own is not None:
+        return str(own[0])
     if not partitioning.partitions and task.partition_by is None:
         return "it has no partition"
     size_bytes = sum(source.size for source in task.sources)
@@ -116,12 +154,26 @@ def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
         raise UsageError("a partitioned table cannot be unlogged", hint="leave UNLOGGED out of the schema file")
 
     partition_growth.key_type(task, asked)
-    if asked.grows and (task.reads_stdin or task.stream is not None or task.columnar is not None or not task.ledger):
-        reason = "without the ledger" if not task.ledger else "from sources that are not files of delimited text"
-        raise UsageError(
-            f"--partition-by with every={asked.every} does not work {reason}: partitions are made as rows need them",
-            hint="give the boundaries: --partition-by 'range(column, bounds=[…])'",
+    if asked.grows:
+        _require_keys_beforehand(task, asked)
+
+
+def _require_keys_beforehand(task: LoadTask, asked: PartitionBy) -> None:
+    """Refuses what can be read only once, where the rows themselves say which partitions they need."""
+    if task.stream is not None and task.stream_again is None:
+        reason = "from rows in memory that can be read only once"
+        hint = (
+            "give a table or a frame in place of a reader, or the boundaries: partition_by='range(column, bounds=[…])'"
         )
+    elif task.columnar is not None or (task.ledger and not task.reads_stdin):
+        return
+    else:
+        reason = "from standard input" if task.reads_stdin else "without the ledger"
+        hint = "give the boundaries: --partition-by 'range(column, bounds=[…])'"
+    raise UsageError(
+        f"--partition-by with every={asked.every} does not work {reason}: partitions are made as rows need them",
+        hint=hint,
+    )
 
 
 def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
@@ -149,10 +201,14 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         bare = msgspec.structs.replace(task.definition, options_text="")
         columns = bare.create_sql(staging.sql, with_constraints=False)
         _make(connection, f"{columns} PARTITION BY {partition_growth.key_sql(asked)} {task.definition.options_text}")
+        judged = structure.judged_by_record(task)
+        for constraint in judged:
+            _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
         with connection.transaction(force_rollback=True):
             # A key that does not hold the partition's is refused now, and not after the load.
             for constraint in task.definition.constraints:
-                _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
+                if constraint not in judged:
+                    _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
     else:
         real = partition_bounds.read(connection, task.table)
         if real is None:
@@ -204,6 +260,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None
     """The target's table that it is to be a partition of, quoted; None where that is the target itself."""
     bound: str
+    identity: str
+    """The bound as no setting of a session changes it."""
     asked: bool
     """Whether --partition-by made it, and not one that the target has."""
 
@@ -230,8 +288,11 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
                 statement += f" TABLESPACE {quote_identifier(partition.tablespace)}"
         connection.execute(statement.encode())
         if partition.kind != "p":
+            for (own,) in connection.execute(_OWN_REFUSALS, {"table": table.sql, "leaf": partition.oid}).fetchall():
+                connection.execute(f"ALTER TABLE {hidden.sql} {own}".encode())
             parent = None if partition.parent == real.oid else names[partition.parent].sql
-            _remember(connection, hidden, Place(parent=parent, bound=partition.bound, asked=False))
+            place = Place(parent=parent, bound=partition.bound, identity=partition.identity, asked=False)
+            _remember(connection, hidden, place)
 
 
 def add_partition(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bound: str) -> bool:
@@ -250,7 +311,9 @@ def add_partition(connection: psycopg.Connection[Any], task: LoadTask, staging: 
             found = connection.execute(
                 "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = to_regclass(%s)", (hidden.sql,)
             ).fetchone()
-            _remember(connection, hidden, Place(parent=None, bound=found[0] if found else bound, asked=True))
+            identity = partition_bounds.identity(connection, hidden)
+            place = Place(parent=None, bound=found[0] if found else bound, identity=identity, asked=True)
+            _remember(connection, hidden, place)
     except psycopg.errors.InvalidObjectDefinition:
         return False
     except (psycopg.DataError, psycopg.ProgrammingError) as error:
@@ -265,17 +328,14 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     """Makes the partitions for keys that the core has met and found none for; says how many.
 
     Raises:
-        NoPartition: none can be made for them.
+        NoPartition: the table does not grow.
     """
     asked = task.partition_by
     if asked is None or not asked.grows:
         raise missing
     type_text = partition_growth.key_type(task, asked)
     bounds = partition_growth.bounds_for(connection, asked, type_text, missing.keys, fill=False)
-    made = sum(add_partition(connection, task, staging, bound) for bound in bounds)
-    if not made:
-        raise missing
-    return made
+    return sum(add_partition(connection, task, staging, bound) for bound in bounds)
 
 
 class Routed(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,8 +347,10 @@ class Routed(msgspec.Struct, frozen=True, kw_only=True):
     """Why the server does; empty where the core does."""
 
 
-def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, binary: bool) -> Routed:
-    """How records find the hidden table's partitions."""
+def routing(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, hopeless: set[str], *, binary: bool
+) -> Routed:
+    """How records find the hidden table's partitions; `hopeless` are keys for which none can be made."""
     hidden = partition_bounds.read(connection, staging)
     if hidden is None:
         return Routed(plan=None, reason="the staging table is gone")
@@ -304,6 +366,7 @@ def routing(connection: psycopg.Connection[Any], task: LoadTask, staging: TableN
         "tables": [partition.name.sql for partition in hidden.partitions],
         "route": partition_bounds.route_plan(connection, hidden, task.columns),
         "grows": grows,
+        "hopeless": sorted(hopeless),
         "buffer_bytes": task.routing_bytes,
     }
     return Routed(plan=plan, reason="")
@@ -341,9 +404,13 @@ class Staged(msgspec.Struct, frozen=True, kw_only=True):
     detaching: bool
 
 
+def _members(staging: TableName, connection: psycopg.Connection[Any], *, kinds: str) -> list[str]:
+    return [TableName(staging.schema, name).sql for name in stage.members(connection, staging, kinds=kinds)]
+
+
 def staged(connection: psycopg.Connection[Any], staging: TableName) -> list[Staged]:
     """The hidden partitions."""
-    names = [TableName(staging.schema, name).sql for name in stage.members(connection, staging, kinds="r")]
+    names = _members(staging, connection, kinds="r")
     rows = connection.execute(
         "SELECT n.nspname, c.relname, obj_description(c.oid, 'pg_class'), pg_relation_size(c.oid), "
         "CASE WHEN p.oid IS NOT NULL THEN format('%%I.%%I', pn.nspname, p.relname) END, "
@@ -366,6 +433,14 @@ def staged(connection: psycopg.Connection[Any], staging: TableName) -> list[Stag
     ]
 
 
+_DEFAULTS = """
+SELECT format('%%I.%%I', pn.nspname, parent.relname), format('%%I.%%I', n.nspname, c.relname)
+FROM unnest(%s::text[]) AS name JOIN pg_partitioned_table p ON p.partrelid = to_regclass(name)
+JOIN pg_class parent ON parent.oid = p.partrelid JOIN pg_namespace pn ON pn.oid = parent.relnamespace
+JOIN pg_class c ON c.oid = p.partdefid JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+
+
 def detach(connection: psycopg.Connection[Any], staging: TableName, wanted: set[TableName]) -> None:
     """Detaches hidden partitions in such a way that each keeps its bound as a valid CHECK constraint.
 
@@ -379,8 +454,19 @@ def detach(connection: psycopg.Connection[Any], staging: TableName, wanted: set[
     for leaf in found:
         if leaf.place.bound == partition_bounds.DEFAULT and leaf.hidden_parent is not None:
             connection.execute(f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql}".encode())
+    # Those of a default partition that is divided further come first: their bounds are known as long as it is attached.
+    _detach_wanted(connection, staging, wanted)
+    for parent, default in connection.execute(_DEFAULTS, (_members(staging, connection, kinds="p"),)).fetchall():
+        connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {default}".encode())
+    _detach_wanted(connection, staging, wanted)
+
+
+def _detach_wanted(connection: psycopg.Connection[Any], staging: TableName, wanted: set[TableName]) -> None:
+    """Detaches those that are wanted, of tables without a default partition."""
+    parents = _members(staging, connection, kinds="p")
+    with_default = {parent for parent, _ in connection.execute(_DEFAULTS, (parents,)).fetchall()}
     for leaf in staged(connection, staging):
-        if leaf.name in wanted and leaf.hidden_parent is not None:
+        if leaf.name in wanted and leaf.hidden_parent is not None and leaf.hidden_parent not in with_default:
             connection.execute(
                 f"ALTER TABLE {leaf.hidden_parent} DETACH PARTITION {leaf.name.sql} CONCURRENTLY".encode()
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
+    direct,
     indexes,
     ledger,
     merge,
     refused,
+    shape,
     stage,
     structure,
     tablespaces,
@@ -49,6 +52,8 @@ class Publish:
         self.job = job
         self.table = task.table
         self.may_swap = True
+        self.is_patient = True
+        """Whether locks are waited for, however long it takes."""
         self.index_names: dict[str, str] = {}
         """Indexes of what is staged, and the names that a user knows them by."""
         self.is_incomplete = False
@@ -98,7 +103,11 @@ class Publish:
             return
         connect = self.job.connector(owned)
         if owned.strategy == "partition":
-            self._partitions(staging).prepare(runner, connect)
+            partitions = self._partitions(staging)
+            try:
+                partitions.prepare(runner, connect)
+            finally:
+                self.index_names.update(partitions.index_names)
         elif owned.strategy == "swap" and choice.exists:
             work = indexes.missing(self.connection, staging, self.table)
             self.index_names.update(work.renames)
@@ -118,7 +127,11 @@ class Publish:
         if staging is None or owned.strategy not in ("swap", "partition"):
             return
         tables = self._partitions(staging).moving() if owned.strategy == "partition" else [staging]
-        indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams)
+
+        def before(table: TableName) -> list[str]:
+            return direct.reading_ahead(self.connection, table) if owned.direct else []
+
+        indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams, before)
 
     def _publish(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
@@ -139,18 +152,36 @@ class Publish:
                     self.is_incomplete = False
                     raise Incomplete
                 return False
-            with self.connection.transaction():
-                return self.make_visible(owned, choice, rows, digest)
+            return self._publish_alone(owned, choice, rows, digest)
         except psycopg.Error as error:
             if not connections.is_lost(error):
                 raise
             return self._settle_doubt(owned, choice, rows, digest)
 
+    def _publish_alone(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+        """One transaction, begun again where it waits for a reader who may wait for it.
+
+        Somebody who reads partitions, and then writes through their table, holds what publishing needs while he waits
+        for what it has: no lock is waited for as long as the server would take to end his query for it.
+        """
+        until = time.monotonic() + together.PATIENCE_SECONDS
+        while True:
+            self.is_patient = owned.strategy != "partition" or not choice.exists or time.monotonic() >= until
+            try:
+                with self.connection.transaction():
+                    if not self.is_patient:
+                        self.connection.execute(f"SET LOCAL lock_timeout = {together.LOCKS_MILLISECONDS}")
+                    return self.make_visible(owned, choice, rows, digest)
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                if self.is_patient:
+                    raise
+                time.sleep(together.PAUSE_SECONDS)
+
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
         staging = owned.staging
         if owned.unlogged:
-            if owned.strategy == "merge":
+            if owned.strategy == "merge" and staging is not None and not unlogged.is_unlogged(self.connection, staging):
                 unlogged.remember(self.connection, owned.job_id)
             elif not unlogged.has_survived(self.connection, owned.job_id):
                 return False
@@ -163,9 +194,9 @@ class Publish:
             digest = None if any(self.refused) else digest
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
-            self._partitions(staging).publish(may_swap=self.may_swap)
+            self._partitions(staging).publish(may_swap=self.may_swap, is_patient=self.is_patient)
         elif staging is not None:
-            self._put_in_place(staging, exists=choice.exists)
+            self._put_in_place(owned, staging, exists=choice.exists)
         if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
             unlogged.forget(self.connection, owned.job_id)
         if self.task.ledger:
@@ -220,7 +251,7 @@ class Publish:
             return True
         return self._publish(owned, choice, rows, digest)
 
-    def _put_in_place(self, staging: TableName, *, exists: bool) -> None:
+    def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool) -> None:
         if not exists:
             self._swap(staging, exists=False)
             if self.task.tablespaces:
@@ -235,6 +266,12 @@ class Publish:
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
         self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
         obstacle = stage.obstacle(self.connection, self.table, self.task)
+        if obstacle is None:
+            has_own_indexes = self.job.structure is not None
+            before = owned.plan.get("shape")
+            obstacle = shape.changed_since(
+                self.connection, before, staging, self.table, has_own_indexes=has_own_indexes
+            )
         if not self.may_swap:
             obstacle = "a transaction began before the load ended and is still open"
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -68,9 +68,9 @@ def reject(
             detail={"sqlstate": refused[0].sqlstate},
         )
     if task.rejects is None:
-        with tempfile.TemporaryDirectory(prefix="tipple-") as place:
+        with closing(spool.Directory()) as place:
             policy = RejectPolicy(max_count=0, max_percent=None, path="")
-            naming = msgspec.structs.replace(task, rejects=policy, spool=place)
+            naming = msgspec.structs.replace(task, rejects=policy, spool=place.name)
             _find(connection, naming, owned, given, refused[:1])
         raise TippleError(
             f"{task.table} refuses a row: {refused[0].reason}", hint="nothing was published; mend the record"

@@ -14,12 +14,19 @@ from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.load import PostgresLoad
-from tipple.errors import TippleError, UsageError
+from tipple.errors import TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target, parse_table_name
+from tipple.plan.url import TableName, Target, parse_table_name, quote_identifier
 
 CANCEL_SECONDS = 5
+
+# pg_trigger.h: 1 is FOR EACH ROW, 4 is INSERT.
+_TRIGGER_OF_ROWS = """
+SELECT tgname FROM pg_trigger
+WHERE (tgrelid = to_regclass(%(table)s) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+  AND tgtype & 5 = 5 AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY tgname LIMIT 1
+"""
 
 
 class PostgresSession:
@@ -49,6 +56,12 @@ class PostgresSession:
             kind = None
         except errors.InvalidSchemaName:
             kind = None
+        except errors.InsufficientPrivilege as error:
+            schema = quote_identifier(table.schema or "")
+            raise UsageError(
+                f"this role may not use {table}: {error.diag.message_primary}",
+                hint=f"as the schema's owner: GRANT USAGE ON SCHEMA {schema} TO this role",
+            ) from None
         if kind is not None and kind not in "rpf":
             raise UsageError(
                 f"{table} is not a table",
@@ -67,11 +80,7 @@ class PostgresSession:
                 self.connection.execute(statement)
                 found = columns.describe(self.connection, probe)
         except psycopg.Error as error:
-            raise UsageError(
-                f"the server refuses the definition of {definition.name} (line {definition.line}): "
-                f"{error.diag.message_primary}",
-                hint="correct the CREATE TABLE statement in the schema file",
-            ) from None
+            raise definition.refused("the server", str(error.diag.message_primary)) from None
         if found is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return found
@@ -104,7 +113,26 @@ class PostgresSession:
 
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
-        return PostgresLoad(self, task).run(runner)
+        try:
+            return PostgresLoad(self, task).run(runner)
+        except VerifyFailed as error:
+            trigger = self._trigger_of_rows(task.table)
+            if trigger is not None:
+                published = "nothing was published; " if task.atomic else ""
+                error.hint = (
+                    f"{published}the trigger {trigger} may have changed the values: --verify count compares the "
+                    "numbers of rows only"
+                )
+            raise
+
+    def _trigger_of_rows(self, table: TableName) -> str | None:
+        """A trigger that is called for each row that goes into the table, or into a partition of it."""
+        try:
+            found = self.connection.execute(_TRIGGER_OF_ROWS, {"table": table.sql}).fetchone()
+        except psycopg.Error:
+            # There is an error to report already, and it is not this one.
+            return None
+        return None if found is None else str(found[0])
 
     def reconnect(self, retry_seconds: float) -> None:
         """A new control connection in place of a lost one."""

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import privileges
 from tipple.plan.url import TableName, quote_identifier
 
-_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?"')
+_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9a-f]+)*"')
 
 
 def in_public(text: str, table: TableName) -> str:
@@ -35,7 +37,8 @@ UNION ALL SELECT 'it is a partition, or part of an inheritance tree' FROM pg_inh
 UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
 UNION ALL SELECT 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
     WHERE contype = 'f' AND (conrelid = %(oid)s AND NOT %(partition)s OR confrelid = %(oid)s)
-UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
+UNION ALL SELECT 'it has row security' FROM pg_class
+    WHERE oid = %(oid)s AND (relrowsecurity OR relforcerowsecurity)
 UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
 UNION ALL SELECT 'it has grants' FROM pg_class WHERE oid = %(oid)s AND relacl IS NOT NULL
 UNION ALL SELECT 'its column ' || attname || ' has grants' FROM pg_attribute
@@ -59,6 +62,29 @@ UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publicati
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
 UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
     JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
+UNION ALL SELECT 'the subscription ' || s.subname || ' feeds it' FROM pg_subscription_rel r
+    JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = %(oid)s
+UNION ALL SELECT 'it has the statistics object ' || stxname FROM pg_statistic_ext WHERE stxrelid = %(oid)s
+UNION ALL SELECT 'its column ' || a.attname || ' has a statistics target' FROM pg_attribute a
+    WHERE (a.attrelid = %(oid)s OR a.attrelid IN (SELECT indexrelid FROM pg_index WHERE indrelid = %(oid)s))
+        AND a.attstattarget >= 0 AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT 'its column ' || a.attname || ' is stored or compressed in a way of its own' FROM pg_attribute a
+    JOIN pg_attribute r ON r.attrelid = pg_partition_root(a.attrelid) AND r.attname = a.attname
+    WHERE a.attrelid = %(oid)s AND %(partition)s AND a.attnum > 0 AND NOT a.attisdropped
+        AND (a.attstorage <> r.attstorage OR a.attcompression <> r.attcompression)
+UNION ALL SELECT 'its constraint ' || conname || ' is not valid' FROM pg_constraint
+    WHERE conrelid = %(oid)s AND contype IN ('c', 'n') AND NOT convalidated
+UNION ALL SELECT 'its constraint ' || c.conname || ' has a comment' FROM pg_constraint c
+    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_constraint'::regclass WHERE c.conrelid = %(oid)s
+UNION ALL SELECT 'its index ' || c.relname || ' has a comment' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass WHERE i.indrelid = %(oid)s
+UNION ALL SELECT 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid = %(oid)s AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
+UNION ALL SELECT 'its long values have storage parameters' FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid
+    WHERE c.oid = %(oid)s AND t.reloptions IS NOT NULL
+UNION ALL SELECT 'it, or a column of it, has a comment' FROM pg_description
+    WHERE objoid = %(oid)s AND classoid = 'pg_class'::regclass AND %(partition)s
 UNION ALL SELECT 'it is of a composite type' FROM pg_class WHERE oid = %(oid)s AND reloftype <> 0
 UNION ALL SELECT 'it has a security label' FROM pg_seclabel WHERE objoid = %(oid)s
 UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
@@ -69,7 +95,8 @@ UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = %(oid)s))
 UNION ALL SELECT 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
     FROM pg_depend d JOIN pg_type t ON t.oid = d.refobjid
-    WHERE d.refclassid = 'pg_type'::regclass AND t.typrelid = %(oid)s AND d.deptype = 'n'
+    WHERE d.refclassid = 'pg_type'::regclass AND d.deptype = 'n'
+      AND (t.typrelid = %(oid)s OR t.oid = (SELECT typarray FROM pg_type WHERE typrelid = %(oid)s))
 LIMIT 1
 """
 
@@ -115,6 +142,16 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
         (_oid(connection, table),),
     ).fetchone()
     return found is not None
+
+
+def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """The name of a foreign key to its own table that is checked when a statement ends; None where there is none."""
+    found = connection.execute(
+        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = %s AND confrelid = conrelid "
+        "AND NOT condeferred LIMIT 1",
+        (_oid(connection, table),),
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
@@ -174,7 +211,11 @@ def swap(
     renames: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Puts the staging table in the place of `table`, its indexes with new names; call it in a transaction."""
+    comment = None
     if exists:
+        # Those of columns were copied.
+        found = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", (table.sql,)).fetchone()
+        comment = found[0] if found is not None else None
         connection.execute(f"DROP TABLE {table.sql}")
     connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
     if staging.schema != table.schema and table.schema is not None:
@@ -185,13 +226,23 @@ def swap(
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
     rename_constraints(connection, table, staging)
+    privileges.settle(connection, table, is_new=not exists)
+    if comment is not None:
+        text = sql.Literal(comment).as_string(connection)
+        connection.execute(f"COMMENT ON TABLE {table.sql} IS {text}".encode())
 
 
-def rename_constraints(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
-    """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name."""
+def rename_constraints(
+    connection: psycopg.Connection[Any], table: TableName, staging: TableName, kinds: str = "cnpuxf"
+) -> None:
+    """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name.
+
+    `kinds` are those of `pg_constraint.contype`.
+    """
     names = connection.execute(
-        "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s)",
-        (table.sql, staging.name),
+        "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) "
+        "AND contype::text = ANY (%s)",
+        (table.sql, staging.name, list(kinds)),
     ).fetchall()
     for (name,) in names:
         final = f"{table.name[:24]}{name.removeprefix(staging.name)}"

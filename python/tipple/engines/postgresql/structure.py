@@ -295,11 +295,22 @@ def key_constraint(task: LoadTask, key: Sequence[str]) -> str | None:
     return None
 
 
+def judged_by_record(task: LoadTask) -> tuple[str, ...]:
+    """Constraints of a new, partitioned table that it has from the first row on, so that records that violate them are
+    rejects: those that judge each record by itself.
+    """
+    if task.definition is None or task.partition_by is None or task.rejects is None:
+        return ()
+    return task.definition.checks
+
+
 def constraints_left(
     connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None, table: TableName
 ) -> list[str]:
     """Constraints of a new table's definition that its structure has not given `table` yet."""
-    constraints = list(task.definition.constraints) if task.definition is not None else []
+    definition = task.definition
+    constraints = list(definition.constraints) if definition is not None else []
+    constraints = [constraint for constraint in constraints if constraint not in judged_by_record(task)]
     if wanted is None or not has_key(connection, table, wanted.key):
         return constraints
     there = key_constraint(task, wanted.key)

@@ -5,7 +5,7 @@
 
 use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
-use super::{BatchProblem, Unfit, UnreadableType, direct, strings};
+use super::{BatchProblem, Unfit, UnreadableType, direct, limits, nanoseconds, strings};
 use crate::column::{Column, ColumnType};
 use crate::dialect::Dialect;
 use crate::encode::arrow::{self, ArrowEncoder};
@@ -31,11 +31,17 @@ pub enum Taker {
     Arrow,
 }
 
-/// The schema in which all batches of a job are handed over, decided by the first source's.
+/// The schema in which all batches of a job are handed over, decided by the first source's. `spellings` are those of the
+/// columns, as far as they are not the usual ones.
 ///
 /// # Errors
 /// The first column whose type cannot be read.
-pub fn output_schema(source: &[Arc<Field>], columns: &[Column], taker: Taker) -> Result<SchemaRef, UnreadableType> {
+pub fn output_schema(
+    source: &[Arc<Field>],
+    columns: &[Column],
+    spellings: &[Spelling],
+    taker: Taker,
+) -> Result<SchemaRef, UnreadableType> {
     let fields = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
         let from = unpacked(field.data_type());
         // What an engine casts by itself needs no text.
@@ -43,7 +49,10 @@ pub fn output_schema(source: &[Arc<Field>], columns: &[Column], taker: Taker) ->
         if !castable && !text_form::is_writable(&from) {
             return Err(unreadable(index, &from));
         }
-        Ok(Field::new(&column.name, output_type(&from, &column.kind, taker), !column.not_null))
+        let own = output_type(&from, &column.kind, taker);
+        let keeps_nanoseconds = spellings.get(index).is_some_and(|spelling| spelling.nanoseconds);
+        let output = if castable { nanoseconds::counted(&own, keeps_nanoseconds) } else { own };
+        Ok(Field::new(&column.name, output, !column.not_null))
     });
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
 }
@@ -86,6 +95,8 @@ enum Step {
     Strings,
     /// Another Arrow type.
     Direct(direct::Convert),
+    /// The same with microseconds, if nothing is lost.
+    Microseconds,
     /// Its text is what the target takes.
     ToText,
     /// Its text is read as a field of a file would be.
@@ -97,6 +108,8 @@ struct Way {
     unpack: Option<DataType>,
     spelling: Spelling,
     step: Step,
+    /// Whether some values of its type are none for any target.
+    is_limited: bool,
 }
 
 /// Conforms the batches of one source file to the job's schema.
@@ -120,16 +133,16 @@ impl Conformer {
     pub fn new(
         source: &[Arc<Field>],
         columns: &[Column],
-        forms: &[Form],
+        spellings: &[Spelling],
         schema: SchemaRef,
     ) -> Result<Self, UnreadableType> {
         let ways = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
             let from = unpacked(field.data_type());
             let to = schema.field(index).data_type();
-            let form = forms.get(index).copied().unwrap_or_default();
             Ok(Way {
                 step: choose(index, &from, to, column)?,
-                spelling: spelling(field, &column.kind, form),
+                is_limited: limits::concern(to),
+                spelling: spelling(field, &column.kind, spellings.get(index)),
                 unpack: (from != *field.data_type()).then_some(from),
             })
         });
@@ -145,7 +158,10 @@ impl Conformer {
         let mut first: Option<BatchProblem> = None;
         for (index, (array, way)) in batch.columns().iter().zip(&mut self.ways).enumerate() {
             let to = self.schema.field(index).data_type();
-            match way.convert(array, to, &self.columns[index]) {
+            let converted = way.convert(array, to, &self.columns[index]);
+            let outside = |array: &ArrayRef| limits::first_outside(array.as_ref());
+            let outside = converted.as_ref().ok().filter(|_| way.is_limited).and_then(outside);
+            match outside.map_or(converted, |row| Err((row, Refusal::OutOfRange.into()))) {
                 Ok(array) => arrays.push(array),
                 Err((row, unfit)) if first.as_ref().is_none_or(|problem| row < problem.row) => {
                     first = Some(BatchProblem { row, column: index, unfit });
@@ -226,11 +242,12 @@ pub fn without_rows(batch: &RecordBatch, left_out: &[usize]) -> RecordBatch {
 }
 
 /// How a field's values are spelled: an extension type says what its bytes are.
-pub(super) fn spelling(field: &Field, kind: &ColumnType, form: Form) -> Spelling {
+pub(super) fn spelling(field: &Field, kind: &ColumnType, wanted: Option<&Spelling>) -> Spelling {
+    let Spelling { form, nanoseconds } = wanted.copied().unwrap_or_default();
     let is_uuid = field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid");
     let form = if is_uuid && form == Form::Plain { Form::Uuid } else { form };
-    let nanoseconds = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
-    Spelling { form, nanoseconds }
+    let is_text = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
+    Spelling { form, nanoseconds: nanoseconds || is_text }
 }
 
 fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Result<Step, UnreadableType> {
@@ -254,6 +271,11 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     }
     // A decimal's digits are counted, whatever its type promises.
     let is_decimal = matches!(to, DataType::Decimal64(..) | DataType::Decimal128(..));
+    // What an engine casts by itself keeps its type, but for the unit.
+    let is_counted = || [true, false].iter().any(|&kept| nanoseconds::counted(from, kept) == *to);
+    if column.kind == ColumnType::Opaque && nanoseconds::may_be_lost(from) && is_counted() {
+        return Ok(Step::Microseconds);
+    }
     if from == to && !is_decimal && !is_read {
         return Ok(Step::Same);
     }
@@ -297,6 +319,7 @@ impl Way {
             Step::Same => Ok(array),
             Step::Strings => text(array, to, &column.kind),
             Step::Direct(convert) => convert(array.as_ref(), to),
+            Step::Microseconds => nanoseconds::convert(&array, to),
             Step::ToText => to_text(array.as_ref(), self.spelling).and_then(|texts| text(texts, to, &column.kind)),
             Step::Reread(reader) => reader.read(array.as_ref(), self.spelling),
         };

@@ -1,7 +1,7 @@
 //! Batches as PostgreSQL's COPY text format, for columns that only the server can read: it gets each value's text.
 
 use super::conform::spelling;
-use super::text_form::{self, Form, Spelling};
+use super::text_form::{self, Spelling};
 use super::{BatchProblem, Unfit, strings};
 use crate::column::Column;
 use crate::encode::copy_text::escape;
@@ -20,9 +20,9 @@ pub struct BatchTextEncoder {
 impl BatchTextEncoder {
     /// From the fields of a source, one per target column.
     #[must_use]
-    pub fn new(source: &[Arc<Field>], columns: &[Column], forms: &[Form]) -> Self {
+    pub fn new(source: &[Arc<Field>], columns: &[Column], spellings: &[Spelling]) -> Self {
         let spell = |(index, (field, column)): (usize, (&Arc<Field>, &Column))| {
-            spelling(field, &column.kind, forms.get(index).copied().unwrap_or_default())
+            spelling(field, &column.kind, spellings.get(index))
         };
         Self { spellings: source.iter().zip(columns).enumerate().map(spell).collect(), text: Vec::new() }
     }

@@ -70,10 +70,10 @@ pub(super) fn find(from: &DataType, to: &DataType) -> Option<Convert> {
                 i32::try_from(whole_days(v)?).map_err(|_| Refusal::OutOfRange.into())
             })
         }),
-        (Timestamp(TimeUnit::Second, None), Date32) => Some(days::<TimestampSecondType, 86_400>),
-        (Timestamp(TimeUnit::Millisecond, None), Date32) => Some(days::<TimestampMillisecondType, 86_400_000>),
-        (Timestamp(TimeUnit::Microsecond, None), Date32) => Some(days::<TimestampMicrosecondType, 86_400_000_000>),
-        (Timestamp(TimeUnit::Nanosecond, None), Date32) => Some(days::<TimestampNanosecondType, 86_400_000_000_000>),
+        (Timestamp(TimeUnit::Second, _), Date32) => Some(days::<TimestampSecondType, 86_400>),
+        (Timestamp(TimeUnit::Millisecond, _), Date32) => Some(days::<TimestampMillisecondType, 86_400_000>),
+        (Timestamp(TimeUnit::Microsecond, _), Date32) => Some(days::<TimestampMicrosecondType, 86_400_000_000>),
+        (Timestamp(TimeUnit::Nanosecond, _), Date32) => Some(days::<TimestampNanosecondType, 86_400_000_000_000>),
         (Date32, Timestamp(TimeUnit::Microsecond, None)) => {
             Some(|array, _| map::<Date32Type, TimestampMicrosecondType>(array, |v| Ok(i64::from(v) * 86_400_000_000)))
         }

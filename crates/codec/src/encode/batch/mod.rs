@@ -13,6 +13,9 @@ pub mod copy_binary;
 pub mod copy_text;
 pub mod csv_text;
 mod direct;
+mod limits;
+mod nanoseconds;
+mod nested;
 mod strings;
 pub mod text_form;
 

@@ -33,11 +33,12 @@ pub enum Form {
 }
 
 /// How a column's values become text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Spelling {
     /// The form.
     pub form: Form,
-    /// Whether the target keeps nanoseconds: text does.
+    /// Whether the target keeps nanoseconds, as text does.
     pub nanoseconds: bool,
 }
 

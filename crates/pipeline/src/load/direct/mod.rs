@@ -98,7 +98,7 @@ pub(super) fn run(
         // Streams that wait for a slot or for room in the channel see that nobody is there any more.
         drop(received);
         drop(free_sender);
-        streams.into_iter().filter_map(|stream| stream.join().ok().flatten()).collect()
+        streams.into_iter().filter_map(|stream| context.joined(stream)).flatten().collect()
     });
     logs.extend(log);
     if let Some(error) = context.failure() {

@@ -4,7 +4,9 @@
 //! read one is in the file's footer, which a stream keeps for as long as its slices come from the same file.
 
 pub mod cut;
+pub mod imported;
 mod ipc;
+pub mod keys;
 mod parquet;
 mod positioned;
 pub mod schema;

@@ -1,0 +1,79 @@
+"""What the command line prints on stdout, and that it may not be possible to print it.
+
+Click and Rich each have their own answer to a closed pipe: they end the process. What a load has done must not be
+judged by who listens, so a failure to write is an exception of our own here, which neither of them knows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["StdoutFailed", "after_the_deed", "flush", "guard", "say"]
+
+
+class StdoutFailed(Exception):
+    """Stdout takes nothing any more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror or str(error))
+        self.is_closed_pipe = isinstance(error, BrokenPipeError)
+
+
+class _Stdout(io.FileIO):
+    """Stdout's file descriptor."""
+
+    def write(self, data: object) -> int:
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            # What is left in buffers would be tried again at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            raise StdoutFailed(error) from None
+
+
+def guard() -> None:
+    """Has writing to stdout raise `StdoutFailed`; what was closed by the caller takes everything, and keeps nothing."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Stdout(sys.stdout.fileno(), "w", closefd=False)),
+        encoding=sys.stdout.encoding,
+        errors=sys.stdout.errors,
+        line_buffering=sys.stdout.isatty(),
+    )
+
+
+def say(text: str) -> None:
+    """A line on stderr; where that takes nothing, the exit status says what it can."""
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def flush() -> None:
+    """Writes what is still in a buffer.
+
+    Raises:
+        StdoutFailed: it cannot be written.
+    """
+    sys.stdout.flush()
+
+
+@contextmanager
+def after_the_deed(done: str) -> Iterator[None]:
+    """Around the printing of a report: whether it can be written does not decide the exit status.
+
+    Args:
+        done: what stays true all the same.
+    """
+    try:
+        yield
+        flush()
+    except StdoutFailed as error:
+        say(f"tipple: {done}, but the report could not be written to stdout: {error}")

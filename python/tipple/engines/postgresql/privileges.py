@@ -1,0 +1,50 @@
+"""Rights on tables that were made in another schema, under another name.
+
+The server gives a new table the default privileges of the schema that it is made in (ALTER DEFAULT PRIVILEGES). What is
+filled unseen is made in Tipple's own, so it would come with rights that nobody gave, or without those it should have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from tipple.plan.url import TableName, quote_identifier
+
+__all__ = ["settle"]
+
+# By grantee: who has rights on the table that are not the owner's own.
+_HELD = """
+SELECT DISTINCT coalesce(r.rolname, ''), a.grantee = 0
+FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
+"""
+
+# What the owner's default privileges give a table of that schema.
+_DEFAULTS = """
+SELECT DISTINCT coalesce(r.rolname, ''), a.grantee = 0, a.privilege_type, a.is_grantable
+FROM pg_class c
+JOIN pg_default_acl d ON d.defaclrole = c.relowner AND d.defaclobjtype = 'r'
+    AND d.defaclnamespace IN (0, c.relnamespace)
+CROSS JOIN LATERAL aclexplode(d.defaclacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
+"""
+
+
+def settle(connection: psycopg.Connection[Any], table: TableName, *, is_new: bool) -> None:
+    """Gives a table that has its final name and schema the rights that it is to have: those of a table that was made
+    there where it `is_new`, else its owner's alone, as the one had whose place it takes."""
+    held = connection.execute(_HELD, (table.sql,)).fetchall()
+    given = connection.execute(_DEFAULTS, (table.sql,)).fetchall() if is_new else []
+    statements = [f"REVOKE ALL ON TABLE {table.sql} FROM {_grantee(name, everybody)}" for name, everybody in held]
+    statements += [
+        f"GRANT {right} ON TABLE {table.sql} TO {_grantee(name, everybody)}{' WITH GRANT OPTION' if passed_on else ''}"
+        for name, everybody, right, passed_on in given
+    ]
+    for statement in statements:
+        connection.execute(statement.encode())
+
+
+def _grantee(name: str, everybody: bool) -> str:
+    return "PUBLIC" if everybody else quote_identifier(name)

@@ -1,0 +1,130 @@
+"""What the arguments of a verb may be: one check for the command line, job files and the library.
+
+Types and choices are read off the verb's own signature, as job files read their keys off it; the ranges of numbers
+stand here. What is wrong is said before anything is started, with the option's name and what it may be.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+
+from tipple.errors import UsageError
+from tipple.plan.url import is_utf8
+
+__all__ = ["check_number", "checked"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LARGEST = 2**63 - 1
+"""What ledgers and the core count with."""
+LONGEST_SECONDS = 10**9
+"""Thirty years, which every clock can still add to the time of day."""
+MOST_STREAMS = 65_535
+CHECKED_ELSEWHERE = frozenset({"into", "sources", "file"})
+"""A URL's text must not be repeated, and what names a file says so itself."""
+RANGES: Mapping[str, tuple[int, int]] = {
+    "commit_every": (1, LARGEST),
+    "jobs": (1, MOST_STREAMS),
+    "max_record_size": (1, LARGEST),
+    "max_rejects": (0, LARGEST),
+    "memory_limit": (1, LARGEST),
+    "retry_for": (0, LONGEST_SECONDS),
+    "skip_lines": (0, LARGEST),
+    "stall_timeout": (1, LONGEST_SECONDS),
+}
+"""The least and the greatest value of every option that is a number."""
+
+
+def checked(verb: Callable[P, R]) -> Callable[P, R]:
+    """The verb, with its arguments looked at before it begins.
+
+    Raises:
+        UsageError: by the verb, where one is not what it may be.
+    """
+
+    @functools.wraps(verb)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        hints = _hints(verb)
+        for name, value in options.items():
+            if name in hints and not name.startswith("_"):
+                _check(name, hints[name], value)
+                _check_encodable(name, value)
+        return verb(*arguments, **options)
+
+    return call
+
+
+def _check_encodable(name: str, value: Any) -> None:
+    """Bytes of a command line that are no UTF-8 arrive as surrogates, which no target, ledger or report can take."""
+    if name in CHECKED_ELSEWHERE:
+        return
+    texts = [os.fspath(value)] if isinstance(value, os.PathLike) else [value] if isinstance(value, str) else value
+    for text in texts if isinstance(texts, (list, tuple)) else ():
+        if isinstance(text, str) and not is_utf8(text):
+            raise UsageError(
+                f"--{name.replace('_', '-')} {text!r} is not UTF-8",
+                hint="give it in UTF-8; where your shell runs in another encoding, set LC_ALL=C.UTF-8",
+            )
+
+
+def check_number(name: str, value: int) -> str | None:
+    """What is wrong with the number that is given for an option, or None."""
+    least, greatest = RANGES.get(name, (None, None))
+    if least is None or greatest is None or least <= value <= greatest:
+        return None
+    return f"must be {_range(name)}, and not {value}"
+
+
+@functools.cache
+def _hints(verb: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(verb)
+
+
+def _check(name: str, hint: Any, value: Any) -> None:
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if any(_fits(name, member, value) for member in members):
+        return
+    wanted = [text for member in members if (text := _wanted(name, member))]
+    raise UsageError(
+        f"--{name.replace('_', '-')} must be {' or '.join(dict.fromkeys(wanted))}, and not {value!r}",
+        hint="correct it, or leave it out for its default",
+    )
+
+
+def _fits(name: str, member: Any, value: Any) -> bool:
+    origin = get_origin(member) or member
+    if origin is Literal:
+        return value in get_args(member)
+    if origin is bool or origin is type(None):
+        return isinstance(value, origin)
+    if origin is int:
+        return isinstance(value, int) and not isinstance(value, bool) and check_number(name, value) is None
+    if origin is str:
+        return isinstance(value, str)
+    if origin is Sequence:
+        # A text is one of its letters, which nobody means.
+        return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, origin) if isinstance(origin, type) else True
+
+
+def _wanted(name: str, member: Any) -> str:
+    origin = get_origin(member) or member
+    if origin is Literal:
+        return ", ".join(map(str, get_args(member)))
+    if origin is int:
+        return _range(name)
+    plain = {bool: "true or false", str: "a text", Sequence: "a list", Callable: "a function", Mapping: "a mapping"}
+    return plain.get(origin, "a path" if origin is not type(None) else "")
+
+
+def _range(name: str) -> str:
+    least, greatest = RANGES.get(name, (-LARGEST - 1, LARGEST))
+    return f"a whole number from {least} to {greatest}"

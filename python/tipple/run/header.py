@@ -1,0 +1,103 @@
+"""The first records of sources: which columns of the table they name, and that all files begin with the same ones."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tipple.engines.base import STDIN, Identity, TableColumn
+from tipple.errors import TippleError
+from tipple.plan.sniff_columns import folded_names
+from tipple.plan.sources import Dialect
+from tipple.run.sources import read_first_record, read_header, readable
+
+__all__ = ["Heads"]
+
+_SHOWN = 5
+"""Fields of a record that a message shows."""
+
+
+class Heads:
+    """The first records of the sources, in their order; sources without any record have none."""
+
+    def __init__(self, sources: Sequence[Identity], dialect: Dialect, dialect_plan: dict[str, Any]) -> None:
+        self._sources = [source for source in sources if source.size or source.path == STDIN]
+        self._named_first = sources[0].path
+        self._dialect = dialect
+        self._dialect_plan = dialect_plan
+
+    def common(self, *, exact: bool, hint: str = "") -> list[str]:
+        """The names that every source begins with.
+
+        Args:
+            exact: whether upper and lower case count, and spaces around names.
+            hint: what else can be done where they differ.
+
+        Raises:
+            TippleError: the sources begin with different ones, or with none.
+        """
+        first: tuple[str, list[str]] | None = None
+        for source in self._sources:
+            names = read_header(source, self._dialect, self._dialect_plan)
+            if not names:
+                continue
+            if first is None:
+                first = source.path, names
+            elif names != first[1] and (exact or folded_names(names) != folded_names(first[1])):
+                raise _different(source.path, names, *first, hint)
+        if first is None:
+            raise TippleError(
+                f"{self._named_first} is empty: it has no header", hint="check the file, or leave out --header"
+            )
+        return first[1]
+
+    def columns(self, columns_of: Callable[[Sequence[str]], list[str] | None], hint: str) -> list[str] | None:
+        """The columns that the first records name, where they hold nothing else.
+
+        Args:
+            columns_of: the columns for the fields of a record, or None where not all of them name one.
+            hint: what else can be done where sources differ.
+
+        Raises:
+            TippleError: some sources begin with such a record, and others with another one.
+        """
+        heads: list[tuple[str, list[str], list[str] | None]] = []
+        for source in self._sources:
+            try:
+                fields = read_first_record(source, self._dialect, self._dialect_plan)
+            except csv.Error:
+                # Whatever it is, it does not name columns; the codec will say what is wrong with it.
+                fields = [""]
+            if fields:
+                heads.append((source.path, fields, columns_of(fields)))
+        found = next((head for head in heads if head[2] is not None), None)
+        if found is None:
+            return None
+        for path, fields, columns in heads:
+            if columns is None:
+                raise TippleError(
+                    f"{found[0]} begins with a header ({_listed(found[1])}), but {path} does not: {_listed(fields)}",
+                    hint=f"load files with and without a header by commands of their own{hint}",
+                )
+            if columns != found[2]:
+                raise _different(path, fields, found[0], found[1], hint)
+        return found[2]
+
+
+def columns_by_name(fields: Sequence[str], loadable: Mapping[str, TableColumn]) -> list[str | None]:
+    """The column that each field names, upper and lower case apart if need be; None where there is none."""
+    folded = {name.lower(): name for name in loadable}
+    names = [field.strip() for field in fields]
+    return [name if name in loadable else folded.get(name.lower()) for name in names]
+
+
+def _different(path: str, names: Sequence[str], first_path: str, first_names: Sequence[str], hint: str) -> TippleError:
+    return TippleError(
+        f"{path} has another header than {first_path}: {_listed(names)}, and not {_listed(first_names)}",
+        hint=f"load files with different headers by commands of their own{hint}",
+    )
+
+
+def _listed(fields: Sequence[str]) -> str:
+    return ", ".join(map(readable, fields[:_SHOWN])) + (", …" if len(fields) > _SHOWN else "")

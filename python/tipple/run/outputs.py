@@ -1,0 +1,118 @@
+"""Files that are written beside the table: never over what is read, what is loaded into, or each other.
+
+They are compared by what they are on disk, so that a link or another way to write a path does not deceive.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from tipple.errors import UsageError
+
+__all__ = ["Files", "NamedFile", "check_place", "claim_outputs"]
+
+SUMMARY = "--summary"
+
+
+class NamedFile(msgspec.Struct, frozen=True):
+    """A file, and what it is to the user."""
+
+    what: str
+    """`--summary`, `the source`."""
+    path: str
+
+    def of(self, table: str) -> NamedFile:
+        """The same, said to be that of a table of a job."""
+        return NamedFile(f"{self.what} of {table}", self.path)
+
+
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """What a load reads and writes."""
+
+    inputs: Sequence[NamedFile]
+    """Sources, schema, job files, and the files that the target is made of."""
+    outputs: Sequence[NamedFile]
+
+
+def claim_outputs(files: Files, summary: str | None) -> None:
+    """Refuses a load that would destroy what it needs; takes the summary of an earlier run away.
+
+    Args:
+        files: what the load itself reads and writes.
+        summary: where its report is to go.
+
+    Raises:
+        UsageError: an output is an input, or another output.
+    """
+    outputs = list(files.outputs)
+    if summary is not None:
+        check_place(SUMMARY, summary)
+        outputs.append(NamedFile(SUMMARY, summary))
+    _refuse_overwriting(outputs, files.inputs)
+    if summary is not None:
+        _remove_stale(summary)
+
+
+def _refuse_overwriting(outputs: Sequence[NamedFile], inputs: Iterable[NamedFile]) -> None:
+    taken: dict[tuple[object, ...], NamedFile] = {}
+    for output in outputs:
+        for mark in _marks(output.path):
+            other = taken.setdefault(mark, output)
+            if other is not output:
+                raise UsageError(
+                    f"{output.what} {output.path} is the file of {other.what}", hint="give each a file of its own"
+                )
+    if not taken:
+        return
+    for file in inputs:
+        for mark in _marks(file.path):
+            if mark in taken:
+                output = taken[mark]
+                raise UsageError(
+                    f"{output.what} {output.path} would overwrite {file.what} {file.path}", hint="give another file"
+                )
+
+
+def check_place(option: str, path: str) -> None:
+    """Finds out before a load, rather than after it, that a file cannot be written.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not path.strip():
+        raise UsageError(f"{option} names no file", hint="give a name, or leave the option out")
+    directory = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
+        raise UsageError(f"{option} {path} cannot be written", hint="check the path and the rights to it")
+
+
+def _remove_stale(path: str) -> None:
+    """Takes a file of an earlier run away, which would be taken for this run's where this one fails."""
+    if not os.path.isfile(path):
+        return
+    if not os.path.islink(path):
+        with suppress(OSError):
+            os.remove(path)
+            return
+    # A link is the user's, and so is a directory that nothing may be removed from: the content goes.
+    with suppress(OSError):
+        os.truncate(path, 0)
+
+
+def _marks(path: str) -> Iterable[tuple[object, ...]]:
+    """What tells a file from others: its number on the disk where it is there, and the path without links."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        pass
+    else:
+        if not stat.S_ISREG(status.st_mode):
+            # Nothing of a terminal or a pipe can be overwritten.
+            return ()
+        return ((status.st_dev, status.st_ino), (os.path.realpath(path),))
+    return ((os.path.realpath(path),),)

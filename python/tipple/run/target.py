@@ -1,0 +1,27 @@
+"""Which target is meant: the URL that was given, else the environment's, else a file in the working directory."""
+
+from __future__ import annotations
+
+import os
+
+from tipple.errors import UsageError
+from tipple.plan.url import Target, parse_target
+
+__all__ = ["DEFAULT_TARGET", "TARGET_VARIABLE", "choose_target"]
+
+DEFAULT_TARGET = "duckdb:///tipple.duckdb"
+TARGET_VARIABLE = "TIPPLE_TARGET"
+
+
+def choose_target(url: str | None) -> Target:
+    """The target of a verb.
+
+    Raises:
+        UsageError: the URL is not well, or empty: most likely a variable that has no value, and then the default would
+            be the wrong place.
+    """
+    if url is not None and not url.strip():
+        raise UsageError(
+            "the target's URL is empty", hint=f"give one, or leave it out for ${TARGET_VARIABLE}, else {DEFAULT_TARGET}"
+        )
+    return parse_target(url or os.environ.get(TARGET_VARIABLE) or DEFAULT_TARGET)

@@ -1,0 +1,105 @@
+"""First records that are headers, without `--header`: taken by their names, or refused where files disagree.
+
+What is decided before an engine is asked for more than the table's columns is tested with DuckDB alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loading import load_here
+from targets import DuckdbTarget, Row, Target, write
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> DuckdbTarget:
+    return DuckdbTarget(tmp_path / "t.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("in.tsv", "name\tcity\nann\tRome\nbob\tBonn\n"),
+        ("in.txt", "NAME\tCity\nann\tRome\nbob\tBonn\n"),
+        ("in.tbl", "name|city|\nann|Rome|\nbob|Bonn|\n"),
+        ("in.dat", "name|city\nann|Rome\nbob|Bonn\n"),
+        ("in.csv", "name;city\nann;Rome\nbob;Bonn\n"),
+    ],
+)
+def test_names_count_in_every_format(engine_target: Target, tmp_path: Path, name: str, data: str) -> None:
+    engine_target.execute("CREATE TABLE t (city varchar, name varchar)")
+    load_here(engine_target, write(tmp_path / name, data))
+    assert engine_target.sorted_rows("t") == [("Bonn", "bob"), ("Rome", "ann")]
+
+
+@pytest.mark.parametrize("name", ["in.tsv", "in.tbl"])
+def test_names_count_for_a_table_that_is_made(target: DuckdbTarget, tmp_path: Path, name: str) -> None:
+    """A header beyond doubt, and one without any record."""
+    end, between = ("|\n", "|") if name == "in.tbl" else ("\n", "\t")
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (id int, name text)")
+    lines = [f"name{between}id{end}", *(f"x{between}{i}{end}" for i in range(12))]
+    load_here(target, write(tmp_path / name, "".join(lines)), schema=schema)
+    assert target.rows("SELECT min(id), max(id), min(name), count(*) FROM t") == [(0, 11, "x", 12)]
+    load_here(target, write(tmp_path / "empty" / name, lines[0]))
+    assert target.count("t") == 12
+
+
+def test_a_repeated_name_is_told(target: DuckdbTarget, tmp_path: Path) -> None:
+    target.execute("CREATE TABLE t (id int, v varchar)")
+    run = load_here(target, write(tmp_path / "in.tsv", "id\tID\n1\tx\n2\ty\n3\tz\n"), check=2)
+    assert "'id'" in run.stderr or "column id twice" in run.stderr
+    assert target.count("t") == 0
+
+
+SAME: list[tuple[str, str]] = [("id,v", "ID,V"), ("id,v", "id, v"), ("name,city", "Name,City")]
+
+
+@pytest.mark.parametrize("schema", ["auto", "file"])
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_case_and_spaces_of_headers(target: DuckdbTarget, tmp_path: Path, first: str, second: str, schema: str) -> None:
+    for number, head in enumerate((first, second)):
+        write(tmp_path / "in" / f"{number}.csv", f"{head}\n{number},x{number}\n")
+    one, two = first.split(",")
+    made = write(tmp_path / "t.sql", f"CREATE TABLE t ({two} text, {one} text)")
+    load_here(target, tmp_path / "in", schema="auto" if schema == "auto" else made)
+    rows: list[Row] = target.rows(f"SELECT {one}::text, {two} FROM t ORDER BY 1")
+    assert rows == [("0", "x0"), ("1", "x1")]
+
+
+@pytest.mark.parametrize("options", [{"schema": "auto"}, {"schema": "auto", "format": "csv"}, {}, {"format": "csv"}])
+def test_headers_in_another_order(target: DuckdbTarget, tmp_path: Path, options: dict[str, str]) -> None:
+    write(tmp_path / "in" / "a.csv", "id,v\n1,a\n")
+    write(tmp_path / "in" / "b.csv", "v,id\nb,2\n")
+    target.execute(f"CREATE TABLE {'other' if 'schema' in options else 't'} (id text, v text)")
+    run = load_here(target, tmp_path / "in", check=1, **options)
+    for word in ("a.csv", "b.csv", "v, id", "--header no"):
+        assert word in run.stderr, word
+    if "schema" not in options:
+        load_here(target, tmp_path / "in", header="no", **options)
+        assert target.count("t") == 4
+
+
+def test_one_file_without_the_header(target: DuckdbTarget, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.csv", "id,v\n1,a\n")
+    write(tmp_path / "in" / "b.csv", "2,b\n")
+    target.execute("CREATE TABLE t (id text, v text)")
+    run = load_here(target, tmp_path / "in", check=1)
+    assert "b.csv" in run.stderr
+    assert "begins with a header" in run.stderr
+    assert target.count("t") == 0
+    run = load_here(target, tmp_path / "in", schema="auto", table="u")
+    assert run.summary is not None
+    assert any("not sure of --header" in note for note in run.summary["notes"])
+
+
+def test_a_header_that_one_text_file_does_not_have(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Where all columns are texts no value is wrong: only the headers themselves tell."""
+    for number in range(20):
+        write(tmp_path / "in" / f"{number:02}.csv", "Nr,What\n" + f"{number},x\n" * 5)
+    write(tmp_path / "in" / "01.csv", "Number,Which\n8,second\n")
+    target.execute("CREATE TABLE t (a varchar, b varchar)")
+    run = load_here(target, tmp_path / "in", check=1)
+    assert "01.csv has another header" in run.stderr
+    assert target.count("t") == 0

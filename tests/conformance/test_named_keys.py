@@ -1,0 +1,203 @@
+"""Keys that the server refuses only when all rows are stored: the record that has them is named all the same."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tipple
+from loading import load_stdin
+from targets import PostgresTarget, write
+
+ROWS = 3000
+
+
+def records(others: dict[int, str]) -> list[str]:
+    """Records of `id,name`, with others at the places that `others` gives."""
+    return [others.get(place, f"{place},name {place}") + "\n" for place in range(ROWS)]
+
+
+def blamed(target: PostgresTarget, *sources: Path, **options: Any) -> tipple.BadRecord:
+    """The record that a load names; nothing is published, and nothing left."""
+    tables = target.tables()
+    before = target.count("t") if "public.t" in tables else None
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load([str(source) for source in sources], into=target.url, table="t", **options)
+    error = caught.value
+    assert (target.count("t") if before is not None else None) == before
+    assert target.tables() - tables <= {"tipple.job", "tipple.slice", "tipple.reject", "tipple.unlogged_job"}
+    assert "stage_" not in f"{error} {error.hint}"
+    return error
+
+
+def check(error: tipple.BadRecord, path: Path, written: list[str], place: int, sqlstate: str) -> None:
+    """Whether it is the record at `place`."""
+    assert error.file == str(path)
+    assert (error.record_number, error.sqlstate) == (place + 1, sqlstate)
+    assert error.byte_offset == sum(len(record.encode()) for record in written[:place])
+    assert error.text == written[place].rstrip("\n")
+    assert "nothing was published" in (error.hint or "")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("structure", ["unique", "partitioned", "created", "text"])
+def test_twice_in_a_file(postgres_target: PostgresTarget, tmp_path: Path, structure: str, jobs: int) -> None:
+    written = records({2500: "77,again", 2700: "77,and again"})
+    path = write(tmp_path / "in.csv", "".join(written))
+    options: dict[str, Any] = {"jobs": jobs, "format": "csv", "header": "no"}
+    name = "t_id_key"
+    if structure == "created":
+        schema = write(tmp_path / "t.sql", "CREATE TABLE t (id integer UNIQUE, name text)")
+        options |= {"schema": str(schema), "mode": "create"}
+    elif structure == "partitioned":
+        name = "low_id_key"
+        postgres_target.execute(
+            "CREATE TABLE t (id integer UNIQUE, name text) PARTITION BY RANGE (id);"
+            "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (1000);"
+            "CREATE TABLE high PARTITION OF t FOR VALUES FROM (1000) TO (9000)"
+        )
+    else:
+        postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
+        options |= {"write_path": "text"} if structure == "text" else {}
+    error = blamed(postgres_target, path, **options)
+    check(error, path, written, 2500, "23505")
+    assert f'"{name}"' in error.reason
+    assert "(id)=(77)" in error.reason
+    assert "record 78 has the same key" in error.reason
+
+
+def test_twice_in_two_files(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
+    first = write(tmp_path / "a.csv", "".join(records({})))
+    written = ["5000,x\n", "12,again\n"]
+    second = write(tmp_path / "b.csv", "".join(written))
+    error = blamed(postgres_target, first, second)
+    check(error, second, written, 1, "23505")
+    assert f"record 13 of {first} has the same key" in error.reason
+
+
+def test_there_already(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """One record has the key, and the table has it too."""
+    postgres_target.execute("CREATE TABLE t (id integer, name text, EXCLUDE USING btree (id WITH =))")
+    postgres_target.execute("INSERT INTO t VALUES (2000, 'old')")
+    written = records({})
+    path = write(tmp_path / "in.csv", "".join(written))
+    error = blamed(postgres_target, path)
+    check(error, path, written, 2000, "23P01")
+    assert "has the same key" not in error.reason
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_foreign_key(postgres_target: PostgresTarget, tmp_path: Path, partitioned: bool) -> None:
+    by = "PARTITION BY LIST (name); CREATE TABLE one PARTITION OF t DEFAULT" if partitioned else ""
+    postgres_target.execute(
+        f"CREATE TABLE p (id integer PRIMARY KEY); INSERT INTO p SELECT generate_series(0, {ROWS});"
+        f"CREATE TABLE t (id integer REFERENCES p, name text) {by}"
+    )
+    written = records({1200: "-5,first", 2400: "-5,second"})
+    path = write(tmp_path / "in.csv", "".join(written))
+    error = blamed(postgres_target, path)
+    check(error, path, written, 1200, "23503")
+    assert "(id)=(-5)" in error.reason
+    assert "load the referenced table first" in (error.hint or "")
+
+
+KEYS = {
+    "text with commas": ("a text, b text", "UNIQUE (a, b)", '"x, y","(z)=(1), 2"'),
+    "odd names": ('"a, b" integer, "C""d" text', 'UNIQUE ("C""d", "a, b")', "7,seven"),
+    "padded": ("a char(10), b varchar(5)", "UNIQUE (a)", "ab,x"),
+    "numbers": ("a numeric(12,3), b numeric", "UNIQUE (b, a)", "1.5,2.50"),
+    "times": ("a timestamptz, b date", "UNIQUE (a, b)", "2020-02-03 04:05:06+02,2020-01-01"),
+    "others": ("a uuid, b boolean", "UNIQUE (a, b)", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11,yes"),
+    "floats": ("a double precision, b bigint", "UNIQUE (a)", "0.1,3"),
+    "included": ("a integer, b integer", "UNIQUE (a) INCLUDE (b)", "3,4"),
+    "nulls": ("a integer, b integer", "UNIQUE NULLS NOT DISTINCT (a)", ",4"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_all_kinds(postgres_target: PostgresTarget, tmp_path: Path, name: str) -> None:
+    columns, key, record = KEYS[name]
+    postgres_target.execute(f"CREATE TABLE t ({columns}, {key})")
+    others = {
+        "text with commas": "x,y",
+        "odd names": "1,x",
+        "padded": "a,x",
+        "numbers": "1,1",
+        "times": "2020-02-03 04:05:06+01,2020-01-01",
+        "others": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12,no",
+        "floats": "0.25,3",
+        "included": "4,3",
+        "nulls": "4,3",
+    }
+    written = [f"{others[name]}\n", f"{record}\n", f"{record}\n"]
+    path = write(tmp_path / "in.csv", "".join(written))
+    if name == "nulls":
+        # The server writes a NULL as the text `null`, which is no integer: its own words have to do.
+        with pytest.raises(tipple.TippleError, match="is duplicated"):
+            tipple.load(str(path), into=postgres_target.url, table="t")
+        return
+    error = blamed(postgres_target, path)
+    check(error, path, written, 2, "23505")
+    assert "record 2 has the same key" in error.reason
+
+
+def test_an_expression(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What is no column has no values to look for: the server's own words, in names that a user knows."""
+    postgres_target.execute("CREATE TABLE t (id integer, name text); CREATE UNIQUE INDEX lowered ON t (lower(name))")
+    path = write(tmp_path / "in.csv", "1,a\n2,A\n")
+    with pytest.raises(tipple.TippleError) as caught:
+        tipple.load(str(path), into=postgres_target.url, table="t")
+    assert not isinstance(caught.value, tipple.BadRecord)
+    assert '"lowered"' in str(caught.value)
+    assert "lower(name))=(a)" in str(caught.value)
+    assert postgres_target.leftovers("t") == set()
+
+
+def test_packed(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
+    written = records({2500: "77,again"})
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress("".join(written).encode()))
+    error = blamed(postgres_target, path)
+    check(error, path, written, 2500, "23505")
+
+
+def test_columnar(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
+    path = tmp_path / "in.parquet"
+    query = "SELECT (CASE WHEN i = 2500 THEN 77 ELSE i END)::INTEGER AS id, 'name ' || i AS name FROM range(3000) r(i)"
+    duckdb.sql(f"COPY ({query}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+    error = blamed(postgres_target, path)
+    assert (error.file, error.record_number, error.text) == (str(path), 2501, "77,name 2500")
+    assert "record 78 has the same key" in error.reason
+
+
+def test_what_cannot_be_read_again(postgres_target: PostgresTarget) -> None:
+    postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
+    done = load_stdin(postgres_target, "".join(records({2500: "77,again"})).encode())
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert '"t_id_key"' in said
+    assert "(id)=(77)" in said
+    assert "stage_" not in said
+    assert postgres_target.count("t") == 0
+    assert postgres_target.leftovers("t") == set()
+
+
+def test_other_ways(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Without the ledger, and not in one commit."""
+    postgres_target.execute(
+        "CREATE TABLE p (id integer PRIMARY KEY); CREATE TABLE t (id integer REFERENCES p, name text)"
+    )
+    postgres_target.execute("INSERT INTO p VALUES (1)")
+    written = ["1,x\n", "2,y\n"]
+    path = write(tmp_path / "in.csv", "".join(written))
+    for options in ({"ledger": False}, {"atomic": False}):
+        with pytest.raises(tipple.BadRecord) as caught:
+            tipple.load(str(path), into=postgres_target.url, table="t", **options)
+        assert (caught.value.record_number, caught.value.text) == (2, "2,y")

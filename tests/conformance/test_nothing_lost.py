@@ -1,0 +1,383 @@
+"""What a table has, and a copy that takes its place might not: it stays, whichever way the load goes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import tipple
+from servers.postgres import LOADER
+from targets import PostgresTarget, write
+
+
+def during(phase: str, action: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
+    """A progress callback that does something once, when a phase has begun."""
+    done: list[str] = []
+
+    def seen(snapshot: Mapping[str, Any]) -> None:
+        if snapshot.get("phase") == phase and not done:
+            done.append(phase)
+            action()
+
+    return seen
+
+
+def two(tmp_path: Path) -> str:
+    return str(write(tmp_path / "two.csv", "1,a\n2,b\n"))
+
+
+def load(target: PostgresTarget, source: str, table: str = "t", **options: Any) -> Any:
+    return tipple.load(source, into=target.url, table=table, **{"format": "csv", "header": "no", **options})
+
+
+KEPT = {
+    "comment": ("COMMENT ON TABLE t IS 'team A'", "SELECT obj_description('t'::regclass, 'pg_class')"),
+    "comment of a column": ("COMMENT ON COLUMN t.v IS 'v'", "SELECT col_description('t'::regclass, 2)"),
+    "comment of an index": ("COMMENT ON INDEX i IS 'x'", "SELECT obj_description('i'::regclass, 'pg_class')"),
+    "comment of a constraint": (
+        "COMMENT ON CONSTRAINT c ON t IS 'x'",
+        "SELECT obj_description(oid, 'pg_constraint') FROM pg_constraint WHERE conname = 'c'",
+    ),
+    "statistics": ("CREATE STATISTICS st ON id, v FROM t", "SELECT stxrelid::regclass::text FROM pg_statistic_ext"),
+    "statistics target": (
+        "ALTER TABLE t ALTER v SET STATISTICS 1000",
+        "SELECT attstattarget FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'v'",
+    ),
+    "toast options": (
+        "ALTER TABLE t SET (toast.autovacuum_enabled = false)",
+        "SELECT reloptions FROM pg_class WHERE oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 't'::regclass)",
+    ),
+    "forced row security": (
+        "ALTER TABLE t FORCE ROW LEVEL SECURITY",
+        "SELECT relforcerowsecurity FROM pg_class WHERE oid = 't'::regclass",
+    ),
+    "constraint that is not valid": (
+        "INSERT INTO t VALUES (-5, 'old'); ALTER TABLE t ADD CONSTRAINT d CHECK (id > -2) NOT VALID; DELETE FROM t",
+        "SELECT convalidated FROM pg_constraint WHERE conname = 'd'",
+    ),
+    "array of its rows": ("CREATE TABLE other (a t[])", "SELECT format_type(atttypid, -1) FROM pg_attribute "
+                          "WHERE attrelid = 'other'::regclass AND attname = 'a'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_swap_keeps(postgres_target: PostgresTarget, tmp_path: Path, name: str) -> None:
+    given, query = KEPT[name]
+    postgres_target.execute(
+        "CREATE TABLE t (id integer CONSTRAINT c CHECK (id > -10), v text); CREATE INDEX i ON t (v)"
+    )
+    postgres_target.execute(given)
+    before = postgres_target.rows(query)
+    assert before
+    assert before[0][0] is not None
+    load(postgres_target, two(tmp_path))
+    assert postgres_target.rows(query) == before
+    assert postgres_target.count("t") == 2
+
+
+def test_default_privileges(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A table that takes another one's place gets nobody's rights; one that is new gets those of its schema."""
+    postgres_target.execute("CREATE TABLE t (id integer, v text); CREATE SCHEMA sales")
+    postgres_target.execute(
+        "CREATE TABLE p (id integer, v text) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p DEFAULT"
+    )
+    postgres_target.execute(f"ALTER DEFAULT PRIVILEGES FOR ROLE {LOADER} GRANT SELECT ON TABLES TO public")
+    postgres_target.execute(
+        f"ALTER DEFAULT PRIVILEGES FOR ROLE {LOADER} IN SCHEMA sales GRANT INSERT ON TABLES TO public"
+    )
+
+    def rights(table: str) -> list[str]:
+        query = (
+            "SELECT a.privilege_type FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a "
+            f"WHERE c.oid = '{table}'::regclass AND a.grantee = 0"
+        )
+        return sorted(right for (right,) in postgres_target.rows(query))
+
+    source = two(tmp_path)
+    load(postgres_target, source)
+    load(postgres_target, source, mode="replace", restart=True)
+    assert rights("t") == []
+    schema = write(tmp_path / "s.sql", "CREATE TABLE n (id integer, v text)")
+    load(postgres_target, source, "sales.n", schema=str(schema))
+    assert rights("sales.n") == ["INSERT", "SELECT"]
+    schema = write(tmp_path / "s.sql", "CREATE TABLE q (id integer, v text)")
+    load(postgres_target, source, "sales.q", schema=str(schema), partition_by="range(id, bounds=[0, 10])")
+    parts = postgres_target.rows("SELECT relid::regclass::text FROM pg_partition_tree('sales.q')")
+    assert len(parts) > 1
+    assert {part: rights(part) for (part,) in parts} == {part: ["INSERT", "SELECT"] for (part,) in parts}
+    load(postgres_target, source, "p", mode="replace")
+    assert rights("p1") == []
+
+
+CHANGES = {
+    "column": "ALTER TABLE t ADD extra integer NOT NULL DEFAULT 42",
+    "type": "ALTER TABLE t ALTER id TYPE bigint",
+    "not null": "ALTER TABLE t ALTER v SET NOT NULL",
+    "default": "ALTER TABLE t ALTER w SET DEFAULT 9",
+    "check": "ALTER TABLE t DROP CONSTRAINT c",
+    "index": "DROP INDEX i",
+    "renamed": "ALTER TABLE t RENAME TO old; CREATE TABLE t (id integer, v text, w integer DEFAULT 7)",
+}
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_ddl_in_mid_load(postgres_target: PostgresTarget, tmp_path: Path, name: str, mode: str) -> None:
+    """What others change while rows are staged is there afterwards."""
+    table = (
+        "CREATE TABLE t (id integer CONSTRAINT c CHECK (id > 0), v text, w integer DEFAULT 1); CREATE INDEX i ON t (v)"
+    )
+    postgres_target.execute(table)
+    shape = (
+        "SELECT a.attname, format_type(a.atttypid, -1), a.attnotnull, pg_get_expr(d.adbin, d.adrelid) "
+        "FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+        "WHERE a.attrelid = 't'::regclass AND a.attnum > 0 "
+        "UNION ALL SELECT conname, pg_get_constraintdef(oid), NULL, NULL FROM pg_constraint "
+        "WHERE conrelid = 't'::regclass "
+        "UNION ALL SELECT relname, 'index', NULL, NULL FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+        "WHERE indrelid = 't'::regclass ORDER BY 1, 2"
+    )
+    wanted: list[Any] = []
+
+    def change() -> None:
+        postgres_target.execute(CHANGES[name])
+        wanted.extend(postgres_target.rows(shape))
+
+    # An index that goes before any is built is not built.
+    seen = during("analyze" if name == "index" else "verify", change)
+    report = load(postgres_target, two(tmp_path), columns=["id", "v"], mode=mode, progress=seen)
+    assert report.strategy == "swap"
+    assert postgres_target.rows(shape) == wanted
+    assert sorted(postgres_target.rows("SELECT id, v FROM t")) == [(1, "a"), (2, "b")]
+    assert "copied, not swapped in" in " ".join(report.notes)
+    assert postgres_target.leftovers("t", "old") == set()
+
+
+class TestPartitions:
+    """What a partition has of its own."""
+
+    ROOT = "CREATE TABLE t (id integer, n integer) PARTITION BY RANGE (id);"
+    PART = "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (100);"
+
+    @pytest.mark.parametrize("write_path", ["auto", "text"])
+    @pytest.mark.parametrize("mode", ["append", "replace"])
+    def test_not_null(self, postgres_target: PostgresTarget, tmp_path: Path, mode: str, write_path: str) -> None:
+        postgres_target.execute(self.ROOT + self.PART + "ALTER TABLE t1 ALTER n SET NOT NULL")
+        source = str(write(tmp_path / "in.csv", "1,5\n2,\n3,6\n"))
+        with pytest.raises(tipple.BadRecord) as caught:
+            load(postgres_target, source, mode=mode, write_path=write_path)
+        assert (caught.value.record_number, caught.value.sqlstate) == (2, "23502")
+        report = load(
+            postgres_target, source, mode=mode, write_path=write_path, on_error="skip", max_rejects=1,
+            rejects=str(tmp_path / "rejects"),
+        )  # fmt: skip
+        assert report.rejects == 1
+        assert postgres_target.sorted_rows("t") == [(1, 5), (3, 6)]
+        query = "SELECT attnotnull FROM pg_attribute WHERE attrelid = 't1'::regclass AND attname = 'n'"
+        assert postgres_target.value(query) is True
+
+    @pytest.mark.parametrize(
+        ("own", "second", "sqlstate"),
+        [
+            ("ALTER TABLE t1 ADD CONSTRAINT own CHECK (n > 0)", "2,-1", "23514"),
+            ("CREATE UNIQUE INDEX own ON t1 (n)", "2,5", "23505"),
+        ],
+    )
+    def test_refusals(
+        self, postgres_target: PostgresTarget, tmp_path: Path, own: str, second: str, sqlstate: str
+    ) -> None:
+        postgres_target.execute(self.ROOT + self.PART + own)
+        source = str(write(tmp_path / "in.csv", f"1,5\n{second}\n3,6\n"))
+        with pytest.raises(tipple.BadRecord) as caught:
+            load(postgres_target, source)
+        assert (caught.value.record_number, caught.value.sqlstate) == (2, sqlstate)
+        assert '"own"' in caught.value.reason
+        load(postgres_target, source, on_error="skip", max_rejects=1, rejects=str(tmp_path / "rejects"))
+        assert postgres_target.sorted_rows("t") == [(1, 5), (3, 6)]
+        kept = "SELECT conname FROM pg_constraint UNION ALL SELECT relname FROM pg_class"
+        assert ("own",) in postgres_target.rows(kept)
+
+    def test_values(self, postgres_target: PostgresTarget, tmp_path: Path) -> None:
+        """Before 16, expressions of generated columns cannot differ."""
+        factor = 100 if postgres_target.server.version >= 16 else 1
+        made = "id integer NOT NULL, g integer GENERATED ALWAYS AS (id * {}) STORED, w integer DEFAULT {}"
+        postgres_target.execute(
+            f"CREATE TABLE t ({made.format(1, 7)}) PARTITION BY RANGE (id); CREATE TABLE t1 ({made.format(factor, 9)});"
+            "ALTER TABLE t ATTACH PARTITION t1 FOR VALUES FROM (0) TO (100)"
+        )
+        load(postgres_target, str(write(tmp_path / "in.csv", "5\n")), columns=["id"])
+        assert postgres_target.rows("SELECT g, w FROM t") == [(5 * factor, 7)]
+        query = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 't1'::regclass AND adnum = 3"
+        assert postgres_target.value(query) == "9"
+
+    def test_order_of_columns(self, postgres_target: PostgresTarget, tmp_path: Path) -> None:
+        postgres_target.execute(
+            self.ROOT + "CREATE TABLE t1 (n integer, id integer); ALTER TABLE t ATTACH PARTITION t1 DEFAULT"
+        )
+        postgres_target.execute("CREATE TABLE t2 (n integer, id integer)")
+        postgres_target.execute("ALTER TABLE t ATTACH PARTITION t2 FOR VALUES FROM (0) TO (10)")
+        load(postgres_target, str(write(tmp_path / "in.csv", "1,5\n20,6\n")), mode="replace")
+        assert postgres_target.rows("SELECT * FROM t2") == [(5, 1)]
+        assert postgres_target.rows("SELECT * FROM t1") == [(6, 20)]
+
+    def test_comment(self, postgres_target: PostgresTarget, tmp_path: Path) -> None:
+        postgres_target.execute(self.ROOT + self.PART + "COMMENT ON COLUMN t1.n IS 'own'")
+        load(postgres_target, str(write(tmp_path / "in.csv", "1,5\n")), mode="replace")
+        assert postgres_target.value("SELECT col_description('t1'::regclass, 2)") == "own"
+        assert postgres_target.count("t1") == 1
+
+
+def test_a_null_key_of_a_partition_that_is_made(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """No partition can be made for it: a bad record like others."""
+    postgres_target.execute("CREATE TABLE t (id integer, v text) PARTITION BY RANGE (id)")
+    source = str(write(tmp_path / "in.csv", "1,a\n,b\n25,c\n"))
+    with pytest.raises(tipple.BadRecord) as caught:
+        load(postgres_target, source, partition_by="range(id, every=10)")
+    assert (caught.value.record_number, caught.value.column) == (2, "id")
+    report = load(
+        postgres_target, source, partition_by="range(id, every=10)", on_error="skip", max_rejects=1,
+        rejects=str(tmp_path / "rejects"),
+    )  # fmt: skip
+    assert report.rejects == 1
+    assert postgres_target.sorted_rows("t") == [(1, "a"), (25, "c")]
+
+
+FILTER = (
+    "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+    "'BEGIN IF NEW.id > 1 THEN RETURN NULL; END IF; RETURN NEW; END';"
+    "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
+)
+
+
+@pytest.mark.parametrize("options", [{"mode": "upsert", "key": ["id"]}, {}, {"atomic": False}, {"write_path": "text"}])
+def test_a_trigger_that_keeps_rows_out(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    postgres_target.execute("CREATE TABLE t (id integer, v text)")
+    postgres_target.execute(FILTER)
+    with pytest.raises(tipple.TippleError, match="trigger") as caught:
+        load(postgres_target, two(tmp_path), **options)
+    assert "internal" not in str(caught.value)
+    assert "DISABLE TRIGGER" in f"{caught.value} {caught.value.hint}"
+    assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_a_trigger_that_changes_values(postgres_target: PostgresTarget, tmp_path: Path, parted: bool) -> None:
+    """What differs from the source is the trigger's work, and no fault to report."""
+    if parted:
+        postgres_target.execute("CREATE TABLE t (id integer, v text) PARTITION BY RANGE (id)")
+        postgres_target.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (9)")
+    else:
+        postgres_target.execute("CREATE TABLE t (id integer, v text)")
+    postgres_target.execute(
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := upper(NEW.v); RETURN NEW; END';"
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+    with pytest.raises(tipple.VerifyFailed) as caught:
+        load(postgres_target, two(tmp_path), verify="checksum")
+    hint = str(caught.value.hint)
+    assert "the trigger g may have changed" in hint
+    assert "--verify count" in hint
+    assert "report" not in hint
+    assert postgres_target.count("t") == 0
+    load(postgres_target, two(tmp_path), verify="count")
+    assert postgres_target.sorted_rows("t") == [(1, "A"), (2, "B")]
+
+
+def test_no_right_to_use_the_schema(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    server, database = postgres_target.server, postgres_target.database
+    with server.connect(database) as connection:
+        connection.execute("CREATE SCHEMA closed; CREATE TABLE closed.t (id integer, v text)")
+    for options in ({}, {"mode": "replace"}, {"mode": "upsert", "key": ["id"]}):
+        with pytest.raises(tipple.UsageError, match="permission denied") as caught:
+            load(postgres_target, two(tmp_path), "closed.t", **options)
+        assert 'GRANT USAGE ON SCHEMA "closed"' in (caught.value.hint or "")
+
+
+SLOW_INDEX = (
+    "CREATE FUNCTION slow(i integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS "
+    "'BEGIN PERFORM pg_sleep(0.004); RETURN i; END';"
+    "CREATE TABLE t (id integer, v text); CREATE INDEX i ON t (slow(id))"
+)
+
+
+def test_a_session_that_is_ended_while_it_builds_an_index(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The load goes on where it was, as one whose streams lose their sessions does."""
+    postgres_target.execute(SLOW_INDEX)
+    source = str(write(tmp_path / "in.csv", "".join(f"{i},x\n" for i in range(300))))
+    ended: list[int] = []
+
+    def end() -> None:
+        until = time.monotonic() + 20
+        while not ended and time.monotonic() < until:
+            found = postgres_target.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE query LIKE 'CREATE%INDEX%' AND state = 'active' AND datname = current_database() "
+                "AND pid <> pg_backend_pid()"
+            )
+            ended.extend(1 for _ in found)
+            time.sleep(0.02)
+
+    helper = threading.Thread(target=end)
+    helper.start()
+    report = load(postgres_target, source)
+    helper.join()
+    assert ended
+    assert report.rows == 300
+    assert postgres_target.count("t") == 300
+    assert "went on" in " ".join(report.notes)
+    assert postgres_target.leftovers("t") == set()
+
+
+def test_partitions_are_published_beside_readers_who_write(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Somebody reads the partitions and then writes into their table: nobody is ended as a deadlock."""
+    postgres_target.execute(
+        "CREATE TABLE t (id integer, v text) PARTITION BY RANGE (id);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (100);"
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (100) TO (200)"
+    )
+    source = str(write(tmp_path / "in.csv", "".join(f"{i},x\n" for i in range(200))))
+    reading, failures = threading.Event(), []
+
+    def read_and_write() -> None:
+        try:
+            with psycopg.connect(postgres_target.url) as connection:
+                connection.execute("SELECT count(*) FROM t")
+                reading.set()
+                time.sleep(1.5)
+                connection.execute("INSERT INTO t VALUES (150, 'other')")
+        except psycopg.Error as error:
+            failures.append(error)
+
+    helper = threading.Thread(target=read_and_write)
+    helper.start()
+    reading.wait(10)
+    load(postgres_target, source)
+    helper.join()
+    assert failures == []
+    assert postgres_target.count("t") == 201
+
+
+def test_few_sessions_for_indexes(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Indexes are built by as many sessions as the server gives."""
+    postgres_target.execute("CREATE TABLE t (id integer, v text)")
+    for number in range(5):
+        postgres_target.execute(f"CREATE INDEX ON t (v, (id + {number}))")
+    server, database = postgres_target.server, postgres_target.database
+    limit = "ALTER DATABASE {} CONNECTION LIMIT {}"
+    with server.connect() as connection:
+        # The test's own, the load's, and two more.
+        connection.execute(limit.format(database, 4).encode())
+        try:
+            report = load(postgres_target, two(tmp_path), jobs=4)
+        finally:
+            connection.execute(limit.format(database, -1).encode())
+    assert report.rows == 2
+    assert postgres_target.value("SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid") == 5

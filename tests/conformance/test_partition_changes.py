@@ -1,0 +1,251 @@
+"""Partitioned tables that are not what they were when the load began, or with names and trees out of the ordinary."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from command import Command, start_tipple
+from conformance.test_partitions import check_tidy, partition_names, per_partition
+from loading import load_here as load
+from loading import load_text_here as load_text
+from loading import load_words
+from servers.postgres import LOADER
+from targets import PostgresTarget, write
+
+MONTHS = """
+CREATE TABLE t (k timestamptz, v text) PARTITION BY RANGE (k);
+CREATE TABLE t0 PARTITION OF t FOR VALUES FROM ('2024-01-01Z') TO ('2024-02-01Z');
+CREATE TABLE t1 PARTITION OF t FOR VALUES FROM ('2024-02-01Z') TO ('2024-03-01Z');
+INSERT INTO t SELECT '2024-01-05Z', 'old' FROM generate_series(1, 50);
+INSERT INTO t SELECT '2024-02-05Z', 'old' FROM generate_series(1, 50);
+"""
+TENS = """
+CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k);
+CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10);
+CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20);
+INSERT INTO t SELECT 5, 'old' FROM generate_series(1, 50);
+"""
+# Other locks are waited for too: two streams that lengthen one table, say.
+AT_PUBLISH = """
+SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()
+WHERE relation = 't'::regclass AND mode IN ('ShareRowExclusiveLock', 'AccessExclusiveLock')
+"""
+REPLACE = {"mode": "replace", "replace_scope": "partitions"}
+
+
+@contextmanager
+def at_publish(target: PostgresTarget, path: Path, **env: str) -> Iterator[tuple[Command, psycopg.Connection]]:
+    """A load that waits for the table's lock, and the session that holds it."""
+    with psycopg.connect(target.server.url(dbname=target.database)) as holder:
+        holder.execute(f"SET ROLE {LOADER}; LOCK TABLE t IN ACCESS SHARE MODE")
+        words = load_words(target.url, (path,), "t", {"header": "no", **REPLACE})
+        command = start_tipple(*words, env=env)
+        until = time.monotonic() + 30
+        while not target.rows(AT_PUBLISH):
+            assert command.running, command.wait()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        try:
+            yield command, holder
+        finally:
+            if command.running:
+                command.signal(signal.SIGKILL)
+                command.wait()
+
+
+def test_a_bound_does_not_depend_on_the_session(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The same command from another time zone: it replaces the partition that it has filled a copy of."""
+    postgres_target.execute(MONTHS)
+    path = write(tmp_path / "in.csv", "".join(f"2024-01-{n % 28 + 1:02} 10:00:00Z,new\n" for n in range(1000)))
+    with at_publish(postgres_target, path, PGTZ="UTC") as (command, _):
+        command.signal(signal.SIGKILL)
+    words = load_words(postgres_target.url, (path,), "t", {"header": "no", **REPLACE})
+    again = start_tipple(*words, env={"PGTZ": "America/New_York"}).wait()
+    assert again.summary is not None
+    assert not any("INSERT" in note for note in again.summary["notes"]), again
+    found = postgres_target.rows("SELECT tableoid::regclass::text, v, count(*) FROM t GROUP BY 1, 2 ORDER BY 1")
+    assert found == [("t0", "new", 1000), ("t1", "old", 50)]
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "ALTER TABLE t DETACH PARTITION t0; CREATE TABLE t0a PARTITION OF t FOR VALUES FROM (0) TO (5); "
+        "CREATE TABLE t0b PARTITION OF t FOR VALUES FROM (5) TO (10); INSERT INTO t SELECT * FROM t0; DROP TABLE t0",
+        "ALTER TABLE t DETACH PARTITION t0; ALTER TABLE t ATTACH PARTITION t0 FOR VALUES FROM (-5) TO (10)",
+        "ALTER TABLE t DETACH PARTITION t0; CREATE TABLE td PARTITION OF t DEFAULT; INSERT INTO t SELECT * FROM t0; "
+        "DROP TABLE t0",
+    ],
+    ids=["split", "moved", "default"],
+)
+def test_a_replaced_partition_that_is_another_now(
+    postgres_target: PostgresTarget, tmp_path: Path, changes: str
+) -> None:
+    """New rows never lie beside those that they were to replace."""
+    postgres_target.execute(TENS)
+    path = write(tmp_path / "in.csv", "".join(f"{n % 10},new\n" for n in range(1000)))
+    with at_publish(postgres_target, path) as (command, holder):
+        holder.execute(changes)  # type: ignore[call-overload]
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 1, run
+    assert "were changed while it was loaded" in run.stderr
+    assert "--restart" in run.stderr
+    assert postgres_target.rows("SELECT v, count(*) FROM t GROUP BY 1") == [("old", 50)]
+    load(postgres_target, path, header="no", restart=True, **REPLACE)
+    kept = postgres_target.rows("SELECT v, count(*) FROM t GROUP BY 1")
+    assert kept == [("new", 1000)]
+    check_tidy(postgres_target)
+
+
+def test_long_names_of_indexes(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Names of a new partition's indexes that begin alike for longer than a name may be."""
+    postgres_target.execute(
+        "CREATE TABLE t (k int, customer_account_number int, transaction_settlement_date int) PARTITION BY RANGE (k);"
+        "CREATE INDEX ON t (customer_account_number, transaction_settlement_date);"
+        "CREATE INDEX ON t (customer_account_number, transaction_settlement_date, k);"
+        "CREATE INDEX t_customer_account_number_transaction_settlement_a ON t (transaction_settlement_date);"
+        "CREATE INDEX t_customer_account_number_transaction_settlement_b ON t (k)"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "5,1,2\n15,2,3\n", header="no", partition_by="range(k, every=10)")
+    assert sum(per_partition(postgres_target).values()) == 2
+    assert postgres_target.value("SELECT count(*) FROM pg_indexes WHERE tablename ~ '^t_'") == 8
+    check_tidy(postgres_target)
+
+
+def test_long_names_of_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (k text, v int);")
+    first, second = "a" * 80, "a" * 79 + "b"
+    load_text(
+        postgres_target, tmp_path / "in.csv", f"{first},1\n{second},2\n", header="no", schema=schema,
+        partition_by=f"list(k, values=['{first}','{second}'])",
+    )  # fmt: skip
+    assert len(partition_names(postgres_target)) == 2
+    assert postgres_target.count("t") == 2
+
+
+def test_a_default_partition_that_is_divided_further(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(
+        "CREATE TABLE t (k int, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20);"
+        "CREATE TABLE t2 PARTITION OF t DEFAULT PARTITION BY LIST (v);"
+        "CREATE TABLE t2a PARTITION OF t2 FOR VALUES IN ('a');"
+        "CREATE TABLE t2d PARTITION OF t2 DEFAULT"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "15,a\n1,a\n2,b\n99,a\n", header="no")
+    assert per_partition(postgres_target) == {"t1": 1, "t2a": 2, "t2d": 1}
+    load_text(postgres_target, tmp_path / "in2.csv", "16,a\n3,a\n4,c\n", header="no", mode="replace")
+    assert per_partition(postgres_target) == {"t1": 1, "t2a": 1, "t2d": 1}
+    check_tidy(postgres_target)
+
+
+def test_a_structure_and_a_default_partition(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Rows of a default partition go in by INSERT, which no other time would change: it is no reason to wait."""
+    postgres_target.execute(
+        "CREATE TABLE t (k int, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10); CREATE TABLE td PARTITION OF t DEFAULT"
+    )
+    for number, mode in enumerate(("append", "replace", "replace")):
+        more = {"replace_scope": "partitions"} if number == 2 else {}
+        path = tmp_path / f"{number}.csv"
+        run = load_text(postgres_target, path, "1,a\n99,b\n", header="no", structure="heap", mode=mode, **more)
+        assert per_partition(postgres_target) == {"t0": 1, "td": 1}
+        assert any("default partition keeps its own structure" in note for note in run.summary["notes"])
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize("how", ["STORAGE EXTERNAL", "COMPRESSION pglz"])
+def test_a_partition_with_a_storage_of_its_own(postgres_target: PostgresTarget, tmp_path: Path, how: str) -> None:
+    postgres_target.execute(TENS)
+    postgres_target.execute(f"ALTER TABLE t0 ALTER v SET {how}")
+    query = "SELECT attstorage, attcompression FROM pg_attribute WHERE attrelid = 't0'::regclass AND attname = 'v'"
+    before = postgres_target.rows(query)
+    run = load_text(postgres_target, tmp_path / "in.csv", "1,a\n11,b\n", header="no", mode="replace")
+    assert postgres_target.rows(query) == before
+    assert per_partition(postgres_target) == {"t0": 1, "t1": 1}
+    assert any("in a way of its own" in note for note in run.summary["notes"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "every", "bad"),
+    [
+        ("numeric", "10", ["NaN", "Infinity", "1e30"]),
+        ("timestamp", "month", ["infinity", "-infinity"]),
+        ("date", "year", ["infinity", "5874897-12-31"]),
+    ],
+)
+def test_keys_for_which_no_partition_can_be_made(
+    postgres_target: PostgresTarget, tmp_path: Path, kind: str, every: str, bad: list[str]
+) -> None:
+    schema = write(tmp_path / "s.sql", f"CREATE TABLE t (k {kind}, v int);")
+    good = ["1", "15", "25"] if kind == "numeric" else ["2024-01-01", "2024-02-03", "2025-01-01"]
+    keys = [key for pair in zip(good, bad, strict=False) for key in pair] + good
+    data = "".join(f"{key},{number}\n" for number, key in enumerate(keys))
+    options = {"header": "no", "schema": schema, "partition_by": f"range(k, every={every})"}
+    run = load_text(postgres_target, tmp_path / "in.csv", data, check=1, **options)
+    assert "record    2" in run.stderr, run
+    assert bad[0] in run.stderr
+    run = load(postgres_target, tmp_path / "in.csv", on_error="skip", max_rejects=50, check=3, cwd=tmp_path, **options)
+    assert run.summary["rejects"] == len(bad)
+    assert postgres_target.count("t") == len(keys) - len(bad)
+    rejected = (tmp_path / "t.rejects").read_text().splitlines()
+    assert [line.split(",")[0] for line in rejected] == bad
+    check_tidy(postgres_target)
+
+
+def test_replaced_rows_that_others_refer_to(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is the old rows that cannot go: no record of the source is to blame."""
+    postgres_target.execute(
+        "CREATE TABLE t (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (100);"
+        "CREATE TABLE r (k int REFERENCES t); INSERT INTO t VALUES (3, 'old'); INSERT INTO r VALUES (3)"
+    )
+    data = "".join(f"{n},x\n" for n in range(30))
+    run = load_text(postgres_target, tmp_path / "in.csv", data, header="no", mode="replace", check=1)
+    assert "still referenced" in run.stderr or "referenced" in run.stderr
+    assert "record" not in run.stderr
+    assert postgres_target.rows("SELECT * FROM t") == [(3, "old")]
+
+
+def test_constraints_keep_their_names(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """18 names NOT NULL after the table that it is made on."""
+    postgres_target.execute(TENS)
+    postgres_target.execute("ALTER TABLE t0 ALTER v SET NOT NULL")
+    load_text(postgres_target, tmp_path / "in.csv", "1,a\n11,b\n", header="no", mode="replace")
+    query = "SELECT conname FROM pg_constraint WHERE conrelid = 't0'::regclass"
+    assert postgres_target.rows(query) == ([("t0_v_not_null",)] if postgres_target.server.version >= 18 else [])
+    check_tidy(postgres_target)
+
+
+def test_a_table_that_refers_to_itself(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Whether a record violates the key shows when all are in: skipping by batches would reject what is right."""
+    postgres_target.execute("CREATE TABLE t (x int PRIMARY KEY, y int REFERENCES t)")
+    path = write(tmp_path / "in.csv", "".join(f"{n},3000\n" for n in range(1, 3000)) + "3000,\n")
+    skip = {"on_error": "skip", "max_rejects": 5000, "header": "no"}
+    run = load(postgres_target, path, check=2, **skip)
+    assert "t_y_fkey" in run.stderr
+    assert "--mode upsert" in run.stderr
+    load(postgres_target, path, cwd=tmp_path, mode="upsert", key="x", **skip)
+    assert postgres_target.count("t") == 3000
+    schema = write(tmp_path / "s.sql", "CREATE TABLE n (x int PRIMARY KEY, y int REFERENCES public.n);")
+    run = load(postgres_target, path, table="n", schema=schema, check=2, **skip)
+    assert "REFERENCES" in run.stderr
+    schema = write(tmp_path / "d.sql", "CREATE TABLE d (x int PRIMARY KEY, y int REFERENCES d INITIALLY DEFERRED);")
+    load(postgres_target, path, table="d", schema=schema, cwd=tmp_path, **skip)
+    assert postgres_target.count("d") == 3000
+
+
+def test_a_table_without_columns(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (); CREATE TABLE u (a int); ALTER TABLE u DROP a")
+    path = write(tmp_path / "in.txt", "\n\n\n")
+    for table in ("t", "u"):
+        run = load(postgres_target, path, table=table, format="text", check=2)
+        assert "has no column" in run.stderr

@@ -1,0 +1,110 @@
+"""Raw records that a load keeps until they are in the reject file: nothing stays of them, also after SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command import start_tipple
+from loading import load, load_words
+from servers.postgres import PostgresServer
+from targets import PostgresTarget, write
+from tipple.engines import spool
+
+
+def test_the_next_load_removes_what_a_killed_one_left(
+    tmp_path: Path, server_of: Callable[[int], PostgresServer]
+) -> None:
+    target = PostgresTarget(server_of(18))
+    try:
+        temporary = tmp_path / "tmp"
+        temporary.mkdir()
+        target.execute("CREATE TABLE t (a integer)")
+        target.execute("CREATE TABLE u (a integer)")
+        path = write(tmp_path / "in.csv", "1\nsecret\n2\n")
+        options = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad.csv", "header": "no"}
+        # Whoever reads the table keeps it from being published, when all is staged.
+        target.execute("BEGIN; LOCK TABLE t IN ACCESS SHARE MODE")
+        command = start_tipple(*load_words(target.url, (path,), "t", options), env={"TMPDIR": str(temporary)})
+        until = time.monotonic() + 60
+        while not any(b"736563726574" in file.read_bytes() for file in temporary.glob("tipple-*/*.csv")):
+            assert command.running, command.wait()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        in_use = set(temporary.glob("tipple-*"))
+        other = {**options, "rejects": tmp_path / "other.csv"}
+        run = load(target, path, table="u", env={"TMPDIR": str(temporary)}, check=3, **other)
+        assert run.exit_code == 3
+        assert set(temporary.glob("tipple-*")) == in_use
+        command.signal(signal.SIGKILL)
+        command.wait()
+        assert set(temporary.glob("tipple-*")) == in_use
+        target.execute("ROLLBACK")
+        load(target, path, env={"TMPDIR": str(temporary)}, check=3, **options)
+        assert set(temporary.glob("tipple-*")) == set()
+        assert (tmp_path / "bad.csv").read_bytes() == b"secret\n"
+    finally:
+        target.close()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where this process makes its temporary files."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    return place
+
+
+def test_only_what_is_abandoned_is_removed(temporary: Path, tmp_path: Path) -> None:
+    """Nothing that is in use, that a link leads to, or that another user owns."""
+    outside = write(tmp_path / "outside" / "stream-0.csv", "x").parent
+    (temporary / f"{spool.PREFIX}link").symlink_to(outside)
+    write(temporary / f"{spool.PREFIX}file", "x")
+    write(temporary / "other-directory" / "stream-0.csv", "x")
+    of_links = temporary / f"{spool.PREFIX}links"
+    of_links.mkdir()
+    (of_links / "stream-0.csv").symlink_to(outside / "stream-0.csv")
+    write(temporary / f"{spool.PREFIX}dead" / "stream-0.csv", "x")
+    kept = {"link", "file"}
+    if os.geteuid() == 0:
+        foreign = write(temporary / f"{spool.PREFIX}foreign" / "stream-0.csv", "x").parent
+        os.chown(foreign, 65534, 65534)
+        kept.add("foreign")
+    first = spool.Directory()
+    second = spool.Directory()
+    used = {Path(first.name).name, Path(second.name).name}
+    expected = {f"{spool.PREFIX}{name}" for name in kept} | {"other-directory"}
+    assert set(os.listdir(temporary)) == expected | used
+    assert (outside / "stream-0.csv").read_text() == "x"
+    first.close()
+    second.close()
+    assert set(os.listdir(temporary)) == expected
+
+
+def test_made_and_removed_by_many_at_once(temporary: Path) -> None:
+    """Each has its own until it is done with it, whoever looks for abandoned ones meanwhile."""
+    lost: list[str] = []
+
+    def work() -> None:
+        for _ in range(100):
+            place = spool.Directory()
+            write(Path(place.name) / "stream-0.csv", "x")
+            spool.remove_abandoned(str(temporary))
+            if not (Path(place.name) / "stream-0.csv").exists():
+                lost.append(place.name)
+            place.close()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lost == []
+    assert os.listdir(temporary) == []

@@ -1,0 +1,92 @@
+"""Arguments that cannot be meant: the same check for the command line, job files and the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import tipple
+from targets import write
+from tipple.cli.commands import cli
+from tipple.errors import UsageError
+
+HUGE = 10**20
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"verify": "all"}, "--verify must be none, count, checksum, and not 'all'"),
+        ({"on_error": "bogus"}, "--on-error must be stop, skip"),
+        ({"on_conflict": "bogus"}, "--on-conflict must be update, ignore, error"),
+        ({"on_conflict": "ignore"}, "--on-conflict has no meaning without --mode upsert"),
+        ({"progress": "bogus"}, "--progress must be auto, bar, plain, json, none or a function"),
+        ({"mode": "bogus"}, "--mode must be append"),
+        ({"jobs": "2"}, "--jobs must be a whole number from 1 to 65535, and not '2'"),
+        ({"jobs": 1.5}, "--jobs must be a whole number"),
+        ({"jobs": True}, "--jobs must be a whole number"),
+        ({"jobs": 0}, "--jobs must be a whole number from 1"),
+        ({"atomic": "no"}, "--atomic must be true or false"),
+        ({"columns": "a,b"}, "--columns must be a list"),
+        ({"max_record_size": -1}, "--max-record-size must be a whole number from 1"),
+        ({"max_record_size": "0"}, "--max-record-size must be a whole number from 1"),
+        ({"memory_limit": -1}, "--memory-limit must be a whole number from 1"),
+        ({"stall_timeout": 0}, "--stall-timeout must be a whole number from 1"),
+        ({"format": "xml"}, "unknown format 'xml'"),
+        *(
+            ({name: HUGE}, f"--{name.replace('_', '-')}")
+            for name in ("skip_lines", "jobs", "commit_every", "retry_for")
+        ),
+        *(
+            ({name: HUGE}, f"--{name.replace('_', '-')} must be a whole number from ")
+            for name in ("skip_lines", "jobs", "commit_every", "retry_for", "stall_timeout", "max_rejects")
+        ),
+        ({"max_rejects": str(HUGE), "on_error": "skip"}, "--max-rejects"),
+        ({"table": "t\udcff"}, "--table 't\\udcff' is not UTF-8"),
+        ({"columns": ["a", "\udcff"]}, "--columns '\\udcff' is not UTF-8"),
+        ({"null": "\udcff"}, "--null '\\udcff' is not UTF-8"),
+        ({"rejects": "\udcff.txt", "on_error": "skip"}, "--rejects '\\udcff.txt' is not UTF-8"),
+        ({"max_rejects": -1, "on_error": "skip"}, "--max-rejects must be a whole number from 0"),
+    ],
+    ids=str,
+)
+def test_of_the_library(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    path = write(tmp_path / "in.csv", "1\n")
+    with pytest.raises(UsageError) as caught:
+        tipple.load(path, into=f"duckdb:///{tmp_path}/x.duckdb", **{"table": "t", **options})
+    assert said in str(caught.value)
+    assert caught.value.hint
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    "option", ["--skip-lines", "-j", "--max-rejects", "--commit-every", "--retry-for", "--stall-timeout"]
+)
+def test_of_the_command_line(tmp_path: Path, option: str) -> None:
+    path = write(tmp_path / "in.csv", "1\n")
+    words = ["load", str(path), "--into", f"duckdb:///{tmp_path}/x.duckdb", "--table", "t", "--on-error", "skip"]
+    with pytest.raises((UsageError, click.UsageError)) as caught:
+        cli.main(args=[*words, option, str(HUGE)], prog_name="tipple", standalone_mode=False)
+    assert option.replace("-j", "--jobs") in str(caught.value)
+
+
+def test_of_a_job(tmp_path: Path) -> None:
+    job = write(tmp_path / "job.toml", "[tables.t]\nsources = 'x'\n")
+    for options in ({"jobs": HUGE}, {"jobs": "2"}, {"progress": "bogus"}, {"settings": "a=b"}):
+        with pytest.raises(UsageError, match=f"--{next(iter(options))} must be"):
+            tipple.run(job, **options)  # type: ignore[arg-type]
+
+
+def test_largest_numbers_work(tmp_path: Path) -> None:
+    """What the check lets through is what a load takes."""
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    most = 2**63 - 1
+    report = tipple.load(
+        path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema=schema, atomic=False, on_error="skip",
+        jobs=65_535, max_rejects=most, commit_every=most, retry_for=10**9, stall_timeout=10**9, max_record_size=most,
+    )  # fmt: skip
+    assert report.rows == 2

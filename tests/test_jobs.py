@@ -1,0 +1,105 @@
+"""`tipple jobs`: which job is meant, and that no other one is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tipple
+from targets import PostgresTarget, write
+from tipple.cli.commands import cli
+from tipple.errors import UsageError
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A database with two unfinished jobs: with --no-atomic they stay to be resumed."""
+    url = f"duckdb:///{tmp_path}/x.duckdb"
+    schema = write(tmp_path / "s.sql", "CREATE TABLE a (id integer); CREATE TABLE b (id integer);")
+    for name in ("a", "b"):
+        with pytest.raises(tipple.BadRecord):
+            tipple.load(write(tmp_path / f"{name}.csv", "x\n"), into=url, table=name, schema=schema, atomic=False)
+    return url
+
+
+def jobs(*words: str) -> None:
+    cli.main(args=["jobs", *words], prog_name="tipple", standalone_mode=False)
+
+
+def states(url: str) -> dict[str, str]:
+    return {record.job_id: record.state for record in tipple.list_jobs(url)}
+
+
+def test_clean_one(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = states(url)
+    jobs(url, "clean", first[:8].upper())
+    assert capsys.readouterr().out.startswith(f"gave up job {first} into ")
+    assert states(url) == {first: "cancelled", second: "loading"}
+    with pytest.raises(UsageError, match="is cancelled"):
+        tipple.clean_jobs(url, first)
+    jobs(url, "clean")
+    assert states(url) == {first: "cancelled", second: "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("list", "zzz"), "list shows all jobs"),
+        (("list", ""), "list shows all jobs"),
+        (("show", ""), "id is empty"),
+        (("show", "zzz"), "there is no job zzz"),
+        (("cancel", ""), "id is empty"),
+        (("cancel", " "), "id is empty"),
+        (("clean", ""), "id is empty"),
+        (("clean", "zzz"), "there is no single job zzz"),
+        (("clean", "a", "b"), "'b' is a word too many"),
+        (("purge",), "'purge' is none of list, show"),
+        (("show",), "needs a job"),
+    ],
+)
+def test_no_other_job_is_touched(url: str, words: tuple[str, ...], said: str) -> None:
+    before = states(url)
+    with pytest.raises(UsageError, match=said):
+        jobs(url, *words)
+    assert states(url) == before
+
+
+def test_the_target_of_the_environment(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Actions and sources can stand alone."""
+    monkeypatch.setenv("TIPPLE_TARGET", url)
+    jobs("list")
+    assert capsys.readouterr().out.count("unfinished") == 2
+    jobs("clean")
+    assert set(states(url).values()) == {"cancelled"}
+    cli.main(args=["doctor", str(tmp_path / "a.csv")], prog_name="tipple", standalone_mode=False)
+    with pytest.raises(UsageError, match="no such file"):
+        cli.main(args=["doctor", url, "none.csv"], prog_name="tipple", standalone_mode=False)
+    monkeypatch.delenv("TIPPLE_TARGET")
+    with pytest.raises(UsageError, match="not a URL"):
+        cli.main(args=["doctor", "a.csv"], prog_name="tipple", standalone_mode=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"atomic": False}, {"mode": "upsert", "key": ["a"]}], ids=str)
+def test_a_load_that_is_cancelled_says_so(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Its sessions are ended and its staging is gone: the loss of either is not what has happened to it."""
+    path = write(tmp_path / "in.csv", "".join(f"{number},x\n" for number in range(1000)))
+    for number, phase in enumerate(("load", "verify", "publish")):
+        table = f"t{number}"
+        postgres_target.execute(f"CREATE TABLE {table} (a integer PRIMARY KEY, b text)")
+
+        def cancel(snapshot: Mapping[str, Any], phase: str = phase) -> None:
+            for record in tipple.list_jobs(postgres_target.url) if snapshot["phase"] == phase else ():
+                if record.state == "loading":
+                    tipple.cancel_job(postgres_target.url, record.job_id)
+
+        with pytest.raises(tipple.TippleError, match=r"job .* was cancelled by tipple jobs"):
+            tipple.load(path, into=postgres_target.url, table=table, progress=cancel, **options)
+        assert tipple.list_jobs(postgres_target.url)[0].state == "cancelled"
+        assert options.get("atomic") is False or postgres_target.count(table) == 0

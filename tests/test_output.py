@@ -1,0 +1,88 @@
+"""Stdout that takes nothing: what a load has done counts, and not who listens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import environment
+from targets import DuckdbTarget, write
+
+
+def tipple(directory: Path, *words: str, output: str = "/dev/full") -> subprocess.CompletedProcess[str]:
+    if output == "closed pipe":
+        reader, stdout = os.pipe()
+        os.close(reader)
+    else:
+        stdout = os.open(output, os.O_WRONLY)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "tipple", *words], stdout=stdout, stderr=subprocess.PIPE, text=True,
+            cwd=directory, env=environment(), timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(stdout)
+
+
+@pytest.mark.parametrize(
+    ("output", "words", "said"),
+    [
+        ("/dev/full", (), "No space left on device"),
+        ("closed pipe", (), "Broken pipe"),
+        ("closed pipe", ("--json",), "Broken pipe"),
+    ],
+)
+def test_a_report_that_nobody_takes(tmp_path: Path, output: str, words: tuple[str, ...], said: str) -> None:
+    """The exit status is that of the load."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    write(tmp_path / "t.csv", "1\nx\n")
+    load = ("load", "t.csv", "--into", target.url, "--table", "t", "--on-error", "skip", "--max-rejects", "1")
+    run = tipple(tmp_path, *load, *words, output=output)
+    assert run.returncode == 3, run.stderr
+    assert f"the rows are published, but the report could not be written to stdout: {said}" in run.stderr
+    assert target.count("t") == 1
+
+
+def test_a_job_whose_report_nobody_takes(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "1\n")
+    write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    write(tmp_path / "job.toml", "[tables.t]\nsources = 't.csv'\nschema = 's.sql'\n")
+    run = tipple(tmp_path, "run", "job.toml")
+    assert run.returncode == 0, run.stderr
+    assert "the report could not be written" in run.stderr
+
+
+@pytest.mark.parametrize("words", [("--help",), ("load", "--help"), ("jobs", "list")])
+def test_what_is_only_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    DuckdbTarget(tmp_path / "tipple.duckdb").execute("SELECT 1")
+    run = tipple(tmp_path, *words)
+    assert run.returncode == 1
+    assert run.stderr.startswith("tipple: stdout cannot be written: No space left on device")
+    assert "internal error" not in run.stderr
+
+
+def test_ctrl_c_when_all_is_done() -> None:
+    """While Python ends there is nothing to interrupt, and the exit status stays."""
+    script = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT); import tipple.cli"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{script}; tipple.cli.main(['--version'])"],
+        capture_output=True, text=True, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = "import os, sys; os.rmdir(os.getcwd()); import tipple.cli; tipple.cli.main(['load', 'a', '--table', 'a'])"
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=gone, capture_output=True, text=True, env=environment(), timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "internal error" not in run.stderr

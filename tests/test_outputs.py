@@ -1,0 +1,124 @@
+"""What is written beside the table never destroys what the load needs: it is refused before anything is started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tipple
+from targets import write
+from tipple.cli.commands import cli
+from tipple.errors import UsageError
+
+ROWS = "1,a\nx,b\n3,c\n"
+SKIP = ("--on-error", "skip", "--max-rejects", "1")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a source, a schema, a job and a link to the source."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.csv", ROWS)
+    write(tmp_path / "s.sql", "CREATE TABLE a (id integer, v varchar);")
+    write(tmp_path / "base.toml", "[defaults]\nschema = 's.sql'\n")
+    write(tmp_path / "j.toml", "include = 'base.toml'\n[tables.a]\nsources = 'a.csv'\ninto = 'duckdb:///x.duckdb'\n")
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    return tmp_path
+
+
+def command(*words: str) -> None:
+    cli.main(args=[*words, "--progress", "none"], prog_name="tipple", standalone_mode=False)
+
+
+def load(*words: str) -> None:
+    command("load", "a.csv", "--into", "duckdb:///x.duckdb", "--table", "a", "--schema", "s.sql", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*SKIP, "--rejects", "a.csv"),
+        (*SKIP, "--rejects", "link.csv"),
+        (*SKIP, "--rejects", "s.sql"),
+        (*SKIP, "--rejects", "x.duckdb"),
+        (*SKIP, "--rejects", "./x.duckdb.wal"),
+        (*SKIP, "--rejects", "r", "--summary", "r"),
+        (*SKIP, "--rejects", "r", "--summary", "r.reasons.csv"),
+        (*SKIP, "--rejects", ""),
+        (*SKIP, "--rejects", "/dev/null"),
+        ("--summary", "a.csv"),
+        ("--summary", "../{here}/a.csv"),
+        ("--summary", "x.duckdb"),
+        ("--summary", ""),
+        ("--resume", ""),
+        ("--into", ""),
+    ],
+)
+def test_a_load(here: Path, words: tuple[str, ...]) -> None:
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    with pytest.raises(UsageError) as caught:
+        load(*(word.replace("{here}", here.name) for word in words))
+    assert words[-2] in str(caught.value).replace("the target's URL", "--into")
+    assert caught.value.exit_status == 2
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == before
+
+
+def test_hard_links_are_one_file(here: Path) -> None:
+    os.link("a.csv", "b.csv")
+    with pytest.raises(UsageError, match=r"--rejects b.csv would overwrite the source a.csv"):
+        tipple.load("a.csv", into="duckdb:///x.duckdb", table="a", schema="s.sql", on_error="skip", rejects="b.csv")
+
+
+@pytest.mark.parametrize("path", ["j.toml", "base.toml", "a.csv", "s.sql", "x.duckdb"])
+def test_the_summary_of_a_job(here: Path, path: str) -> None:
+    before = {found.name: found.read_bytes() for found in here.iterdir()}
+    with pytest.raises(UsageError, match=f"--summary {path} would overwrite"):
+        command("run", "j.toml", "--dry-run", "--summary", path)
+    assert {found.name: found.read_bytes() for found in here.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("rejects", "said"),
+    [("b.csv", "--rejects of a b.csv would overwrite the source"), ("b.rejects", "is the file of --rejects of a")],
+)
+def test_the_rejects_of_one_table_and_the_files_of_another(here: Path, rejects: str, said: str) -> None:
+    write(here / "b.csv", ROWS)
+    with (here / "j.toml").open("a") as file:
+        file.write(
+            f"on-error = 'skip'\nmax-rejects = 1\nrejects = '{rejects}'\n[tables.b]\ntable = 'b'\nsources = 'b.csv'\n"
+            "into = 'duckdb:///x.duckdb'\non-error = 'skip'\n"
+        )
+    write(here / "s.sql", "CREATE TABLE a (id integer, v varchar); CREATE TABLE b (id integer, v varchar);")
+    with pytest.raises(UsageError, match=said):
+        tipple.run("j.toml")
+    assert (here / "b.csv").read_text() == ROWS
+
+
+def test_a_summary_of_an_earlier_run_does_not_stay(here: Path) -> None:
+    """It would be taken for that of the run that failed."""
+    write(here / "old.json", "{}")
+    with pytest.raises(tipple.BadRecord):
+        load("--summary", "old.json")
+    assert not (here / "old.json").exists()
+    write(here / "real.json", "{}")
+    (here / "old.json").symlink_to("real.json")
+    with pytest.raises(tipple.BadRecord):
+        load("--summary", "old.json")
+    assert (here / "real.json").read_text() == ""
+
+
+def test_an_empty_target_is_not_the_default_one(here: Path) -> None:
+    """Most likely it is a variable without a value."""
+    for call in (
+        lambda: tipple.load("a.csv", into="", table="a", schema="s.sql"),
+        lambda: tipple.list_jobs(" "),
+        lambda: tipple.examine_target(""),
+    ):
+        with pytest.raises(UsageError, match="URL is empty"):
+            call()
+    write(here / "j.toml", "[tables.a]\nsources = 'a.csv'\ninto = ''\n")
+    with pytest.raises(UsageError, match="URL is empty"):
+        tipple.run("j.toml")
+    assert not (here / "tipple.duckdb").exists()

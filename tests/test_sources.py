@@ -1,0 +1,173 @@
+"""What names of sources mean, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tipple
+from command import run_tipple
+from loading import load_here
+from targets import DuckdbTarget, write
+from tipple.errors import TippleError, UsageError
+from tipple.run.doctor import examine_target
+from tipple.run.sources import find_sources
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> DuckdbTarget:
+    return DuckdbTarget(tmp_path / "t.duckdb")
+
+
+@contextmanager
+def somebody_else(directory: Path) -> Iterator[None]:
+    """Root may read everything, so root becomes somebody else, who may at least look into `directory`."""
+    before = Path.cwd()
+    os.chdir(directory)
+    directory.chmod(0o755)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(NOBODY)
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        os.chdir(before)
+
+
+@pytest.mark.parametrize("name", ["in", "in/*.csv", "in/a.csv", "*/a.csv", "in/*/a.csv"])
+def test_a_directory_that_may_not_be_read(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "in" / "a.csv", "1\n")
+    (tmp_path / "in").chmod(0)
+    try:
+        with somebody_else(tmp_path), pytest.raises(UsageError, match="permission denied"):
+            find_sources([name])
+    finally:
+        (tmp_path / "in").chmod(0o755)
+
+
+def test_a_directory_that_may_only_be_searched(tmp_path: Path) -> None:
+    write(tmp_path / "closed" / "in" / "a.csv", "1\n")
+    (tmp_path / "closed").chmod(0o711)
+    with somebody_else(tmp_path):
+        assert find_sources(["closed/in/*.csv"]) == ["closed/in/a.csv"]
+
+
+@pytest.mark.parametrize("name", ["in", "in/*.csv"])
+def test_a_link_to_nothing_is_told(target: DuckdbTarget, tmp_path: Path, name: str) -> None:
+    write(tmp_path / "in" / "a.csv", "1,a\n")
+    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "gone")
+    (tmp_path / "in" / "c.csv").mkdir()
+    target.execute("CREATE TABLE t (a integer, b varchar)")
+    run = load_here(target, tmp_path / name, check=2)
+    assert "b.csv: cannot be read" in run.stderr
+    with pytest.raises(TippleError, match=r"b.csv: cannot be read"):
+        examine_target(target.url, tmp_path / name)
+
+
+def test_a_pipe_is_no_file(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Opening it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    run = run_tipple("load", tmp_path / "pipe", "--into", target.url, "--table", "t", timeout=30, check=2)
+    assert "not a regular file" in run.stderr
+    assert "tipple load -" in run.stderr
+
+
+def test_names_that_are_not_utf_8(target: DuckdbTarget, tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/in/\xff.csv")
+    write(Path(path), "1,a\n")
+    for source in (path, tmp_path / "in", tmp_path / "in" / "*"):
+        run = load_here(target, source, schema="auto", check=2)
+        assert r"\xff.csv is not UTF-8" in run.stderr
+    job = os.fsdecode(os.fsencode(tmp_path) + b"/\xe4.toml")
+    with pytest.raises(UsageError, match=r"xe4.toml is not UTF-8"):
+        tipple.run(job)
+
+
+def test_a_name_that_the_locale_cannot_spell(target: DuckdbTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "ü.csv", "1,a\n")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ("load", path, "--into", target.url, "--table", "t", "--schema", "auto")
+    assert "LC_ALL=C.UTF-8" in run_tipple(*words, env=locale, check=2).stderr
+
+
+def test_standard_input_that_is_closed(target: DuckdbTarget) -> None:
+    command = [sys.executable, "-m", "tipple", "load", "-", "--into", target.url, "--table", "t", "--format", "csv"]
+    run = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 2
+    assert "standard input cannot be read" in run.stderr
+
+
+def test_no_sources(target: DuckdbTarget) -> None:
+    with pytest.raises(UsageError, match="no sources"):
+        tipple.load([], into=target.url, table="t")
+
+
+def test_empty_files_have_no_header(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Spark writes an empty file `_SUCCESS` beside the data."""
+    write(tmp_path / "in" / "_SUCCESS", "")
+    write(tmp_path / "in" / "b.csv", "id,v\n1,a\n2,b\n3,c\n")
+    load_here(target, tmp_path / "in", schema="auto")
+    assert target.rows("SELECT id, v FROM t ORDER BY 1") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_bad_bytes_behind_a_header(target: DuckdbTarget, tmp_path: Path) -> None:
+    skip = {"on_error": "skip", "max_rejects": 5, "rejects": tmp_path / "rejects"}
+    path = write(tmp_path / "in.csv", b"id,v\n1,a\n2,M\xfcller\n")
+    target.execute("CREATE TABLE t (v varchar, id varchar)")
+    load_here(target, path, format="csv", check=3, **skip)
+    assert target.rows("SELECT id, v FROM t") == [("1", "a")]
+    path = write(tmp_path / "other.csv", "id,name\n1,Müller\n2,bad".encode() + b"\xffx\n")
+    load_here(target, path, table="u", schema="auto", check=3, **skip)
+    assert target.rows("SELECT id, name FROM u") == [(1, "Müller")]
+
+
+def test_bad_bytes_in_a_header(target: DuckdbTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", b"id,n\xffame\n1,a\n2,b\n3,c\n")
+    run = load_here(target, path, schema="auto", encoding="UTF8", check=1)
+    assert r"the header is not valid UTF-8: id, n\xffame" in run.stderr
+
+
+AWKWARD = {
+    "too_many_digits": (pa.table({"a": pa.array([Decimal(1)], pa.decimal256(70, 0))}), "width"),
+    "names_alike": (pa.table({"a": [1], "A": [2]}), "already exists"),
+    "no_name": (pa.table({"b": [1], "": [2]}), "column 2 of the source has no name"),
+    "no_columns": (pa.table({}), "no columns"),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_a_table_that_cannot_be_guessed(target: DuckdbTarget, name: str) -> None:
+    """Nothing is said of a schema file where there is none."""
+    table, reason = AWKWARD[name]
+    with pytest.raises(UsageError, match=reason) as caught:
+        tipple.load(table, into=target.url, table="t", schema="auto")
+    assert "in the schema file" not in str(caught.value.hint)
+
+
+def test_names_of_columns_without_a_name(target: DuckdbTarget, tmp_path: Path) -> None:
+    for columns in ("a,", "a,A"):
+        run = load_here(target, write(tmp_path / "in.csv", "1,x\n"), schema="auto", columns=columns, check=2)
+        assert f"--columns {columns}" in run.stderr
+
+
+def test_a_letter_beside_the_data(target: DuckdbTarget, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.csv", "1,a\n")
+    write(tmp_path / "in" / "README.md", "# Read me\n\nThis is it\n")
+    run = load_here(target, tmp_path / "in", schema="auto", check=2)
+    assert "unknown" in run.stderr
+    assert "README.md" in run.stderr
+    assert "None" not in run.stderr
