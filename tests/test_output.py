@@ -86,3 +86,31 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 2
     assert "internal error" not in run.stderr
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_in_the_middle_of_a_text_that_is_evaluated(tmp_path: Path, number: str) -> None:
+    """Python notes such an interrupt as one that nobody caught, and at its end sends itself the signal once more."""
+    code = f"""
+import os, signal, sys
+from tipple import cli
+from tipple.errors import Interrupted
+from tipple.run.interrupt import interruptible
+
+def run(arguments):
+    try:
+        with interruptible():
+            eval("kill()", {{"kill": lambda: [os.kill(os.getpid(), signal.{number}), len("x")]}})
+    except Interrupted as error:
+        print("told")
+        return error.exit_status
+
+cli._run = run
+cli.main([])
+"""
+    write(tmp_path / "interrupted.py", code)
+    run = subprocess.run(
+        [sys.executable, "-m", "interrupted"], capture_output=True, text=True, cwd=tmp_path, env=environment(),
+        check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stdout) == (130, "told\n"), run.stderr

@@ -478,3 +478,27 @@ def test_the_library(engine_target: Target, tmp_path: Path) -> None:
     )
     assert (report.rows, report.rejects) == (1, 1)
     assert engine_target.count("t") == 1
+
+
+@pytest.mark.parametrize("old_rows", [0, 1])
+def test_a_record_that_was_refused_stands_in_nobodys_way(engine_target: Target, tmp_path: Path, old_rows: int) -> None:
+    """A key that was refused for another reason is free: the next record with it is stored."""
+    engine_target.execute("CREATE TABLE other (w integer PRIMARY KEY)")
+    engine_target.execute("INSERT INTO other VALUES (1)")
+    engine_target.execute(
+        "CREATE TABLE t (k integer PRIMARY KEY, v integer CHECK (v <> 7), w integer REFERENCES other (w))"
+    )
+    if old_rows:
+        engine_target.execute("INSERT INTO t VALUES (-1, 0, 1)")
+    lines = [f"{n},0,1" for n in range(500)]
+    lines[100:100] = ["1000,7,1", "1000,0,2", "1000,1,1", "1000,2,1", "1000,7,2"]
+    lines[300:300] = ["1001,0,2", "1001,0,1", "1001,3,1", "x,0,1", "1002,0,1"]
+    load(
+        engine_target, write(tmp_path / "in.csv", "\n".join(lines)), on_error="skip", max_rejects=20,
+        rejects=tmp_path / "bad.csv", check=3,
+    )  # fmt: skip
+    bad = ["1000,7,1", "1000,0,2", "1000,2,1", "1000,7,2", "1001,0,2", "1001,3,1", "x,0,1"]
+    assert (tmp_path / "bad.csv").read_text().split() == bad
+    stored = [line for line in lines if line not in bad]
+    found = engine_target.rows("SELECT k, v, w FROM t WHERE k >= 0 ORDER BY k")
+    assert [f"{k},{v},{w}" for k, v, w in found] == sorted(stored, key=lambda line: int(line.partition(",")[0]))

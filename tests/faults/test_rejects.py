@@ -18,26 +18,38 @@ from spoilt import SEED, TABLE, spoil, told
 from targets import PostgresTarget, Target, write
 
 KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
+PARTITIONS = "range(a, every=100000)"
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("engine", "table"), [("duckdb", TABLE), ("duckdb", KEYED), ("postgresql", TABLE), ("postgresql", KEYED)]
+    ("engine", "table", "partition_by"),
+    [
+        ("duckdb", TABLE, None),
+        ("duckdb", KEYED, None),
+        ("postgresql", TABLE, None),
+        ("postgresql", KEYED, None),
+        ("postgresql", KEYED, PARTITIONS),
+    ],
 )
 def test_killed_with_rejects(
-    tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str
+    tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str, partition_by: str | None
 ) -> None:
+    """With `partition_by` the table is new, and some slices are done and others not when the client dies."""
     made = spoil(900_000, 0.0005, seed=31)
     path = write(tmp_path / "in.csv", made.data)
+    schema = write(tmp_path / "schema.sql", table) if partition_by is not None else None
     rejects = tmp_path / "bad.csv"
     rounds = 40 if LONG else 4
-    options = {"jobs": 2, "on_error": "skip", "max_rejects": 1000, "rejects": rejects}
+    options = {"jobs": 2, "on_error": "skip", "max_rejects": 1000, "rejects": rejects, "schema": schema,
+               "partition_by": partition_by}  # fmt: skip
     seconds, killed, resumed = 0.0, 0, 0
     for number, part in enumerate([2.0, *moments(31, rounds, 1.0)]):
         target: Target
         target = duckdb_target(tmp_path, f"round{number}") if engine == "duckdb" else PostgresTarget(server_of(18))
         try:
-            target.execute(table)
+            if schema is None:
+                target.execute(table)
             words = load_words(target.url, (path,), "t", options)
             started = time.monotonic()
             command = start_tipple(*words)
@@ -47,7 +59,8 @@ def test_killed_with_rejects(
                 command.signal(signal.SIGKILL)
             run = command.wait()
             seconds = seconds or time.monotonic() - started
-            assert target.count("t") in (0, len(made.good))
+            if schema is None:
+                assert target.count("t") in (0, len(made.good))
             if number > 0:
                 rejects.unlink(missing_ok=True)
                 run = start_tipple(*words).wait()
@@ -60,7 +73,7 @@ def test_killed_with_rejects(
             assert target.leftovers("t") == set()
         finally:
             target.close()
-    kind = "with a key" if table == KEYED else "without a key"
+    kind = ("with a key" if table == KEYED else "without a key") + (", partitioned" if partition_by else "")
     record_count(
         f"SIGKILL of a load with rejects, {engine}, {kind}: {rounds} rounds, {killed} while it ran, {resumed} slices "
         "taken over; each time the rejects of an undisturbed load"

@@ -398,7 +398,11 @@ pub enum WritePath {
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Strategy {
     /// Every slice is a transaction of its own, in as many sessions as there are streams.
-    Slices,
+    Slices {
+        /// Whether one stream stores the slices in the order of the sources.
+        #[serde(default)]
+        keep_order: bool,
+    },
     /// All slices are one transaction in one session; streams only parse.
     Single {
         /// Statements in the transaction before the first row.

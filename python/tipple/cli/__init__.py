@@ -35,6 +35,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         finally:
             _ignore_signals()
     except KeyboardInterrupt:
+        say("tipple: interrupted; run the same command again to go on")
+        status = INTERRUPTED_STATUS
+    if status == INTERRUPTED_STATUS:
         _end_interrupted()
     sys.exit(status)
 
@@ -122,9 +125,9 @@ def _ignore_signals() -> None:
 
 
 def _end_interrupted() -> NoReturn:
-    """Ends at once: everything has been unwound, and Python's own end after Ctrl-C may be by signal, without status."""
-    _ignore_signals()
-    say("tipple: interrupted; run the same command again to go on")
+    """Ends at once: everything has been unwound, and Python's own end may be by signal, without a status. It is where
+    Ctrl-C came in the middle of `eval` or `exec` of a text, as dataclasses and named tuples are made by, though caught.
+    """
     with suppress(StdoutFailed):
         flush()
     os._exit(INTERRUPTED_STATUS)

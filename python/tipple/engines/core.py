@@ -85,6 +85,7 @@ def load_plan(
     rejects_before: int = 0,
     commit_records: int | None = None,
     violations: Mapping[str, Any] | None = None,
+    in_order: bool | None = None,
 ) -> str:
     """The plan of a load, as the core takes it.
 
@@ -97,6 +98,7 @@ def load_plan(
         rejects_before: the rejects of the job's earlier runs.
         commit_records: the most records that are stored of a slice at a time.
         violations: records that are known to violate constraints.
+        in_order: whether one stream reads everything in its order; None: where the order is to be preserved.
     """
     return json.dumps(
         {
@@ -113,7 +115,7 @@ def load_plan(
                 "block_bytes": cut.block_bytes,
                 "block_records": cut.block_records,
             },
-            "streams": _streams(task, cut, in_order=target.get("preserve_order", task.preserve_order)),
+            "streams": _streams(task, cut, in_order=task.preserve_order if in_order is None else in_order),
             "cpus": task.cpus,
             "commit_records": commit_records,
             "first_part_n": cut.first_part_n,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tipple.plan.sql_tokens import Token, statements
+from tipple.plan.sql_tokens import Token, join_tokens, statements
 from tipple.plan.url import fold_identifier
 
 
@@ -15,17 +15,50 @@ def _unnamed(constraint: str) -> tuple[list[Token], list[str]]:
     return (tokens[2:], words[2:]) if words[:1] == ["CONSTRAINT"] else (tokens, words)
 
 
-def is_check(constraint: str) -> bool:
-    """Whether each row is judged by itself."""
-    return _unnamed(constraint)[1][:1] == ["CHECK"]
+def name_of(constraint: str) -> str | None:
+    """The name that it is given."""
+    tokens = next(statements(constraint), [])
+    return fold_identifier(tokens[1].text) if tokens and tokens[0].word == "CONSTRAINT" else None
+
+
+def without_name(constraint: str) -> str:
+    """What it says, whatever its name is."""
+    return join_tokens(_unnamed(constraint)[0])
+
+
+def is_key(constraint: str) -> bool:
+    """Whether rows are judged by those that were stored before them."""
+    return is_unique(constraint) or _unnamed(constraint)[1][:1] == ["EXCLUDE"]
+
+
+def is_unique(constraint: str) -> bool:
+    """Whether it is a primary key or another unique one."""
+    return bool({"PRIMARY", "UNIQUE"}.intersection(_unnamed(constraint)[1][:1]))
 
 
 def primary_key(constraint: str) -> tuple[str, ...]:
     """The columns of the primary key that it is; none where it is another constraint."""
     tokens, words = _unnamed(constraint)
-    if words[:3] != ["PRIMARY", "KEY", "("]:
+    return _listed(tokens, words) if words[:2] == ["PRIMARY", "KEY"] else ()
+
+
+def default_ending(key: str) -> str:
+    """What the server puts behind the table's name to name such a key (PostgreSQL's `ChooseIndexName`), where it need
+    not shorten it; of an exclusion only the end.
+    """
+    tokens, words = _unnamed(key)
+    if words[:1] != ["UNIQUE"]:
+        return "_pkey" if words[:1] == ["PRIMARY"] else "_excl"
+    return "_".join(["", *_listed(tokens, words), "key"])
+
+
+def _listed(tokens: list[Token], words: list[str]) -> tuple[str, ...]:
+    """The columns in the first parentheses."""
+    if "(" not in words:
         return ()
-    return tuple(fold_identifier(token.text) for token in tokens[3 : words.index(")")] if token.word != ",")
+    return tuple(
+        fold_identifier(token.text) for token in tokens[words.index("(") + 1 : words.index(")")] if token.word != ","
+    )
 
 
 def refers_to(constraint: str) -> str | None:

@@ -81,9 +81,9 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return next((text for text in self.constraints if constraints.refers_to(text) == own), None)
 
     @property
-    def checks(self) -> tuple[str, ...]:
-        """Its CHECK constraints."""
-        return tuple(filter(constraints.is_check, self.constraints))
+    def has_keys(self) -> bool:
+        """Whether the order of its rows decides which of them it takes."""
+        return any(map(constraints.is_key, self.constraints))
 
     def refused(self, engine: str, reason: str) -> UsageError:
         """What to say where an engine refuses the definition."""

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, WritePath};
 use crate::postgres::copy::{Chunk, CopyFailure, CopyWriter, Origin};
 use crate::postgres::session::Session;
+use crate::source::locate::Complaint;
 use tipple_codec::encode::{copy_binary, copy_text};
 
 /// Whether this refusal is a record's fault: a bad value, a violated constraint, a trigger's or a view's objection, a row
@@ -22,6 +23,14 @@ pub(super) fn is_records_fault(error: &Error) -> bool {
 
 /// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
 pub(super) const TOO_LONG: &str = "54000";
+
+/// What is still to be done with the rows of a chunk.
+enum Step {
+    /// Store rows from the first number to the one before the second.
+    Store(usize, usize),
+    /// Reject a row, unless other rows were refused since it was.
+    Refuse { row: usize, complaint: Complaint, refused_before: u64 },
+}
 
 /// Sends rows in batches that can be taken back.
 pub(super) struct Guard<'c, 'p, 's> {
@@ -47,11 +56,20 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
         reject: &mut impl FnMut(Refused<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut ends = None;
-        let mut ranges = vec![(0, origin.len())];
-        while let Some((low, high)) = ranges.pop() {
-            if low == high {
-                continue;
-            }
+        let mut steps = vec![Step::Store(0, origin.len())];
+        while let Some(step) = steps.pop() {
+            let (low, high) = match step {
+                Step::Store(low, high) if low == high => continue,
+                Step::Store(low, high) => (low, high),
+                Step::Refuse { row, complaint, refused_before } if refused_before == self.refused => {
+                    self.refused += 1;
+                    let (place, index, record) = origin.record(row);
+                    reject(Refused { slice: origin.slice, place, index, record: &record, complaint })?;
+                    continue;
+                }
+                // Records before it, which it may have been refused for, are not stored themselves.
+                Step::Refuse { row, .. } => (row, row + 1),
+            };
             let whole = (low, high) == (0, origin.len());
             let part =
                 if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
@@ -61,15 +79,14 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             let named = line.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
             match named.or_else(|| (high - low == 1).then_some(low)) {
                 Some(row) => {
-                    self.refused += 1;
-                    let (place, index, record) = origin.record(row);
+                    let (_, _, record) = origin.record(row);
                     let complaint = self.context.server_complaint(&record, server, failure.column.as_deref());
-                    reject(Refused { slice: origin.slice, place, index, record: &record, complaint })?;
-                    ranges.extend([(row + 1, high), (low, row)]);
+                    let refusal = Step::Refuse { row, complaint, refused_before: self.refused };
+                    steps.extend([Step::Store(row + 1, high), refusal, Step::Store(low, row)]);
                 }
                 None => {
                     let middle = low.midpoint(high);
-                    ranges.extend([(middle, high), (low, middle)]);
+                    steps.extend([Step::Store(middle, high), Step::Store(low, middle)]);
                 }
             }
         }
@@ -107,7 +124,7 @@ pub(super) struct Refused<'o> {
     pub(super) place: crate::postgres::copy::Place,
     pub(super) index: u64,
     pub(super) record: &'o [u8],
-    pub(super) complaint: crate::source::locate::Complaint,
+    pub(super) complaint: Complaint,
 }
 
 impl Refused<'_> {

@@ -125,7 +125,7 @@ fn run(
             return Err(Error::Internal { message: "an Arrow load without a channel".into() });
         }
         (Target::Postgres(target), _) => match &target.strategy {
-            Strategy::Slices => slices::run(&context, target)?,
+            Strategy::Slices { keep_order } => slices::run(&context, target, *keep_order)?,
             Strategy::Single { before, keep_order, verify_query, after } => {
                 let transaction = single::Transaction { before, verify_query: verify_query.as_deref(), after };
                 single::run(&context, target, *keep_order, &transaction)?;

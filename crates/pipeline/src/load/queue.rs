@@ -81,7 +81,10 @@ impl<'p> WorkQueue<'p> {
     /// All work, largest first, or in the order of the sources for one stream.
     pub(super) fn new(context: &Context<'p>, keep_order: bool) -> Self {
         let mut queue: Vec<&Slice> = context.plan.slices.iter().collect();
-        if !keep_order {
+        if keep_order {
+            // What a slice has left over is numbered behind all others.
+            queue.sort_by_key(|slice| slice.pieces.first().map(|piece| (piece.source, piece.offset)));
+        } else {
             queue.sort_by_key(|slice| std::cmp::Reverse(slice.bytes()));
         }
         let blocks = Arc::new(Blocks::new(context.plan, keep_order));

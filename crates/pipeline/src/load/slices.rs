@@ -26,12 +26,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Begins a transaction in which deferred constraints are checked at once: at COMMIT no record could be named.
 pub(super) const BEGIN_IMMEDIATE: &str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
 
-pub(super) fn run(context: &Context<'_>, target: &PostgresTarget) -> Result<()> {
+pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, keep_order: bool) -> Result<()> {
     if context.is_in_memory() && context.plan.rejects.is_some() {
         // There is no second attempt at what cannot be read again.
         context.guard();
     }
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, keep_order);
     queue.share_out(context, |index| stream(context, target, &queue, index));
     context.failure().map_or(Ok(()), Err)
 }

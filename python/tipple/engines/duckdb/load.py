@@ -132,9 +132,10 @@ class DuckLoad:
             job_id = str(uuid.uuid4())
             with runner.phase("split"):
                 cut = core.cut(task)
-        result = self._result("loaded", job_id, slices=len(cut.slices))
-        if task.ledger:
-            ledger.ensure(self.connection)
+        with runner.phase("prepare"):
+            result = self._result("loaded", job_id, slices=len(cut.slices))
+            if task.ledger:
+                ledger.ensure(self.connection)
         if task.atomic:
             self._run_atomic(runner, result, cut)
         else:
@@ -158,12 +159,13 @@ class DuckLoad:
         task, connection = self.task, self.connection
         self._begin()
         try:
-            self._make_room(result.job_id)
-            if task.ledger:
-                self._begin_job(result.job_id, cut)
-            if task.mode == "upsert":
-                merge.create_staging(connection, task)
-            before = self._held_before(runner, result) if task.verify != "none" else None
+            with runner.phase("prepare"):
+                self._make_room(result.job_id)
+                if task.ledger:
+                    self._begin_job(result.job_id, cut)
+                if task.mode == "upsert":
+                    merge.create_staging(connection, task)
+                before = self._held_before(runner, result) if task.verify != "none" else None
             reading = Reading(runner, result.job_id, cut, 0, None)
             outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id))
             core.require_share(task, outcome["rejects"], outcome["rows"])

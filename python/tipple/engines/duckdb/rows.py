@@ -162,6 +162,7 @@ class Rows:
             rejects_before=reading.rejects_before,
             commit_records=reading.commit_records if phase == "load" else None,
             violations=violations,
+            in_order=target["preserve_order"],
         )
         job = core.start_load(self.task, plan)
         insert = Insert(self.connection, statement, job)

@@ -141,8 +141,8 @@ class Chooser:
             merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
         if not exists and task.partition_by is not None:
-            if task.rejects is not None and structure.constraints_left(self.connection, task, None, self.table):
-                self.notes.append("keys of the new table are checked when all rows are in, and end the load")
+            if structure.needs_order(task):
+                self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
             if task.rejects is not None and task.definition is not None and task.definition.constraints:
@@ -200,7 +200,9 @@ class Chooser:
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
-        if self.task.rejects is not None and (structure.judged_by_record(self.task) or self._has_checks()):
+        if structure.judges_records(self.task) and self.task.definition and self.task.definition.constraints:
+            return "its constraints say which records are rejects"
+        if self.task.rejects is not None and self._has_checks():
             return "its CHECK constraints say which records are rejects"
         return direct.unavailable(self.connection, self.task)
 

@@ -11,7 +11,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions, unlogged
+from tipple.engines.postgresql import direct, ledger, merge, partitions, structure, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -50,7 +50,8 @@ class CorePlans:
 
     def slices(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
         """A load into `into`, slice by slice, or by pages in one transaction."""
-        target = self._target(owned, into, {"name": "slices"})
+        in_order = self.task.preserve_order or structure.needs_order(self.task)
+        target = self._target(owned, into, {"name": "slices", "keep_order": in_order})
         if self.write_path == "direct":
             # What does not go by pages is read by the server itself.
             target["write_path"] = "text"
@@ -71,6 +72,7 @@ class CorePlans:
             rejects_before=rejects_before,
             # Pages are one transaction, and what a limit left over would belong to nobody.
             commit_records=self.task.commit_every if self.write_path != "direct" else None,
+            in_order=in_order,
         )
 
     def refused(
@@ -168,8 +170,10 @@ class CorePlans:
     def _target(
         self, owned: OwnedJob, into: TableName, strategy: dict[str, Any], *, routed: bool = True
     ) -> dict[str, Any]:
-        # What came from standard input is gone once it is stored: a crash of the server must not take it back.
-        sliced = owned.strategy != "single" and self.write_path != "direct" and not self.task.reads_stdin
+        # What came from standard input is gone once it is stored: a crash of the server must not take it back. Nor must
+        # it take back what decides which records are rejects.
+        is_final = self.task.reads_stdin or structure.needs_order(self.task)
+        sliced = owned.strategy != "single" and self.write_path != "direct" and not is_final
         # In place: the report has been given them already.
         self.settings["synchronous_commit"] = "off for slices, on for publish" if sliced else "on"
         if self.task.tablespaces:

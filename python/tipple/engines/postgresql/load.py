@@ -87,7 +87,7 @@ class PostgresLoad:
             try:
                 return load._run(runner)
             except BadRecord as error:
-                raise error.with_reason(stage.in_public(error.reason, self.table)) from None
+                raise error.with_reason(self._in_users_words(error.reason)) from None
             except psycopg.Error as error:
                 if not connections.is_lost(error):
                     raise load._refused(error) from None
@@ -174,7 +174,7 @@ class PostgresLoad:
         """What the server says, with the names that a user knows tables and indexes by."""
         for own, name in self.publish.index_names.items():
             text = text.replace(f'"{own}"', f'"{name}"')
-        return stage.in_public(text, self.table)
+        return stage.in_public(text, self.table, structure.key_names(self.task))
 
     def _refused(self, error: psycopg.Error) -> TippleError:
         """What the server refused."""
@@ -197,7 +197,7 @@ class PostgresLoad:
         self.job.give_up(owned)
         spool.discard(self.task)
         self.chooser.leave_direct(reason)
-        self.notes.append(f"begun anew without ready-made pages: {stage.in_public(reason, self.table)}")
+        self.notes.append(f"begun anew without ready-made pages: {self._in_users_words(reason)}")
         return self.job.begin(choice.strategy, cut)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
@@ -320,7 +320,7 @@ class PostgresLoad:
     def _in_public(self, rejects: Iterator[Reject]) -> Iterator[Reject]:
         """Rejects whose reasons speak of the table, not of what is staged for it."""
         for reject in rejects:
-            yield msgspec.structs.replace(reject, reason=stage.in_public(reject.reason, self.table))
+            yield msgspec.structs.replace(reject, reason=self._in_users_words(reject.reason))
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool

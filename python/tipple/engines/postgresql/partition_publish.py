@@ -30,6 +30,7 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
+from tipple.plan import constraints
 from tipple.plan.partitioning import free_name, partition_name
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
@@ -151,14 +152,10 @@ class PartitionPublish:
         }
         work = indexes.KeyWork(table=leaf.name, size_bytes=leaf.size_bytes, indexes=[], after=[], renames=[])
         for constraint in structure.constraints_left(self.connection, self.task, self.structure, leaf.name):
-            match = re.fullmatch(
-                r"(?is)(?:CONSTRAINT\s+(?:\"(?:[^\"]|\"\")*\"|\S+)\s+)?((?:PRIMARY\s+KEY|UNIQUE)\b.*)", constraint
-            )
-            if match is None:
-                continue
-            name = indexes.staged_name(leaf.name, match[1])
-            if name not in found:
-                work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {match[1]}")
+            said = constraints.without_name(constraint)
+            name = indexes.staged_name(leaf.name, said)
+            if constraints.is_unique(constraint) and name not in found:
+                work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {said}")
         return work
 
     def steps(self, *, may_swap: bool) -> list[Step]:
@@ -473,11 +470,12 @@ class PartitionPublish:
     def _publish_new(self) -> None:
         table = self.task.table
         leaves = partitions.staged(self.connection, self.staging)
-        self._settle_root(table)
         taken = self._taken_names()
+        self._settle_root(table, taken)
         for leaf in leaves:
             final = TableName(table.schema, partition_name(table.name, leaf.place.bound, taken))
             self._settle(leaf.name, final)
+            stage.rename_constraints(self.connection, final, self.staging, kinds="f", like=table)
             privileges.settle(self.connection, final, is_new=True)
             taken.add(final.name)
             rows = self.connection.execute(
@@ -497,13 +495,18 @@ class PartitionPublish:
             self.connection.execute(structure.summary_statement(table, self.structure.key).encode())
         self.notes.append(f"{table} was made with {len(leaves)} partitions")
 
-    def _settle_root(self, table: TableName) -> None:
+    def _settle_root(self, table: TableName, taken: set[str]) -> None:
         if self.staging.schema != table.schema and table.schema is not None:
             self.connection.execute(
                 f"ALTER TABLE {self.staging.sql} SET SCHEMA {quote_identifier(table.schema)}".encode()
             )
         moved = TableName(table.schema, self.staging.name)
         self.connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}".encode())
+        for key, staged in structure.staged_keys(self.task, self.staging):
+            name = constraints.name_of(key) or free_name(table.name, constraints.default_ending(key), taken)
+            taken.add(name)
+            rename = f"RENAME CONSTRAINT {quote_identifier(staged)} TO {quote_identifier(name)}"
+            self.connection.execute(f"ALTER TABLE {table.sql} {rename}".encode())
         stage.rename_constraints(self.connection, table, self.staging)
         privileges.settle(self.connection, table, is_new=True)
 

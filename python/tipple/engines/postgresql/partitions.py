@@ -21,6 +21,7 @@ from tipple.engines.core import NoPartition
 from tipple.engines.postgresql import partition_bounds, partition_growth, stage, structure
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
+from tipple.plan import constraints
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.url import TableName, quote_identifier
 
@@ -201,14 +202,15 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         bare = msgspec.structs.replace(task.definition, options_text="")
         columns = bare.create_sql(staging.sql, with_constraints=False)
         _make(connection, f"{columns} PARTITION BY {partition_growth.key_sql(asked)} {task.definition.options_text}")
-        judged = structure.judged_by_record(task)
-        for constraint in judged:
-            _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
-        with connection.transaction(force_rollback=True):
-            # A key that does not hold the partition's is refused now, and not after the load.
+        # A key that does not hold the partition's is refused now, and not after the load.
+        with connection.transaction(force_rollback=not structure.judges_records(task)):
+            hidden = {key.constraint: key.staged_name for key in structure.staged_keys(task, staging)}
             for constraint in task.definition.constraints:
-                if constraint not in judged:
-                    _make(connection, f"ALTER TABLE {staging.sql} ADD {constraint}")
+                added = constraint
+                if constraint in hidden:
+                    name = quote_identifier(hidden[constraint])
+                    added = f"CONSTRAINT {name} {constraints.without_name(constraint)}"
+                _make(connection, f"ALTER TABLE {staging.sql} ADD {added}")
     else:
         real = partition_bounds.read(connection, task.table)
         if real is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -20,11 +20,18 @@ from tipple.engines.postgresql import privileges
 from tipple.plan.url import TableName, quote_identifier
 
 _STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9a-f]+)*"')
+_OF_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?(_[^"]+)"')
 
 
-def in_public(text: str, table: TableName) -> str:
-    """What the server says, with the table's name where it speaks of what is staged for it."""
-    return _STAGED.sub(f'"{table.name}"', text)
+def in_public(text: str, table: TableName, names: Mapping[str, str] | None = None) -> str:
+    """What the server says, with the table's name where it speaks of what is staged for it.
+
+    Constraints that the server has named after that are named after the table, or as `names` has it for what stands
+    behind the table's name.
+    """
+    known = names or {}
+    text = _STAGED.sub(lambda _: f'"{table.name}"', text)
+    return _OF_STAGED.sub(lambda found: f'"{known.get(found[1], table.name + found[1])}"', text)
 
 
 # Each query names what stands in the way of replacing the table %(oid)s by another one, or gives no row.
@@ -233,11 +240,15 @@ def swap(
 
 
 def rename_constraints(
-    connection: psycopg.Connection[Any], table: TableName, staging: TableName, kinds: str = "cnpuxf"
+    connection: psycopg.Connection[Any],
+    table: TableName,
+    staging: TableName,
+    kinds: str = "cnpuxf",
+    like: TableName | None = None,
 ) -> None:
     """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name.
 
-    `kinds` are those of `pg_constraint.contype`.
+    `kinds` are those of `pg_constraint.contype`; with `like` they get the name of that table.
     """
     names = connection.execute(
         "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) "
@@ -245,7 +256,7 @@ def rename_constraints(
         (table.sql, staging.name, list(kinds)),
     ).fetchall()
     for (name,) in names:
-        final = f"{table.name[:24]}{name.removeprefix(staging.name)}"
+        final = f"{(like or table).name[:24]}{name.removeprefix(staging.name)}"
         connection.execute(
             f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
@@ -20,6 +20,7 @@ from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage, tablespaces
 from tipple.engines.postgresql.indexes import KeyWork, staged_name
 from tipple.errors import JobBusy, UsageError
+from tipple.plan import constraints
 from tipple.plan.partitioning import LONGEST_NAME_BYTES
 from tipple.plan.structure import AppliedStructure, StructureRequest
 from tipple.plan.url import TableName, quote_identifier
@@ -245,7 +246,7 @@ def prepare_key(
     """
     if wanted.structure == "sorted":
         _require_order(connection, staging, wanted.key)
-    if wanted.load_as == "btree":
+    if wanted.load_as == "btree" and not has_key(connection, staging, wanted.key):
         connection.execute(_add_key(connection, task, wanted, staging).encode())
 
 
@@ -295,26 +296,53 @@ def key_constraint(task: LoadTask, key: Sequence[str]) -> str | None:
     return None
 
 
-def judged_by_record(task: LoadTask) -> tuple[str, ...]:
-    """Constraints of a new, partitioned table that it has from the first row on, so that records that violate them are
-    rejects: those that judge each record by itself.
+def judges_records(task: LoadTask) -> bool:
+    """Whether a new, partitioned table has its constraints from the first row on, so that records that violate them are
+    rejects.
     """
-    if task.definition is None or task.partition_by is None or task.rejects is None:
-        return ()
-    return task.definition.checks
+    return task.definition is not None and task.partition_by is not None and task.rejects is not None
+
+
+class StagedKey(NamedTuple):
+    """A key of a new, partitioned table that its hidden one has already."""
+
+    constraint: str
+    """As the table's definition has it."""
+    staged_name: str
+    """Until it is published: its index is beside those of other jobs."""
+
+
+def staged_keys(task: LoadTask, staging: TableName) -> list[StagedKey]:
+    """The keys that say which records are rejects while the hidden table is filled."""
+    if task.definition is None or not judges_records(task):
+        return []
+    keys = filter(constraints.is_key, task.definition.constraints)
+    return [StagedKey(key, f"{staging.name}_key{number}") for number, key in enumerate(keys)]
+
+
+def key_names(task: LoadTask) -> dict[str, str]:
+    """The names of these keys, by what the server puts behind a partition's name for its part of each."""
+    keys = filter(constraints.is_key, task.definition.constraints) if task.definition is not None else ()
+    names = {constraints.default_ending(key): constraints.name_of(key) for key in keys}
+    return {ending: name for ending, name in names.items() if name is not None}
+
+
+def needs_order(task: LoadTask) -> bool:
+    """Whether what is staged takes one of two records, the first one."""
+    return judges_records(task) and task.definition is not None and task.definition.has_keys
 
 
 def constraints_left(
     connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None, table: TableName
 ) -> list[str]:
     """Constraints of a new table's definition that its structure has not given `table` yet."""
-    definition = task.definition
-    constraints = list(definition.constraints) if definition is not None else []
-    constraints = [constraint for constraint in constraints if constraint not in judged_by_record(task)]
+    if task.definition is None or judges_records(task):
+        return []
+    left = list(task.definition.constraints)
     if wanted is None or not has_key(connection, table, wanted.key):
-        return constraints
+        return left
     there = key_constraint(task, wanted.key)
-    return [constraint for constraint in constraints if constraint != there]
+    return [constraint for constraint in left if constraint != there]
 
 
 def has_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> bool:
