@@ -11,45 +11,35 @@ from pathlib import Path
 import pytest
 
 from command import start_tipple
+from conformance.test_partitions import check_tidy
 from faults.oracle import LONG, duckdb_target, moments, record_count
+from faults.test_kill import kill_after
 from loading import load_words
 from servers.postgres import PostgresServer
 from spoilt import SEED, TABLE, spoil, told
 from targets import PostgresTarget, Target, write
 
 KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
-PARTITIONS = "range(a, every=100000)"
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("engine", "table", "partition_by"),
-    [
-        ("duckdb", TABLE, None),
-        ("duckdb", KEYED, None),
-        ("postgresql", TABLE, None),
-        ("postgresql", KEYED, None),
-        ("postgresql", KEYED, PARTITIONS),
-    ],
+    ("engine", "table"), [("duckdb", TABLE), ("duckdb", KEYED), ("postgresql", TABLE), ("postgresql", KEYED)]
 )
 def test_killed_with_rejects(
-    tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str, partition_by: str | None
+    tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str
 ) -> None:
-    """With `partition_by` the table is new, and some slices are done and others not when the client dies."""
     made = spoil(900_000, 0.0005, seed=31)
     path = write(tmp_path / "in.csv", made.data)
-    schema = write(tmp_path / "schema.sql", table) if partition_by is not None else None
     rejects = tmp_path / "bad.csv"
     rounds = 40 if LONG else 4
-    options = {"jobs": 2, "on_error": "skip", "max_rejects": 1000, "rejects": rejects, "schema": schema,
-               "partition_by": partition_by}  # fmt: skip
+    options = {"jobs": 2, "on_error": "skip", "max_rejects": 1000, "rejects": rejects}
     seconds, killed, resumed = 0.0, 0, 0
     for number, part in enumerate([2.0, *moments(31, rounds, 1.0)]):
         target: Target
         target = duckdb_target(tmp_path, f"round{number}") if engine == "duckdb" else PostgresTarget(server_of(18))
         try:
-            if schema is None:
-                target.execute(table)
+            target.execute(table)
             words = load_words(target.url, (path,), "t", options)
             started = time.monotonic()
             command = start_tipple(*words)
@@ -59,8 +49,7 @@ def test_killed_with_rejects(
                 command.signal(signal.SIGKILL)
             run = command.wait()
             seconds = seconds or time.monotonic() - started
-            if schema is None:
-                assert target.count("t") in (0, len(made.good))
+            assert target.count("t") in (0, len(made.good))
             if number > 0:
                 rejects.unlink(missing_ok=True)
                 run = start_tipple(*words).wait()
@@ -73,9 +62,52 @@ def test_killed_with_rejects(
             assert target.leftovers("t") == set()
         finally:
             target.close()
-    kind = ("with a key" if table == KEYED else "without a key") + (", partitioned" if partition_by else "")
+    kind = "with a key" if table == KEYED else "without a key"
     record_count(
         f"SIGKILL of a load with rejects, {engine}, {kind}: {rounds} rounds, {killed} while it ran, {resumed} slices "
+        "taken over; each time the rejects of an undisturbed load"
+    )
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.client_only
+def test_killed_with_equal_keys(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
+    """Of records with one key the first is stored, whichever slices were done when the client died."""
+    r = random.Random(SEED * 1000 + 37)
+    records = [f"{n},1.5,2020-01-01,{n}" for n in range(600_000)]
+    first: dict[str, str] = {}
+    for _ in range(200):
+        twin = r.randrange(600_000)
+        records.insert(r.randrange(len(records)), f"{twin},1.5,2020-01-01,twin of {twin}")
+    refused = [record for record in records if first.setdefault(record.partition(",")[0], record) is not record]
+    path = write(tmp_path / "in.csv", "".join(f"{record}\n" for record in records))
+    rejects, schema = tmp_path / "bad.csv", write(tmp_path / "schema.sql", KEYED)
+    options = {"jobs": 2, "on_error": "skip", "max_rejects": 500, "rejects": rejects, "schema": schema,
+               "partition_by": "range(a, every=100000)"}  # fmt: skip
+    rounds = 40 if LONG else 3
+    seconds, killed, resumed = 0.0, 0, 0
+    for part in [2.0, *moments(37, rounds, 1.0)]:
+        target = PostgresTarget(server_of(18))
+        try:
+            command = start_tipple(*load_words(target.url, (path,), "t", options))
+            if seconds:
+                killed += kill_after(command, part * seconds)
+                rejects.unlink(missing_ok=True)
+                command = start_tipple(*load_words(target.url, (path,), "t", options))
+            run = command.wait()
+            assert run.exit_code == 3, str(run)
+            assert run.summary is not None
+            seconds = seconds or run.seconds
+            resumed += run.summary["slices_resumed"]
+            assert rejects.read_text().splitlines() == refused
+            assert sorted(target.rows("SELECT a, d FROM t")) == sorted(
+                (int(key), record.rpartition(",")[2]) for key, record in first.items()
+            )
+            check_tidy(target)
+        finally:
+            target.close()
+    record_count(
+        f"SIGKILL of a load with equal keys, partitioned: {rounds} rounds, {killed} while it ran, {resumed} slices "
         "taken over; each time the rejects of an undisturbed load"
     )
 
