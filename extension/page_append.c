@@ -19,6 +19,9 @@
 /* Pages between two looks for interrupts, and how long a checkpoint is kept waiting where pages are logged: 4 MB. */
 #define BATCH_PAGES	512
 
+StaticAssertDecl(BATCH_PAGES / PIECE_PAGES % PIECES == 0 && BATCH_PAGES % PIECE_PAGES == 0,
+				 "a batch begins with the piece that the last one may still be writing");
+
 #define CACHE_LINE_BYTES	64
 
 /* Relations of a load beyond which each file is closed again at once. */
@@ -140,7 +143,7 @@ log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
 
-/* Piece by piece: one is written while the next is checked. */
+/* Piece by piece: one is written while the next is checked. The last one may still be under way at the end. */
 static int64
 append_batch(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count,
 			 BlockNumber block)
@@ -158,7 +161,6 @@ append_batch(DirectTarget *target, Relation relation, const PageSource *source, 
 			log_piece(target, block + done, pages, piece);
 		write_blocks(&target->writer, block + done, piece, pages);
 	}
-	settle_writes(&load->queue);
 	return rows;
 }
 
@@ -177,6 +179,7 @@ append_logged_batch(DirectTarget *target, Relation relation, const PageSource *s
 	PG_TRY();
 	{
 		rows = append_batch(target, relation, source, begin, count, block);
+		settle_writes(&target->load->queue);
 	}
 	PG_FINALLY();
 	{
@@ -205,6 +208,8 @@ append_pages(DirectTarget *target, Relation relation, BlockNumber block, PageSou
 			append_logged_batch(target, relation, &source, begin, count, block + begin) :
 			append_batch(target, relation, &source, begin, count, block + begin);
 	}
+	/* Whatever comes next asks the file for its length. */
+	settle_writes(&target->load->queue);
 	target->pages += source.pages;
 	target->rows += rows;
 	/* Files of a backend are few. */

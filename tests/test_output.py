@@ -88,6 +88,31 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     assert "internal error" not in run.stderr
 
 
+@pytest.mark.parametrize("proc", ["/proc/self", "/nonexistent"])
+def test_a_password_is_hidden_from_the_process_list(tmp_path: Path, proc: str) -> None:
+    """In memory, or by starting again where that cannot be written; arguments mean what they meant."""
+    url = "postgresql://me:geh%40im@localhost:1/x"
+    code = f"""
+import sys
+from tipple.cli import secrets
+secrets._PROCESS = {proc!r}
+secrets.hide(sys.argv[1:])
+print(open("/proc/self/cmdline").read().replace(chr(0), " "))
+print(*secrets.reveal(sys.argv[1:]), sep=chr(10))
+"""
+    words = ["a b", url, f"--into={url}", f"x={url}", "postgresql://me@localhost/ü", ""]
+    run = subprocess.run(
+        [sys.executable, write(tmp_path / "x.py", code), *words], capture_output=True, text=True, cwd=tmp_path,
+        env=environment(), timeout=60, check=True,
+    )  # fmt: skip
+    shown, *revealed = run.stdout.splitlines()
+    assert "geh" not in shown
+    assert "a b" in shown
+    assert "postgresql://me@localhost/ü" in shown
+    assert ("--into=postgresql://me:***@localhost:1/x" in shown) == (proc == "/proc/self")
+    assert revealed == words
+
+
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 def test_an_interrupt_in_the_middle_of_a_text_that_is_evaluated(tmp_path: Path, number: str) -> None:
     """Python notes such an interrupt as one that nobody caught, and at its end sends itself the signal once more."""

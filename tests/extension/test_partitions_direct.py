@@ -150,7 +150,10 @@ def test_what_stands_against_pages_is_said(target: PostgresTarget, tmp_path: Pat
 def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
     """Nothing is seen of a load that was killed, and the next run ends it."""
     killed = 0
-    for number, moment in enumerate(moments(31, 3, 1.2)):
+    undisturbed = Disturbed(target, big_file, table="u", old_rows=0, write_path="direct")
+    seconds = undisturbed.run().seconds
+    undisturbed.drop()
+    for number, moment in enumerate(moments(31, 3, seconds)):
         job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, write_path="direct")
         job.drop()
         target.execute(

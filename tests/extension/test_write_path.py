@@ -351,7 +351,10 @@ ROUNDS = 100 if LONG else 5
 @pytest.mark.timeout(7200)
 def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
     killed = 0
-    for number, moment in enumerate(moments(11, ROUNDS, 1.5)):
+    undisturbed = Disturbed(target, big_file, table="u", old_rows=0, write_path="direct")
+    seconds = undisturbed.run().seconds
+    undisturbed.drop()
+    for number, moment in enumerate(moments(11, ROUNDS, seconds)):
         job = Disturbed(target, big_file, table=f"t{number}", old_rows=0, write_path="direct")
         killed += kill_after(job.start(), moment)
         job.finish()

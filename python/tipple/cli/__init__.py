@@ -5,6 +5,7 @@ The verbs are imported inside `main`, where Ctrl-C and a missing library already
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -37,9 +38,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         say("tipple: interrupted; run the same command again to go on")
         status = INTERRUPTED_STATUS
-    if status == INTERRUPTED_STATUS:
-        _end_interrupted()
-    sys.exit(status)
+    _end(status)
 
 
 def _status(arguments: list[str] | None) -> int:
@@ -76,15 +75,17 @@ def _status(arguments: list[str] | None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
+    from tipple.cli import secrets
+
+    if arguments is None:
+        # As soon as can be: whoever looks sees them until then.
+        secrets.hide(sys.argv[1:])
+        arguments = secrets.reveal(sys.argv[1:])
     import click
 
-    from tipple.cli import secrets
     from tipple.cli.commands import cli
     from tipple.errors import BadRecord, TippleError
 
-    if arguments is None:
-        secrets.hide(sys.argv[1:])
-        arguments = secrets.reveal(sys.argv[1:])
     try:
         cli.main(args=arguments, prog_name="tipple", standalone_mode=False)
     except TippleError as error:
@@ -124,13 +125,17 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _end_interrupted() -> NoReturn:
-    """Ends at once: everything has been unwound, and Python's own end may be by signal, without a status. It is where
-    Ctrl-C came in the middle of `eval` or `exec` of a text, as dataclasses and named tuples are made by, though caught.
+def _end(status: int) -> NoReturn:
+    """Ends at once. Everything has been unwound; Python would take a while to free what the system takes back anyway,
+    and may end by signal, without the status, where Ctrl-C came in the middle of `eval` or `exec` of a text, though
+    caught.
     """
     with suppress(StdoutFailed):
         flush()
-    os._exit(INTERRUPTED_STATUS)
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -1,8 +1,8 @@
 """Keeps passwords out of the process list.
 
 Whoever writes a password into a URL on the command line shows it to every user of the machine for as long as the
-command runs. So such a command starts itself once more, with the password in an environment variable, which only its
-own user can read, and a URL without it in its arguments.
+command runs. So such a command writes over the place that the process list is read from. Where the system does not
+allow that, it starts itself once more, with the URL in an environment variable, which only its own user can read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import sys
 
 from tipple.plan.url import redact_postgresql_url
 
+_PROCESS = "/proc/self"
+_ARG_START = 45
+"""Where the arguments lie in memory: which field of /proc/PID/stat behind the name (proc_pid_stat(5), field 48)."""
+
 _VARIABLE = "TIPPLE_URL_{}"
 _BEFORE = r"(?P<before>(?:--[a-z]+=)?(?:[A-Za-z_][\w-]*=)?)"
 """An option (`--into=URL`), a variable (`--set into=URL`), or both."""
@@ -21,19 +25,52 @@ _URL = re.compile(rf"^{_BEFORE}\s*(?P<url>(?:postgres(?:ql)?|mssql)://.*)", re.I
 
 
 def hide(arguments: list[str]) -> None:
-    """Starts the command again without the passwords in `arguments`; returns where there are none."""
+    """Takes the passwords in `arguments` out of the process list; may start the command again without them."""
+    shown = [_redacted(argument) for argument in arguments]
+    if shown != arguments and not _write_over(arguments, shown):
+        _start_again(arguments)
+
+
+def _redacted(argument: str) -> str:
+    found = _URL.match(argument)
+    return argument if found is None else argument[: found.start("url")] + redact_postgresql_url(found["url"])
+
+
+def _write_over(arguments: list[str], shown: list[str]) -> bool:
+    """Writes what may be shown over the arguments in memory; False where that cannot be done."""
+    words = [(os.fsencode(old), os.fsencode(new)) for old, new in zip(arguments, shown, strict=True)]
+    before = b"".join(old + b"\0" for old, _ in words)
+    after = b"".join(new[: len(old)].ljust(len(old) + 1, b"\0") for old, new in words)
+    try:
+        held = _read("cmdline")
+        if not held.endswith(before):
+            return False
+        begin = int(_read("stat").rpartition(b")")[2].split()[_ARG_START])
+        with open(f"{_PROCESS}/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin + len(held) - len(before))
+            memory.write(after)
+        return _read("cmdline").endswith(after)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _read(name: str) -> bytes:
+    with open(f"{_PROCESS}/{name}", "rb") as file:
+        return file.read()
+
+
+def _start_again(arguments: list[str]) -> None:
     hidden = list(arguments)
     environment = dict(os.environ)
     for index, argument in enumerate(arguments):
         found = _URL.match(argument)
-        if found is None or redact_postgresql_url(found["url"]) == found["url"]:
+        if found is None or _redacted(argument) == argument:
             continue
         environment[_VARIABLE.format(index)] = argument.removeprefix(found["before"])
         hidden[index] = f"{found['before']}${_VARIABLE.format(index)}"
-    if hidden != arguments:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.execve(sys.executable, [sys.executable, *_beginning(arguments), *hidden], environment)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *_beginning(arguments), *hidden], environment)
 
 
 def _beginning(arguments: list[str]) -> list[str]:
