@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from big import COLUMNS, BigFile
@@ -14,11 +16,11 @@ from conformance import test_partitions
 from conftest import version_parameter
 from extension.pages import assert_sound
 from extension.test_write_path import path_of, ready_target
-from faults.oracle import Disturbed, moments
+from faults.oracle import Disturbed, frozen, moments, wait_for
 from faults.test_kill import kill_after
 from loading import load_text
 from servers.installations import VERSIONS
-from servers.postgres import PostgresServer
+from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget
 
 
@@ -59,7 +61,8 @@ def contents(target: PostgresTarget, table: str) -> list[tuple[object, ...]]:
     return target.rows(f"SELECT replace(tableoid::regclass::text, '{table}', ''), * FROM {table} ORDER BY 1, 2, 4")
 
 
-def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [2, 6])
+def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path, jobs: int) -> None:
     """Rows, places, rejects and their reasons, with records that fit no page and values that only the server reads."""
     lines = records(30_000)
     for place, line in {
@@ -88,7 +91,7 @@ def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path) -> None:
             max_rejects=10,
             rejects=rejects,
             verify="checksum",
-            jobs=2,
+            jobs=jobs,
             check=3,
         )
         assert path_of(run)[0] == write_path, run
@@ -170,3 +173,92 @@ def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
         assert target.leftovers(job.table, f"{job.table}_a", f"{job.table}_b") == set()
         job.drop()
     assert killed > 0
+
+
+# ---- several sessions ----------------------------------------------------------------------------------
+
+SEVERAL = 4
+"""Streams that have two sessions."""
+
+
+def make_three(target: PostgresTarget, table: str) -> None:
+    target.execute(
+        f"CREATE TABLE {table} ({COLUMNS}) PARTITION BY RANGE (id);"
+        f"CREATE TABLE {table}_a PARTITION OF {table} FOR VALUES FROM (MINVALUE) TO (20000);"
+        f"CREATE TABLE {table}_b PARTITION OF {table} FOR VALUES FROM (20000) TO (100000);"
+        f"CREATE TABLE {table}_c PARTITION OF {table} FOR VALUES FROM (100000) TO (MAXVALUE)"
+    )
+
+
+def three_of(big: BigFile, target: PostgresTarget, table: str) -> Disturbed:
+    """A load into three partitions by two sessions."""
+    job = Disturbed(target, big, table=table, old_rows=0, jobs=SEVERAL)
+    job.drop()
+    make_three(target, table)
+    return job
+
+
+def check_three(job: Disturbed, target: PostgresTarget) -> None:
+    job.check_rows()
+    for part in "abc":
+        assert_sound(target.server, target.database, f"{job.table}_{part}", mapped=False)
+    assert target.leftovers(job.table, *(f"{job.table}_{part}" for part in "abc")) == set()
+
+
+@pytest.mark.parametrize("options", [{}, {"write_path": "binary"}, {"commit_every": 5000}], ids=lambda o: "".join(o))
+def test_killed_between_two_commits(
+    target: PostgresTarget, big_file: BigFile, tmp_path: Path, options: dict[str, object]
+) -> None:
+    """One session has committed its partitions, and the one with the ledger has not: nothing of it counts."""
+    make_three(target, "before")
+    load_text(target, tmp_path / "before.csv", "1,1,2020-01-01,x\n", table="before")
+    target.execute("DROP TABLE before")
+    # The first session's last statement but the COMMIT waits for this one.
+    target.execute(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';"
+        "CREATE TRIGGER wait AFTER UPDATE ON tipple.slice FOR EACH STATEMENT EXECUTE FUNCTION wait()"
+    )
+    job = three_of(big_file, target, "t")
+    with psycopg.connect(target.server.url(LOADER, target.database)) as other:
+        other.execute("SELECT pg_advisory_xact_lock(1)")
+        command = job.start()
+        assert wait_for(lambda: target.rows("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory'") != [])
+        command.signal(signal.SIGKILL)
+        command.wait()
+    (staging,) = target.rows("SELECT staging FROM tipple.job WHERE state = 'loading'")[0]
+    wait_for(lambda: target.rows("SELECT FROM pg_stat_activity WHERE application_name LIKE 'tipple%'") == [])
+    held = [target.value(f"SELECT count(*) FROM {staging.removesuffix(chr(34))}_{n}{chr(34)}") for n in range(3)]
+    assert [count > 0 for count in held] == [False, True, False], held
+    run = job.run(**options)
+    assert run.exit_code == 0, run
+    assert path_of(run)[0] == ("binary" if options else "direct"), run
+    check_three(job, target)
+
+
+def test_a_frozen_run_of_several_sessions_wakes_up(target: PostgresTarget, big_file: BigFile) -> None:
+    """Partitions that another run has filled are not emptied by one that had begun before it."""
+    seconds = three_of(big_file, target, "u").run().seconds
+    target.execute("DROP TABLE u")
+    for number, moment in enumerate(moments(41, 6, seconds)):
+        job = three_of(big_file, target, f"t{number}")
+        command = job.start()
+        try:
+            with frozen(command, moment):
+                second = job.run()
+        finally:
+            first = command.wait()
+        assert 0 in (first.exit_code, second.exit_code), (first, second)
+        check_three(job, target)
+        job.drop()
+
+
+def test_only_the_server_knows_where(target: PostgresTarget, tmp_path: Path) -> None:
+    """A record whose partition another session has goes there when that one has ended."""
+    target.execute(TREE.format("t"))
+    lines = records(300_000)
+    lines[1000] = "1000,1,only the server,11 August 2023"
+    run = load_text(target, tmp_path / "a.csv", "\n".join(lines), jobs=SEVERAL)
+    assert path_of(run)[0] == "direct", run
+    assert target.count("t") == 300_000
+    assert target.value("SELECT tableoid::regclass::text FROM t WHERE a = 1000") == "t_2"

@@ -426,8 +426,6 @@ pub enum Strategy {
     Direct {
         /// How pages are built.
         pages: DirectPlan,
-        /// Statements in the transaction before the first page: they create or empty the table.
-        before: Vec<String>,
         /// Statements in the transaction after the last page.
         after: Vec<AfterStatement>,
     },

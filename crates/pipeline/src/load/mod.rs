@@ -132,7 +132,7 @@ fn run(
             }
             Strategy::Refused { slices } => refused::run(&context, target, slices)?,
             Strategy::Sought(sought) => sought::run(&context, target, sought)?,
-            Strategy::Direct { pages, before, after } => direct::run(&context, target, pages, before, after)?,
+            Strategy::Direct { pages, after } => direct::run(&context, target, pages, after)?,
         },
     }
     context.into_outcome()

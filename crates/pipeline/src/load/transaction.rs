@@ -23,6 +23,19 @@ pub(super) fn write_cut_and_rejects(
     Ok(())
 }
 
+/// Runs those of the statements after the last row that prove that the job is still this run's.
+///
+/// # Errors
+/// [`Error::LostOwnership`] where it is not.
+pub(super) fn prove_ownership(session: &Session, after: &[AfterStatement]) -> Result<()> {
+    for statement in after.iter().filter(|statement| statement.proves_ownership) {
+        if session.query(&statement.sql, "reading the ledger")?.is_empty() {
+            return Err(Error::LostOwnership);
+        }
+    }
+    Ok(())
+}
+
 /// Runs the statements after the last row and commits.
 ///
 /// # Errors

@@ -252,12 +252,19 @@ class Chooser:
         """Pages are appended to an empty table only; what has begun otherwise, or is asked for otherwise now, goes on
         otherwise."""
         task = self.task
-        if not owned.direct or task.write_path not in ("auto", "direct") or self.job.done_slices(owned):
+        if not owned.direct or self.job.done_slices(owned):
             return
-        obstacle = ONE_TRANSACTION if task.commit_every is not None else direct.unavailable(self.connection, task)
-        if obstacle is None:
-            self._go_direct()
-        else:
+        may_go = task.write_path in ("auto", "direct")
+        obstacle = ONE_TRANSACTION if task.commit_every is not None else None
+        if may_go and obstacle is None:
+            obstacle = direct.unavailable(self.connection, task)
+            if obstacle is None:
+                self._go_direct()
+                return
+        if owned.staging is not None:
+            # Several sessions commit one after the other: some partitions may have rows that the ledger does not know.
+            self.connection.execute(f"TRUNCATE {owned.staging.sql}".encode())
+        if obstacle is not None and may_go:
             self.leave_direct(obstacle)
 
     def foresee_direct(self, choice: Choice) -> None:

@@ -60,7 +60,6 @@ class CorePlans:
             target["strategy"] = {
                 "name": "direct",
                 "pages": direct.plan(self.connection, self.task, into, host, tables=tables),
-                "before": [f"TRUNCATE {into.sql}"],
                 "after": self._owner_proof(owned) + self._slices_done(owned),
             }
         return core.load_plan(

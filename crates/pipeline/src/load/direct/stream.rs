@@ -6,13 +6,14 @@ use super::super::parse::{ParsedWindow, Parser};
 use super::super::queue::WorkQueue;
 use super::super::rejects::RejectLog;
 use super::super::single;
+use super::CANCEL_CHECK;
+use super::append::{Outlet, Parcel};
 use super::divide::{PageDivider, Parts};
-use super::{CANCEL_CHECK, Parcel};
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
 use crate::plan::{DirectPlan, PostgresTarget, Routes};
 use crate::postgres::direct::Slot;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::RecvTimeoutError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
 use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
@@ -31,13 +32,6 @@ pub(super) struct Counts {
     copied: AtomicU64,
 }
 
-/// Where a stream gets memory from, and where what it has built goes.
-#[derive(Debug, Clone)]
-pub(super) struct Outlet {
-    pub(super) free: Receiver<Slot>,
-    pub(super) parcels: Sender<Parcel>,
-}
-
 /// One stream.
 pub(super) struct Stream<'c, 'p> {
     context: &'c Context<'p>,
@@ -52,7 +46,8 @@ pub(super) struct Stream<'c, 'p> {
     /// Finds a record's relation, where there are several.
     divider: Option<PageDivider>,
     layout: PageLayout,
-    outlet: Outlet,
+    /// To each session.
+    outlets: Vec<Outlet>,
     counts: &'c Counts,
     routes: Routes,
 }
@@ -64,7 +59,7 @@ impl<'c, 'p> Stream<'c, 'p> {
         plan: &DirectPlan,
         layout: PageLayout,
         counters: &'c StreamCounters,
-        outlet: Outlet,
+        outlets: Vec<Outlet>,
         counts: &'c Counts,
     ) -> Result<Self> {
         let load = context.plan;
@@ -79,7 +74,7 @@ impl<'c, 'p> Stream<'c, 'p> {
         let relations = target.routing.as_ref().map_or(1, |routing| routing.tables.len());
         let buffers = (0..relations).map(|_| None).collect();
         let routes = Routes::default();
-        Ok(Self { context, counters, heap, text, digested, buffers, divider, layout, outlet, counts, routes })
+        Ok(Self { context, counters, heap, text, digested, buffers, divider, layout, outlets, counts, routes })
     }
 
     pub(super) fn run<'lc, 'lp>(
@@ -163,7 +158,7 @@ impl<'c, 'p> Stream<'c, 'p> {
         loop {
             let mut buffer = match self.buffers[relation].take() {
                 Some(buffer) => buffer,
-                None => PageBuffer::new(self.wait_for_slot()?, self.layout),
+                None => PageBuffer::new(self.wait_for_slot(relation)?, self.layout),
             };
             let mut skip = Skip::new(parsed, rejects);
             let mut reached = place;
@@ -177,12 +172,12 @@ impl<'c, 'p> Stream<'c, 'p> {
                 None => return Ok(None),
                 Some(Stop::Full) => self.hand_over(relation)?,
                 Some(Stop::TooLarge) => {
-                    self.copy(parsed, encoded.row, rejects)?;
+                    self.copy(parsed, relation, encoded.row, rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
                 }
                 Some(Stop::Problem(problem)) if problem.is_unsure() => {
                     self.context.note_fallback(|| example(self.context, parsed, &problem));
-                    self.copy(parsed, encoded.row, rejects)?;
+                    self.copy(parsed, relation, encoded.row, rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
                 }
                 Some(Stop::Problem(problem)) => return Ok(Some(problem)),
@@ -202,12 +197,18 @@ impl<'c, 'p> Stream<'c, 'p> {
     }
 
     /// Sends one record by COPY.
-    fn copy(&mut self, parsed: &ParsedWindow<'_>, row: usize, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
+    fn copy(
+        &mut self,
+        parsed: &ParsedWindow<'_>,
+        relation: usize,
+        row: usize,
+        rejects: &mut Option<RejectLog<'_, '_>>,
+    ) -> Result<()> {
         let mut record = parsed.records.skip(row);
         record.truncate(1);
         let parsed = ParsedWindow { records: &record, first_record: parsed.first_record + row as u64, ..*parsed };
         for chunk in self.text.encode(self.context, &parsed, rejects)? {
-            self.send(Parcel::Rows(chunk))?;
+            self.send(relation, Parcel::Rows(chunk))?;
         }
         Ok(())
     }
@@ -220,15 +221,15 @@ impl<'c, 'p> Stream<'c, 'p> {
             return Ok(());
         }
         self.counters.enter(StreamState::Send);
-        self.send(Parcel::Pages { relation, slot, pages })?;
+        self.send(relation, Parcel::Pages { table: relation / self.outlets.len(), slot, pages })?;
         self.counters.enter(StreamState::Encode);
         Ok(())
     }
 
-    fn wait_for_slot(&self) -> Result<Slot> {
+    fn wait_for_slot(&self, relation: usize) -> Result<Slot> {
         self.counters.enter(StreamState::Wait);
         loop {
-            match self.outlet.free.recv_timeout(CANCEL_CHECK) {
+            match self.outlet(relation).free.recv_timeout(CANCEL_CHECK) {
                 Ok(slot) => {
                     self.counters.enter(StreamState::Encode);
                     return Ok(slot);
@@ -239,7 +240,12 @@ impl<'c, 'p> Stream<'c, 'p> {
         }
     }
 
-    fn send(&self, parcel: Parcel) -> Result<()> {
-        single::send(self.context, &self.outlet.parcels, parcel)
+    fn send(&self, relation: usize, parcel: Parcel) -> Result<()> {
+        single::send(self.context, &self.outlet(relation).parcels, parcel)
+    }
+
+    /// To the session that has this relation, as its table of the number `relation / sessions`.
+    fn outlet(&self, relation: usize) -> &Outlet {
+        &self.outlets[relation % self.outlets.len()]
     }
 }

@@ -1,0 +1,159 @@
+//! One session: it empties its relations, and has the server append what the streams build for them, in one transaction.
+
+use super::super::Context;
+use super::super::rejects::RejectLog;
+use super::super::sender::RowSender;
+use super::super::slices::{BEGIN_IMMEDIATE, waits};
+use super::CANCEL_CHECK;
+use crate::error::{Error, Result};
+use crate::plan::{DirectPlan, PostgresTarget};
+use crate::postgres::copy::Chunk;
+use crate::postgres::direct::{self, DirectWriter, Slot};
+use crate::postgres::session::Session;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+/// Text of COPY that is collected before the pages are interrupted for it.
+const COPY_BATCH_BYTES: usize = 4 << 20;
+
+/// SQLSTATE `lock_not_available`.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
+/// What streams hand to a session.
+pub(super) enum Parcel {
+    /// The first pages of a slot, for the session's table of this number.
+    Pages { table: usize, slot: Slot, pages: usize },
+    /// Rows that go by COPY.
+    Rows(Chunk),
+}
+
+/// Where a stream gets memory from, and where what it has built goes.
+#[derive(Debug, Clone)]
+pub(super) struct Outlet {
+    pub(super) free: Receiver<Slot>,
+    pub(super) parcels: Sender<Parcel>,
+}
+
+/// The session's side of it.
+pub(super) struct Inlet {
+    free: Sender<Slot>,
+    parcels: Receiver<Parcel>,
+}
+
+/// Both sides of a session with so many tables.
+pub(super) fn connect(context: &Context<'_>, tables: usize) -> (Outlet, Inlet) {
+    let (free_sender, free) = crossbeam_channel::bounded(slots(context, tables));
+    let (parcels, received) = crossbeam_channel::bounded(2 * context.plan.streams + 1);
+    (Outlet { free, parcels }, Inlet { free: free_sender, parcels: received })
+}
+
+/// A stream fills one slot for each table while the session has one, and one lies ready.
+fn slots(context: &Context<'_>, tables: usize) -> usize {
+    context.plan.streams * (tables + 1) + 1
+}
+
+/// One of the job's sessions, in its transaction.
+pub(super) struct Appender<'c, 'p> {
+    context: &'c Context<'p>,
+    target: &'c PostgresTarget,
+    tables: Vec<String>,
+    pub(super) session: Session,
+    /// Whether other sessions have other tables.
+    is_one_of_several: bool,
+}
+
+impl<'c, 'p> Appender<'c, 'p> {
+    /// The session of this number, which takes every table whose number leaves this remainder.
+    pub(super) fn begin(
+        context: &'c Context<'p>,
+        target: &'c PostgresTarget,
+        (number, sessions): (usize, usize),
+        tables: &[String],
+    ) -> Result<Self> {
+        let name = format!(" {}", number + 1);
+        let session = Session::connect(&target.connection, &name, &target.session, waits(context, target))?;
+        let skips = context.plan.rejects.is_some();
+        session.run(if skips { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning the transaction")?;
+        let tables: Vec<String> = tables.iter().skip(number).step_by(sessions).cloned().collect();
+        // What an attempt before this one has left; and only what its own transaction has emptied takes pages.
+        session.run(&format!("TRUNCATE {}", tables.join(", ")), "preparing the table")?;
+        Ok(Self { context, target, tables, session, is_one_of_several: sessions > 1 })
+    }
+
+    /// Opens the tables, and gives the streams their memory.
+    pub(super) fn open(&self, plan: &DirectPlan, inlet: &Inlet) -> Result<(DirectWriter<'_>, usize)> {
+        let slots = slots(self.context, self.tables.len());
+        let opened = direct::open(&self.session, &self.tables, slots, plan.slot_pages, plan.share_memory)?;
+        for slot in opened.slots {
+            // The channel has room for all of them.
+            let _has_room = inlet.free.send(slot);
+        }
+        Ok((opened.writer, opened.block_size))
+    }
+
+    /// Has the server append what the streams have built, until the last of them has ended.
+    pub(super) fn append_all(
+        &self,
+        writer: DirectWriter<'_>,
+        inlet: Inlet,
+        log: Option<&mut RejectLog<'_, '_>>,
+    ) -> Result<()> {
+        let mut sender = RowSender::new(self.context, &self.session, self.target, log);
+        let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
+        loop {
+            match inlet.parcels.recv_timeout(CANCEL_CHECK) {
+                Ok(Parcel::Pages { table, slot, pages }) => {
+                    appended += writer.append(table, &slot, pages)?;
+                    // Nobody waits for it once all streams have ended.
+                    let _may_be_unwanted = inlet.free.send(slot);
+                }
+                Ok(Parcel::Rows(chunk)) => {
+                    waiting_bytes += chunk.bytes.len();
+                    waiting.push(chunk);
+                    if waiting_bytes >= COPY_BATCH_BYTES {
+                        self.copy(&mut sender, &mut waiting)?;
+                        waiting_bytes = 0;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.context.check_cancelled()?;
+        self.copy(&mut sender, &mut waiting)?;
+        let finished = writer.finish()?;
+        if finished != appended {
+            let message = format!("{appended} rows were appended, but the server counted {finished}");
+            return Err(Error::Internal { message });
+        }
+        Ok(())
+    }
+
+    /// Sends rows that were put aside. The server finds their partitions itself, as the streams have found them; where
+    /// it finds another one, another session may have it locked until all is done.
+    fn copy(&self, sender: &mut RowSender<'_, '_, '_, '_, '_, '_>, waiting: &mut Vec<Chunk>) -> Result<()> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if self.is_one_of_several {
+            self.session.run("SET LOCAL lock_timeout = '1s'", "limiting waits for locks")?;
+        }
+        waiting
+            .drain(..)
+            .try_for_each(|chunk| sender.send(chunk))
+            .and_then(|()| sender.finish())
+            .map_err(or_unsuited)?;
+        if self.is_one_of_several {
+            self.session.run("SET LOCAL lock_timeout TO DEFAULT", "waiting for locks again")?;
+        }
+        Ok(())
+    }
+}
+
+fn or_unsuited(error: Error) -> Error {
+    match error {
+        Error::Server(server) if server.sqlstate == LOCK_NOT_AVAILABLE => {
+            Error::Unsuited { reason: "only the server can find the partition of some records".into() }
+        }
+        error => error,
+    }
+}
