@@ -8,25 +8,18 @@ use arrow_array::types::{
     ArrowPrimitiveType, DurationNanosecondType, IntervalMonthDayNanoType, Time64NanosecondType, TimestampNanosecondType,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
-use std::sync::Arc;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 /// `data_type` with microseconds in place of nanoseconds, at every depth. `kept`: only where no engine keeps them, which
 /// is in spans of time.
 pub(super) fn counted(data_type: &DataType, kept: bool) -> DataType {
-    let field = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_data_type(counted(field.data_type(), kept)));
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) if !kept => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }
         DataType::Time64(TimeUnit::Nanosecond) if !kept => DataType::Time64(TimeUnit::Microsecond),
         DataType::Duration(TimeUnit::Nanosecond) => DataType::Duration(TimeUnit::Microsecond),
-        DataType::List(item) => DataType::List(field(item)),
-        DataType::LargeList(item) => DataType::LargeList(field(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(field(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
-        other => other.clone(),
+        other => nested::with_items(other, |item| counted(item, kept)),
     }
 }
 

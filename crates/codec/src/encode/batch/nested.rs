@@ -1,9 +1,22 @@
-//! Looking for a value in an array of any depth.
+//! Arrays of any depth: looking for a value, and their types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use std::sync::Arc;
+
+/// `data_type` with the types of its items or fields changed; any other is as it was.
+pub(super) fn with_items(data_type: &DataType, change: impl Fn(&DataType) -> DataType) -> DataType {
+    let field = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_data_type(change(field.data_type())));
+    match data_type {
+        DataType::List(item) => DataType::List(field(item)),
+        DataType::LargeList(item) => DataType::LargeList(field(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(field(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
+        other => other.clone(),
+    }
+}
 
 /// The first row of `array` in which `leaf`, asked for arrays that are neither lists nor structs, finds something.
 pub(super) fn first_row(array: &dyn Array, leaf: &dyn Fn(&dyn Array) -> Option<usize>) -> Option<usize> {

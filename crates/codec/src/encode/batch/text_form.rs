@@ -15,7 +15,6 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
-use std::sync::Arc;
 
 /// How values are spelled for their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,17 +44,10 @@ pub struct Spelling {
 /// `data_type` with dictionaries and runs replaced by what they hold, at every depth.
 #[must_use]
 pub fn unpacked(data_type: &DataType) -> DataType {
-    let field =
-        |field: &Arc<arrow_schema::Field>| Arc::new(field.as_ref().clone().with_data_type(unpacked(field.data_type())));
     match data_type {
         DataType::Dictionary(_, values) => unpacked(values),
         DataType::RunEndEncoded(_, values) => unpacked(values.data_type()),
-        DataType::List(item) => DataType::List(field(item)),
-        DataType::LargeList(item) => DataType::LargeList(field(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(field(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
-        other => other.clone(),
+        other => super::nested::with_items(other, unpacked),
     }
 }
 

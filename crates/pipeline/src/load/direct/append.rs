@@ -15,8 +15,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 /// Text of COPY that is collected before the pages are interrupted for it.
 const COPY_BATCH_BYTES: usize = 4 << 20;
 
-/// SQLSTATE `lock_not_available`.
-const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// SQLSTATE `lock_not_available`, and `deadlock_detected`.
+const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
 /// What streams hand to a session.
 pub(super) enum Parcel {
@@ -149,11 +149,15 @@ impl<'c, 'p> Appender<'c, 'p> {
     }
 }
 
+/// The server names a record where it waits for a lock, which is not to blame.
 fn or_unsuited(error: Error) -> Error {
-    match error {
-        Error::Server(server) if server.sqlstate == LOCK_NOT_AVAILABLE => {
-            Error::Unsuited { reason: "only the server can find the partition of some records".into() }
-        }
-        error => error,
+    let sqlstate = match &error {
+        Error::Server(server) => Some(server.sqlstate.as_str()),
+        Error::BadRecord(record) => record.sqlstate.as_deref(),
+        _ => None,
+    };
+    if sqlstate.is_some_and(|sqlstate| LOCKED.contains(&sqlstate)) {
+        return Error::Unsuited { reason: "only the server can find the partition of some records".into() };
     }
+    error
 }
