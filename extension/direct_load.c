@@ -6,6 +6,8 @@
 
 #include "direct_load.h"
 
+#include <sys/mman.h>
+
 #include "access/table.h"
 #include "miscadmin.h"
 #include "utils/inval.h"
@@ -17,9 +19,10 @@
 #include "relation_check.h"
 
 /* Of what a client may ask for. */
-#define MAX_SLOTS			4096
 #define MAX_SHARED_BYTES	(INT64CONST(1) << 30)
 #define MAX_TARGETS			1024
+
+#define HUGE_PAGE_BYTES		((size_t) 2 << 20)
 
 static DirectLoad *load = NULL;
 
@@ -181,7 +184,7 @@ make_target(Relation relation)
 	return target;
 }
 
-/* From here on the load knows the target. Starts a thread, as its last act: an error has to close the load then. */
+/* From here on the load knows the target. Opens the queue of writes, as its last act: an error has to close the load then. */
 static void
 take_target(DirectLoad *opening, DirectTarget *target)
 {
@@ -189,6 +192,19 @@ take_target(DirectLoad *opening, DirectTarget *target)
 	opening->targets[opening->ntargets++] = target;
 	open_writer(&target->writer, &opening->queue, target->file, RelationForkPath(target->file, MAIN_FORKNUM),
 				target->needs_wal);
+}
+
+/* In huge pages where the system has them: for a write the kernel looks up each page that it comes from. */
+static char *
+make_pieces(void)
+{
+	size_t		bytes = QUEUED_WRITES * PIECE_BYTES;
+	char	   *pieces = (char *) TYPEALIGN(HUGE_PAGE_BYTES, palloc(bytes + HUGE_PAGE_BYTES));
+
+#ifdef MADV_HUGEPAGE
+	(void) madvise(pieces, bytes, MADV_HUGEPAGE);
+#endif
+	return pieces;
 }
 
 DirectLoad *
@@ -211,7 +227,7 @@ open_direct_load(Oid relid, int slots, int slot_pages)
 	opening->subid = GetCurrentSubTransactionId();
 	opening->checksums = DataChecksumsEnabled();
 	opening->targets = palloc(sizeof(DirectTarget *) * MAX_TARGETS);
-	opening->pieces = (char *) TYPEALIGN(PG_IO_ALIGN_SIZE, palloc(PIECES * PIECE_PAGES * BLCKSZ + PG_IO_ALIGN_SIZE));
+	opening->pieces = make_pieces();
 	take_target(opening, make_target(relation));
 	MemoryContextSetParent(context, TopMemoryContext);
 	load = opening;

@@ -21,7 +21,10 @@
 
 /* Pages that are checked, logged and written together: 1 MB; while they are written, the next are checked. */
 #define PIECE_PAGES	128
-#define PIECES		2
+#define PIECE_BYTES	((size_t) PIECE_PAGES * BLCKSZ)
+
+/* Slots that a client may ask for, at most. */
+#define MAX_SLOTS	4096
 
 /* A relation that pages are appended to. */
 typedef struct DirectTarget
@@ -48,7 +51,9 @@ typedef struct DirectLoad
 	DirectTarget **targets;
 	int			ntargets;
 	WriteQueue	queue;
-	char	   *pieces;			/* PIECES * PIECE_PAGES pages, aligned for direct I/O */
+	char	   *pieces;			/* QUEUED_WRITES pieces, aligned for direct I/O */
+	int			piece;			/* the next to be filled */
+	int			batch_pages;	/* since the last look for interrupts; 0: there was none */
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;

@@ -19,9 +19,6 @@
 /* Pages between two looks for interrupts, and how long a checkpoint is kept waiting where pages are logged: 4 MB. */
 #define BATCH_PAGES	512
 
-StaticAssertDecl(BATCH_PAGES / PIECE_PAGES % PIECES == 0 && BATCH_PAGES % PIECE_PAGES == 0,
-				 "a batch begins with the piece that the last one may still be writing");
-
 #define CACHE_LINE_BYTES	64
 
 /* Relations of a load beyond which each file is closed again at once. */
@@ -67,6 +64,16 @@ prefetch_page(const char *page)
 {
 	for (int line = 0; line < BLCKSZ; line += CACHE_LINE_BYTES)
 		__builtin_prefetch(page + line, 0, 2);
+}
+
+static int64
+pages_of(const PageSource *sources, int count)
+{
+	int64		pages = 0;
+
+	for (int i = 0; i < count; i++)
+		pages += sources[i].pages;
+	return pages;
 }
 
 static void
@@ -127,6 +134,33 @@ take_pages(DirectTarget *target, Relation relation, const PageSource *source, in
 	return rows;
 }
 
+/* Looks for interrupts once per batch, and lets a checkpoint that waits for logged pages begin. */
+static void
+begin_piece(DirectTarget *target, int pages)
+{
+	DirectLoad *load = target->load;
+
+	if (load->batch_pages > 0 && load->batch_pages + pages <= BATCH_PAGES)
+	{
+		load->batch_pages += pages;
+		return;
+	}
+	load->batch_pages = pages;
+	if (target->needs_wal)
+	{
+		settle_writes(&load->queue);
+		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+	}
+	CHECK_FOR_INTERRUPTS();
+
+	/*
+	 * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or
+	 * a base backup begin behind the records, and could miss the pages.
+	 */
+	if (target->needs_wal)
+		MyProc->delayChkptFlags |= DELAY_CHKPT_START;
+}
+
 static void
 log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 {
@@ -143,43 +177,55 @@ log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
 
-/* Piece by piece: one is written while the next is checked. The last one may still be under way at the end. */
+/* Piece by piece: some are written while the next is checked. The last ones may still be under way at the end. */
 static int64
-append_batch(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count,
-			 BlockNumber block)
+append_source(DirectTarget *target, Relation relation, const PageSource *source, BlockNumber block)
 {
 	DirectLoad *load = target->load;
 	int64		rows = 0;
 
-	for (int done = 0, number = 0; done < count; done += PIECE_PAGES, number++)
+	for (int done = 0; done < source->pages; done += PIECE_PAGES)
 	{
-		char	   *piece = load->pieces + (size_t) (number % PIECES) * PIECE_PAGES * BLCKSZ;
-		int			pages = Min(PIECE_PAGES, count - done);
+		int			number = load->piece;
+		char	   *piece = load->pieces + number * PIECE_BYTES;
+		int			pages = Min(PIECE_PAGES, source->pages - done);
 
-		rows += take_pages(target, relation, source, begin + done, pages, block + done, piece);
+		begin_piece(target, pages);
+		settle_write(&load->queue, number);
+		rows += take_pages(target, relation, source, done, pages, block + done, piece);
 		if (target->needs_wal)
 			log_piece(target, block + done, pages, piece);
-		write_blocks(&target->writer, block + done, piece, pages);
+		write_blocks(&target->writer, block + done, piece, pages, number);
+		load->piece = (number + 1) % QUEUED_WRITES;
 	}
 	return rows;
 }
 
 static int64
-append_logged_batch(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count,
-					BlockNumber block)
+append_sources(DirectTarget *target, Relation relation, BlockNumber block, const PageSource *sources, int count)
+{
+	int64		rows = 0;
+
+	reserve_blocks(&target->writer, block, pages_of(sources, count));
+	for (int i = 0; i < count; i++)
+	{
+		rows += append_source(target, relation, &sources[i], block);
+		block += sources[i].pages;
+	}
+	/* Whatever comes next asks the file for its length. */
+	settle_writes(&target->load->queue);
+	return rows;
+}
+
+/* The same where pages are logged. */
+static int64
+append_logged_sources(DirectTarget *target, Relation relation, BlockNumber block, const PageSource *sources, int count)
 {
 	int64		rows;
 
-	/*
-	 * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or
-	 * a base backup begin behind the records, and could miss the pages.
-	 */
-	Assert((MyProc->delayChkptFlags & DELAY_CHKPT_START) == 0);
-	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 	PG_TRY();
 	{
-		rows = append_batch(target, relation, source, begin, count, block);
-		settle_writes(&target->load->queue);
+		rows = append_sources(target, relation, block, sources, count);
 	}
 	PG_FINALLY();
 	{
@@ -190,27 +236,21 @@ append_logged_batch(DirectTarget *target, Relation relation, const PageSource *s
 }
 
 int64
-append_pages(DirectTarget *target, Relation relation, BlockNumber block, PageSource source)
+append_pages(DirectTarget *target, Relation relation, BlockNumber block, const PageSource *sources, int count)
 {
-	int64		rows = 0;
+	int64		pages = pages_of(sources, count);
+	int64		rows;
 
-	if ((uint64) block + source.pages > MaxBlockNumber)
+	if ((uint64) block + pages > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend relation \"%s\" beyond %u blocks", RelationGetRelationName(relation),
 						MaxBlockNumber)));
-	for (int begin = 0; begin < source.pages; begin += BATCH_PAGES)
-	{
-		int			count = Min(BATCH_PAGES, source.pages - begin);
-
-		CHECK_FOR_INTERRUPTS();
-		rows += target->needs_wal ?
-			append_logged_batch(target, relation, &source, begin, count, block + begin) :
-			append_batch(target, relation, &source, begin, count, block + begin);
-	}
-	/* Whatever comes next asks the file for its length. */
-	settle_writes(&target->load->queue);
-	target->pages += source.pages;
+	target->load->batch_pages = 0;
+	rows = target->needs_wal ?
+		append_logged_sources(target, relation, block, sources, count) :
+		append_sources(target, relation, block, sources, count);
+	target->pages += pages;
 	target->rows += rows;
 	/* Files of a backend are few. */
 	if (target->load->ntargets > MAX_OPEN_FILES)

@@ -18,9 +18,10 @@ typedef struct PageSource
 } PageSource;
 
 /*
- * `block` is the relation's length. Returns the number of rows. A bad page is an error; the pages before it may have
+ * Appends `count` sources in turn. `block` is the relation's length. Returns the number of rows. A bad page is an error; the pages before it may have
  * been written.
  */
-extern int64 append_pages(DirectTarget *target, Relation relation, BlockNumber block, PageSource source);
+extern int64 append_pages(DirectTarget *target, Relation relation, BlockNumber block, const PageSource *sources,
+						  int count);
 
 #endif

@@ -75,17 +75,26 @@ open_writer(RelationWriter *writer, WriteQueue *queue, RelationFile file, char *
 #endif
 	open_segment(writer, 0);
 	/* Through the page cache there is nothing to wait for. */
-	if (writer->direct_io && queue->behind == NULL)
-		queue->behind = start_write_behind();
+	if (writer->direct_io && queue->writes == NULL)
+		queue->writes = async_writes(QUEUED_WRITES);
 }
 
 void
 close_write_queue(WriteQueue *queue)
 {
-	if (queue->behind != NULL)
-		end_write_behind(queue->behind);
-	queue->behind = NULL;
-	queue->writer = NULL;
+	if (queue->writes != NULL)
+		end_writes(queue->writes);
+	memset(queue, 0, sizeof(*queue));
+}
+
+static void
+refuse_extension(const RelationWriter *writer, int error)
+{
+	errno = error;
+	ereport(ERROR,
+			(errcode_for_file_access(),
+			 errmsg("could not extend file \"%s\": %m", segment_path(writer, writer->segment)),
+			 errhint("Check free disk space.")));
 }
 
 static void
@@ -109,14 +118,7 @@ write_now(RelationWriter *writer, SpanWrite span)
 			continue;
 		}
 		if (written <= 0)
-		{
-			if (written == 0)
-				errno = ENOSPC;
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not extend file \"%s\": %m", segment_path(writer, writer->segment)),
-					 errhint("Check free disk space.")));
-		}
+			refuse_extension(writer, written == 0 ? ENOSPC : errno);
 		span.bytes += written;
 		span.offset += written;
 		span.left -= written;
@@ -141,53 +143,84 @@ register_sync(RelationWriter *writer)
 }
 
 void
-settle_writes(WriteQueue *queue)
+settle_write(WriteQueue *queue, int number)
 {
-	RelationWriter *writer = queue->writer;
+	RelationWriter *writer = queue->writers[number];
 	SpanWrite	rest;
 
 	if (writer == NULL)
 		return;
-	queue->writer = NULL;
+	queue->writers[number] = NULL;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
-	rest = wait_write_behind(queue->behind);
+	rest = wait_for_write(queue->writes, number);
 	pgstat_report_wait_end();
 	write_now(writer, rest);
 	if (writer->register_syncs)
 		register_sync(writer);
 }
 
-static void
-write_segment(RelationWriter *writer, SegmentSpan span, const char *pages)
+void
+settle_writes(WriteQueue *queue)
 {
-	SpanWrite	write;
+	for (int number = 0; number < QUEUED_WRITES; number++)
+		settle_write(queue, number);
+}
 
-	settle_writes(writer->queue);
-	if (writer->fd < 0 || writer->segment != span.segment)
-		open_segment(writer, span.segment);
-	write.fd = writer->fd;
-	write.bytes = pages;
-	write.left = (size_t) span.blocks * BLCKSZ;
-	write.offset = (off_t) span.first * BLCKSZ;
-	if (writer->direct_io && writer->queue->behind != NULL)
-	{
-		hand_over_write(writer->queue->behind, write);
-		writer->queue->writer = writer;
+/* Makes the segment the open one. */
+static void
+turn_to_segment(RelationWriter *writer, uint32 segment)
+{
+	if (writer->fd >= 0 && writer->segment == segment)
 		return;
-	}
-	write_now(writer, write);
-	if (writer->register_syncs)
-		register_sync(writer);
+	/* They know the writer's file only. */
+	settle_writes(writer->queue);
+	open_segment(writer, segment);
 }
 
 void
-write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count)
+reserve_blocks(RelationWriter *writer, BlockNumber block, int64 count)
+{
+#ifdef __linux__
+	while (count > 0 && writer->direct_io && writer->queue->writes != NULL)
+	{
+		SegmentSpan span = first_span(block, count, RELSEG_SIZE);
+		int			error;
+
+		turn_to_segment(writer, span.segment);
+		do
+		{
+			error = fallocate(writer->fd, 0, (off_t) span.first * BLCKSZ, (off_t) span.blocks * BLCKSZ) == 0 ? 0 : errno;
+		} while (error == EINTR);
+		/* A file system that cannot do it has the writes wait instead. */
+		if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+			refuse_extension(writer, error);
+		block += span.blocks;
+		count -= span.blocks;
+	}
+#endif
+}
+
+void
+write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count, int number)
 {
 	while (count > 0)
 	{
 		SegmentSpan span = first_span(block, count, RELSEG_SIZE);
+		SpanWrite	write;
 
-		write_segment(writer, span, pages);
+		turn_to_segment(writer, span.segment);
+		write.fd = writer->fd;
+		write.bytes = pages;
+		write.left = (size_t) span.blocks * BLCKSZ;
+		write.offset = (off_t) span.first * BLCKSZ;
+		if (writer->direct_io && writer->queue->writes != NULL && begin_write(writer->queue->writes, number, write))
+			writer->queue->writers[number] = writer;
+		else
+		{
+			write_now(writer, write);
+			if (writer->register_syncs)
+				register_sync(writer);
+		}
 		block += span.blocks;
 		pages += (size_t) span.blocks * BLCKSZ;
 		count -= span.blocks;

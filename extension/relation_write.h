@@ -7,15 +7,18 @@
 
 #include "postgres.h"
 
+#include "async_write.h"
 #include "compat.h"
 #include "storage/block.h"
-#include "write_behind.h"
 
-/* The one write that may be under way, of whichever relation. */
+/* Writes that may be under way at once. Each is of another piece of memory, whose number is the write's. */
+#define QUEUED_WRITES	4
+
+/* The writes that may be under way, of whichever relations. */
 typedef struct WriteQueue
 {
-	WriteBehind *behind;		/* NULL: each write is waited for */
-	struct RelationWriter *writer;	/* of the write that may be under way, or NULL */
+	AsyncWrites *writes;		/* NULL: each write is waited for */
+	struct RelationWriter *writers[QUEUED_WRITES];	/* of the writes that may be under way, or NULL */
 } WriteQueue;
 
 typedef struct RelationWriter
@@ -29,22 +32,31 @@ typedef struct RelationWriter
 	uint32		segment;
 } RelationWriter;
 
-/* Waits for a write that is under way, whether or not it succeeds, and frees everything. Raises no error. */
+/* Waits for the writes that are under way, whether or not they succeed. Raises no error. */
 extern void close_write_queue(WriteQueue *queue);
 
 /*
  * Opens the first segment, which exists. `path` is kept. The file closes with the subtransaction at the latest.
- * Without a thread yet, the queue gets one where that is of use.
+ * A queue that is not open yet is opened where that is of use.
  */
 extern void open_writer(RelationWriter *writer, WriteQueue *queue, RelationFile file, char *path, bool register_syncs);
 
 /*
- * Writes `count` blocks from `block` on, the relation's end. `pages` is aligned to PG_IO_ALIGN_SIZE, and stays untouched
- * until the next call with this queue, or settle_writes, returns.
+ * Makes the files long enough for `count` blocks from `block` on, the relation's end, where that is of use before they
+ * are written. They have to be, all of them: until then they read as zeros.
  */
-extern void write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count);
+extern void reserve_blocks(RelationWriter *writer, BlockNumber block, int64 count);
 
-/* Waits until all blocks of all relations are in their files, which is not to say on the disk. */
+/*
+ * Writes `count` blocks from `block` on. `pages` is aligned to PG_IO_ALIGN_SIZE, and stays untouched until settle_write
+ * with the same number.
+ */
+extern void write_blocks(RelationWriter *writer, BlockNumber block, const char *pages, int count, int number);
+
+/* Waits until what was written with this number is in its file, which is not to say on the disk. */
+extern void settle_write(WriteQueue *queue, int number);
+
+/* The same for all of them. */
 extern void settle_writes(WriteQueue *queue);
 
 /* Closes the file, which nothing may be under way to; the next write opens it again. Raises no error. */

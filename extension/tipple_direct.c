@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
@@ -25,7 +26,7 @@
 #include "visibility.h"
 
 /* The version of this library: the installed extension's (pg_extension.extversion) should be the same. */
-#define TIPPLE_DIRECT_VERSION "1.2"
+#define TIPPLE_DIRECT_VERSION "1.3"
 
 PG_MODULE_MAGIC;
 
@@ -36,6 +37,7 @@ PG_FUNCTION_INFO_V1(tipple_direct_opened);
 PG_FUNCTION_INFO_V1(tipple_direct_also);
 PG_FUNCTION_INFO_V1(tipple_direct_append);
 PG_FUNCTION_INFO_V1(tipple_direct_append_slot);
+PG_FUNCTION_INFO_V1(tipple_direct_append_slots);
 PG_FUNCTION_INFO_V1(tipple_direct_finish);
 PG_FUNCTION_INFO_V1(tipple_direct_read_ahead);
 
@@ -118,22 +120,30 @@ tipple_direct_also(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(add_direct_target(PG_GETARG_OID(0)));
 }
 
+static void
+check_slot(const DirectLoad *load, const PageSource *source)
+{
+	if (source->slot < 0 || source->slot >= load->slots || source->pages < 0 || source->pages > load->slot_pages)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no slot %d of %d pages: the load has %d slots of %d pages", source->slot,
+						source->pages, load->slots, load->slot_pages)));
+}
+
 static int64
-append_source(int number, PageSource source)
+append_sources(int number, const PageSource *sources, int count)
 {
 	Relation	relation;
 	BlockNumber blocks;
 	DirectTarget *target = current_direct_target(number, &relation, &blocks);
-	DirectLoad *load = target->load;
 	int64		rows;
 
-	if (source.memory == NULL &&
-		(source.slot < 0 || source.slot >= load->slots || source.pages < 0 || source.pages > load->slot_pages))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no slot %d of %d pages: the load has %d slots of %d pages", source.slot,
-						source.pages, load->slots, load->slot_pages)));
-	rows = append_pages(target, relation, blocks, source);
+	for (int i = 0; i < count; i++)
+	{
+		if (sources[i].memory == NULL)
+			check_slot(target->load, &sources[i]);
+	}
+	rows = append_pages(target, relation, blocks, sources, count);
 	table_close(relation, NoLock);
 	return rows;
 }
@@ -150,7 +160,7 @@ tipple_direct_append(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%zu bytes are not whole pages of %d bytes", bytes, BLCKSZ)));
-	PG_RETURN_INT64(append_source(PG_NARGS() > 1 ? PG_GETARG_INT32(1) : 0, source));
+	PG_RETURN_INT64(append_sources(PG_NARGS() > 1 ? PG_GETARG_INT32(1) : 0, &source, 1));
 }
 
 /* append_slot(slot int, pages int, target int) -> bigint */
@@ -159,7 +169,39 @@ tipple_direct_append_slot(PG_FUNCTION_ARGS)
 {
 	PageSource	source = {NULL, PG_GETARG_INT32(0), PG_GETARG_INT32(1)};
 
-	PG_RETURN_INT64(append_source(PG_NARGS() > 2 ? PG_GETARG_INT32(2) : 0, source));
+	PG_RETURN_INT64(append_sources(PG_NARGS() > 2 ? PG_GETARG_INT32(2) : 0, &source, 1));
+}
+
+/* The numbers in an argument of type int[]. */
+static const int32 *
+integers(ArrayType *array, int *count)
+{
+	*count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	if (ARR_NDIM(array) > 1 || array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("slots and their pages are lists of numbers")));
+	return (const int32 *) ARR_DATA_PTR(array);
+}
+
+/* append_slots(slots int[], pages int[], target int) -> bigint */
+Datum
+tipple_direct_append_slots(PG_FUNCTION_ARGS)
+{
+	int			count;
+	int			lengths;
+	const int32 *slots = integers(PG_GETARG_ARRAYTYPE_P(0), &count);
+	const int32 *pages = integers(PG_GETARG_ARRAYTYPE_P(1), &lengths);
+	PageSource *sources;
+
+	if (count != lengths || count > MAX_SLOTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%d slots and pages of %d are not possible", count, lengths)));
+	sources = palloc(Max(count, 1) * sizeof(PageSource));
+	for (int i = 0; i < count; i++)
+		sources[i] = (PageSource) {NULL, slots[i], pages[i]};
+	PG_RETURN_INT64(append_sources(PG_GETARG_INT32(2), sources, count));
 }
 
 /* Makes durable what the commit would not, and gives what others go by; the relation is closed. */

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tipple import errors
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
+from tipple.report.bar import ProgressConsole
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
@@ -27,7 +28,7 @@ from tipple.report.model import (
     mb_per_second,
     rows_per_second,
 )
-from tipple.report.progress import PROGRESS_FORMS, ProgressConsole, ProgressForm, RateEstimate, open_progress
+from tipple.report.progress import PROGRESS_FORMS, ProgressForm, RateEstimate, open_progress
 from tipple.report.render import plain_text, render_report
 from tipple.report.schema import decode_summary, encode_summary, schema_text, summary_schema, write_schema
 

@@ -61,9 +61,9 @@ class ArrowStream:
     def __new__(cls, object: Any) -> ArrowStream: ...
     def fields(self) -> str: ...
 
-def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes], heads_are_data: bool) -> str:
+def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes]) -> str:
     """What the chunks of a sample look like when they are read in a dialect (`Dialect`, list of `Place` to
-    `Profile`); with `heads_are_data` the columns hold the first records of sources too."""
+    `Profile`)."""
 
 @final
 class LoadJob:

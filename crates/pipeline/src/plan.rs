@@ -490,8 +490,10 @@ pub struct DirectPlan {
     pub fields: Vec<Option<usize>>,
     /// The table's fillfactor, in percent.
     pub fillfactor: u8,
-    /// Pages that are handed over at a time.
+    /// Pages that a stream builds before it hands them over.
     pub slot_pages: usize,
+    /// The server appends what lies ready of so many times as much at once.
+    pub run_slots: usize,
     /// Whether the server may be on this machine, so that both can share memory.
     pub share_memory: bool,
 }

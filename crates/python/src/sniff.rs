@@ -6,15 +6,13 @@ use pyo3::pybacked::PyBackedBytes;
 use tipple_codec::dialect::Dialect;
 use tipple_codec::sniff::{Chunk, Place, profile};
 
-/// What the chunks of a sample look like when they are read in a dialect; `places_json` says where each one lies, and
-/// `heads_are_data` that the columns hold the first records of sources too.
+/// What the chunks of a sample look like when they are read in a dialect; `places_json` says where each one lies.
 #[pyfunction]
 fn profile_sample(
     py: Python<'_>,
     dialect_json: &str,
     places_json: &str,
     chunks: Vec<PyBackedBytes>,
-    heads_are_data: bool,
 ) -> PyResult<String> {
     let dialect: Dialect = parse(dialect_json)?;
     let places: Vec<Place> = parse(places_json)?;
@@ -24,7 +22,7 @@ fn profile_sample(
             .zip(&chunks)
             .map(|(place, bytes)| Chunk { bytes, file: place.file, begins: place.begins, ends: place.ends })
             .collect();
-        profile(&chunks, &dialect, heads_are_data)
+        profile(&chunks, &dialect)
     });
     json(&profile)
 }

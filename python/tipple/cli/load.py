@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Literal
 
 import click
-from rich.console import Console
 
 from tipple.cli.output import after_the_deed
 from tipple.cli.summary import write_summary
@@ -14,7 +14,6 @@ from tipple.errors import UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
 from tipple.report.model import LoadReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
-from tipple.report.render import render_report
 from tipple.report.schema import encode_summary
 from tipple.run.load import MAX_RECORD_BYTES, RETRY_SECONDS, STALL_SECONDS
 from tipple.run.load import load as run_load
@@ -381,7 +380,7 @@ def load(
         retry_for=retry_for,
         stall_timeout=stall_timeout,
         progress=progress,
-        _part=Part(summary),
+        _part=Part(summary, meanwhile=_prepare_report),
     )
     if summary is not None:
         write_summary(summary, encode_summary(report))
@@ -394,10 +393,19 @@ def load(
         sys.exit(PUBLISHED_WITH_REJECTS)
 
 
+def _prepare_report() -> None:
+    """Loads what draws tables."""
+    importlib.import_module("tipple.report.render")
+
+
 def _show(report: LoadReport, *, as_json: bool) -> None:
     if as_json:
         click.echo(encode_summary(report))
     else:
+        from rich.console import Console
+
+        from tipple.report.render import render_report
+
         render_report(report, Console(file=sys.stdout))
 
 

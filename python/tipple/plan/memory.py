@@ -34,7 +34,7 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     routing_bytes: int
     """What a stream keeps back of records for other partitions than the one whose COPY is open."""
     run_bytes: int
-    """Ready-made pages that are handed over at a time; a stream has two such runs."""
+    """Ready-made pages that a server appends at a time; as many wait for it."""
     max_record_bytes: int
     """The longest record."""
 

@@ -78,6 +78,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[int, tuple[int, int]]
     heads: dict[int, list[HeadField]]
     columns: list[ColumnProfile]
+    """Without the first record of each file."""
+    columns_with_heads: list[ColumnProfile]
+    """With it."""
 
     @property
     def regularity(self) -> float:

@@ -12,28 +12,29 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NotRequired, Protocol, TextIO, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TextIO, TypedDict
 
 import msgspec
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from tipple.report.bar import ProgressConsole
 
 __all__ = [
     "PROGRESS_FORMS",
     "Progress",
-    "ProgressConsole",
     "ProgressForm",
     "RateEstimate",
     "Snapshot",
     "StreamSnapshot",
     "TableSnapshot",
+    "figures",
     "open_progress",
+    "stream_states",
+    "table_state",
 ]
 
 ProgressForm = Literal["auto", "bar", "plain", "json", "none"]
@@ -103,16 +104,6 @@ class Progress(Protocol):
         """Show the last state where the form does so, and give the terminal back. May be called twice."""
 
 
-class ProgressConsole(Console):
-    """A console that reports a broken pipe as what it is.
-
-    Rich's own answer is to turn stdout into /dev/null and to exit. That would end a load for a lost display.
-    """
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def open_progress(
     form: ProgressForm,
     stream: TextIO,
@@ -133,10 +124,19 @@ def open_progress(
         return _NoProgress()
     if form == "json":
         return _JsonProgress(stream, now)
-    console = console or ProgressConsole(file=stream)
-    if form in ("auto", "bar") and console.is_terminal and not console.is_dumb_terminal:
-        return _BarProgress(console)
+    if form != "plain" and (console is not None or _may_be_terminal(stream)):
+        # Drawing takes its time to be loaded: only where there may be something to draw on.
+        from tipple.report.bar import BarProgress, ProgressConsole
+
+        console = console or ProgressConsole(file=stream)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return BarProgress(console)
     return _PlainProgress(stream, now)
+
+
+def _may_be_terminal(stream: TextIO) -> bool:
+    """Whether Rich may take it for one: its environment variables can say so of anything."""
+    return stream.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
 
 
 class RateEstimate:
@@ -261,13 +261,13 @@ class _PlainProgress(_Lines):
         self._now = now
 
     def line(self, snapshot: Mapping[str, Any]) -> str:
-        parts = [f"{self._now():%H:%M:%S} {snapshot['phase']}", *_figures(snapshot, self._rate)]
+        parts = [f"{self._now():%H:%M:%S} {snapshot['phase']}", *figures(snapshot, self._rate)]
         streams: list[StreamSnapshot] = snapshot.get("streams") or []
         if streams:
-            parts.append(_stream_states(streams))
+            parts.append(stream_states(streams))
         tables: list[TableSnapshot] = snapshot.get("tables") or []
         if tables:
-            parts.append("[" + ", ".join(" ".join(_table_state(table)) for table in tables) + "]")
+            parts.append("[" + ", ".join(" ".join(table_state(table)) for table in tables) + "]")
         return "  ".join(parts)
 
 
@@ -295,157 +295,37 @@ class _JsonProgress(_Lines):
         ).decode("utf-8")
 
 
-class _BarProgress:
-    """Redrawn in place: the phase with a bar, the figures, and a line for each stream."""
-
-    def __init__(self, console: ProgressConsole) -> None:
-        self._console = console
-        self._live: Live | None = None
-        self._shown_seconds = 0.0
-        self._rate = RateEstimate()
-        self._broken = False
-
-    def update(self, snapshot: Mapping[str, Any]) -> None:
-        elapsed_seconds: float = snapshot["elapsed_seconds"]
-        self._rate.update(snapshot["phase"], snapshot.get("bytes_done", 0), elapsed_seconds)
-        if elapsed_seconds < QUIET_SECONDS or self._broken:
-            return
-        if self._live is not None and elapsed_seconds - self._shown_seconds < BAR_INTERVAL_SECONDS:
-            return
-        self._shown_seconds = elapsed_seconds
-        try:
-            if self._live is None:
-                self._live = Live(
-                    console=self._console,
-                    auto_refresh=False,
-                    # The report that follows says all that the last bar would.
-                    transient=True,
-                    # Results on stdout must not pass through a display on stderr.
-                    redirect_stdout=False,
-                )
-                self._live.start()
-            self._live.update(self._draw(snapshot), refresh=True)
-        except (OSError, ValueError):
-            self._broken = True
-
-    def warn(self, text: str) -> None:
-        if self._broken:
-            return
-        try:
-            self._console.print(Text(f"tipple: warning: {text}"), soft_wrap=True)
-        except (OSError, ValueError):
-            self._broken = True
-
-    def close(self) -> None:
-        live, self._live = self._live, None
-        if live is None:
-            return
-        try:
-            live.stop()
-        except (OSError, ValueError):
-            self._broken = True
-
-    def _draw(self, snapshot: Mapping[str, Any]) -> Group:
-        head = Table.grid(padding=(0, 2, 0, 0))
-        head.add_column(no_wrap=True)
-        head.add_column(no_wrap=True)
-        head.add_column(no_wrap=True)
-        cells: list[Text | ProgressBar] = [Text(snapshot["phase"], style="bold")]
-        bytes_total: int = snapshot.get("bytes_total", 0)
-        bytes_done: int = snapshot.get("bytes_done", 0)
-        if bytes_total > 0:
-            cells.append(ProgressBar(total=bytes_total, completed=min(bytes_done, bytes_total), width=30))
-        cells.append(Text(f"{format_duration(snapshot['elapsed_seconds'])} so far"))
-        head.add_row(*cells)
-        figures = Text("  ".join(_figures(snapshot, self._rate)))
-        return Group(
-            head,
-            figures,
-            *self._table_lines(snapshot.get("tables") or []),
-            *self._stream_lines(snapshot.get("streams") or []),
-        )
-
-    def _table_lines(self, tables: list[TableSnapshot]) -> list[Table]:
-        if not tables:
-            return []
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        for _ in range(3):
-            grid.add_column(no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        for table in tables[: max(self._console.height - 4, 1)]:
-            name, phase, *percent = _table_state(table)
-            grid.add_row(
-                Text(name),
-                Text(phase, style="bold"),
-                Text(" ".join([*percent, _stream_states(table["streams"]) if table["streams"] else ""])),
-                f"{format_count(table['rows'])} rows",
-            )
-        return [grid]
-
-    def _stream_lines(self, streams: list[StreamSnapshot]) -> list[Table | Text]:
-        if not streams:
-            return []
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(justify="right", no_wrap=True)
-        table.add_column(no_wrap=True, width=6)
-        for _ in range(3):
-            table.add_column(justify="right", no_wrap=True)
-        # Two lines stand above, one may follow, and the cursor needs one.
-        fitting = max(self._console.height - 4, 1)
-        for stream in streams[:fitting]:
-            number = stream.get("slice")
-            table.add_row(
-                f"stream {stream['n']}",
-                Text(stream["state"], style=_STATE_STYLES.get(stream["state"], "")),
-                "" if number is None else f"slice {format_count(number)}",
-                format_bytes(stream.get("bytes", 0)),
-                f"{format_count(stream.get('rows', 0))} rows",
-            )
-        rest = streams[fitting:]
-        return [table, Text(f"and {len(rest)} more {_stream_states(rest)}")] if rest else [table]
-
-
-_STATE_STYLES = {
-    "send": "green",
-    "encode": "cyan",
-    "read": "blue",
-    "wait": "yellow",
-    "retry": "red",
-    "idle": "dim",
-}
-
-
-def _figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:
+def figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:
     """The figures that the plain line and the bar share; what is not known is left out."""
     bytes_total: int = snapshot.get("bytes_total", 0)
     bytes_done: int = snapshot.get("bytes_done", 0)
     rows: int = snapshot.get("rows", 0)
-    figures = []
+    parts = []
     if snapshot.get("tables_total"):
-        figures.append(f"{snapshot['tables_done']} of {snapshot['tables_total']} tables")
+        parts.append(f"{snapshot['tables_done']} of {snapshot['tables_total']} tables")
     if bytes_total > 0:
         # Rounded down: 100 % is said when all is done, and not before.
         percent = min(100 * bytes_done // bytes_total, 100)
-        figures.append(f"{format_bytes(bytes_done)} of {format_bytes(bytes_total)}")
-        figures.append(f"{percent} %")
+        parts.append(f"{format_bytes(bytes_done)} of {format_bytes(bytes_total)}")
+        parts.append(f"{percent} %")
     elif bytes_done > 0:
-        figures.append(format_bytes(bytes_done))
+        parts.append(format_bytes(bytes_done))
     if rows:
-        figures.append(f"{format_count(rows)} rows")
+        parts.append(f"{format_count(rows)} rows")
     if rate.bytes_per_second >= 1:
-        figures.append(format_rate(rate.bytes_per_second))
+        parts.append(format_rate(rate.bytes_per_second))
     if 0 < bytes_done < bytes_total:
         seconds_left = rate.seconds_left(bytes_total - bytes_done)
         if seconds_left is not None:
             # Whole seconds: an estimate has no fraction.
-            figures.append(f"{format_duration(max(math.ceil(seconds_left), 1)).replace('.0 s', ' s')} left")
+            parts.append(f"{format_duration(max(math.ceil(seconds_left), 1)).replace('.0 s', ' s')} left")
     retries: int = snapshot.get("retries", 0)
     if retries:
-        figures.append(f"{format_count(retries)} {'retry' if retries == 1 else 'retries'}")
-    return figures
+        parts.append(f"{format_count(retries)} {'retry' if retries == 1 else 'retries'}")
+    return parts
 
 
-def _table_state(table: TableSnapshot) -> list[str]:
+def table_state(table: TableSnapshot) -> list[str]:
     """`orders load 41 %`."""
     state = [table["table"], table["phase"]]
     if table["phase"] == "load" and table["bytes_total"] > 0:
@@ -453,7 +333,7 @@ def _table_state(table: TableSnapshot) -> list[str]:
     return state
 
 
-def _stream_states(streams: list[StreamSnapshot]) -> str:
+def stream_states(streams: list[StreamSnapshot]) -> str:
     """`[1 send 2 read]`: how many streams are in which state, the busiest states first."""
     counts: dict[str, int] = {}
     for stream in streams:

@@ -6,7 +6,7 @@ Ctrl-C arrives, and may have to publish together with the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tipple.engines import find_engine
@@ -29,9 +29,11 @@ class Part:
     counts_slices = True
     """Whether a plan cuts the sources, which means reading all of a file with quotes."""
 
-    def __init__(self, summary: str | None = None) -> None:
-        """`summary` is the file that the caller will write the report to."""
+    def __init__(self, summary: str | None = None, meanwhile: Callable[[], object] | None = None) -> None:
+        """`summary` is the file that the caller will write the report to; `meanwhile` is what else it has to do, and
+        can while the core is at work."""
         self.summary = summary
+        self.meanwhile = meanwhile
 
     def claim(self, files: Files) -> None:
         """Takes note of the files that a load reads and writes, before it touches one.
@@ -52,7 +54,7 @@ class Part:
 
     def runner(self, display: Progress) -> JobRunner:
         """What runs the core's jobs."""
-        return JobRunner(display)
+        return JobRunner(display, meanwhile=self.meanwhile)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:

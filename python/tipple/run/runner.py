@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,10 +24,21 @@ POLL_SECONDS = 0.1
 class JobRunner:
     """The `Runner` of a verb."""
 
-    def __init__(self, progress: Progress, stop: threading.Event | None = None) -> None:
-        """`stop` does what Ctrl-C does, for a verb on a thread of its own, where none arrives."""
+    def __init__(
+        self,
+        progress: Progress,
+        stop: threading.Event | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> None:
+        """
+        Args:
+            progress: is shown the state of every job.
+            stop: does what Ctrl-C does, for a verb on a thread of its own, where none arrives.
+            meanwhile: is called once, while the first job is at work.
+        """
         self._progress = progress
         self._stop = stop or threading.Event()
+        self._meanwhile = meanwhile
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
         self.memory: MemoryWatch | None = None
@@ -68,6 +79,9 @@ class JobRunner:
             TippleError: what went wrong, or more memory in use than allowed.
         """
         try:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            if meanwhile is not None:
+                meanwhile()
             # The first waits are short: a small load should not be rounded up to the next poll.
             pause = 0.002
             while not job.wait(pause):

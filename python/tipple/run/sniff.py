@@ -143,7 +143,7 @@ class Sniffer:
         header = decide_header(profile, own)
         different_headers = have_different_headers(profile, own)
         if (self.given.header or header.value) == "no":
-            profile = self._profile(chunks, layout, heads_are_data=True)
+            profile = msgspec.structs.replace(profile, columns=profile.columns_with_heads)
         null, null_columns = decide_null(profile, layout.format)
         null_text = self.given.null_text
         if self.auto and null_text is None and chunks:
@@ -216,13 +216,13 @@ class Sniffer:
         if len(found) > 1:
             raise _different(found.values())
 
-    def _profile(self, chunks: Sequence[Chunk], layout: Layout, *, heads_are_data: bool = False) -> Profile:
+    def _profile(self, chunks: Sequence[Chunk], layout: Layout) -> Profile:
         places = [{"file": chunk.file, "begins": chunk.begins, "ends": chunk.ends} for chunk in chunks]
         data = [chunk.data for chunk in chunks]
         codec = layout.codec
         if self.given.trailing_delimiter is not None:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
-        found = _core.profile_sample(json.dumps(codec), json.dumps(places), data, heads_are_data)
+        found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
 
 

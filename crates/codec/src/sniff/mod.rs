@@ -67,8 +67,10 @@ pub struct Profile {
     pub files: BTreeMap<usize, (usize, usize)>,
     /// The first record of each source.
     pub heads: BTreeMap<usize, Vec<HeadField>>,
-    /// The columns; whether with the first records of sources is the caller's choice.
+    /// The columns, without the first records of sources.
     pub columns: Vec<ColumnProfile>,
+    /// The columns with them: what they are where there are no headers.
+    pub columns_with_heads: Vec<ColumnProfile>,
 }
 
 /// A field of a source's first record.
@@ -83,7 +85,7 @@ pub struct HeadField {
 }
 
 /// A column of a sample.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub struct ColumnProfile {
     /// Unquoted empty fields.
     pub empty: usize,
@@ -119,10 +121,9 @@ pub struct ColumnProfile {
     pub like_head: usize,
 }
 
-/// Reads `chunks` in `dialect`; its NULL text counts for nothing here, and its line end is found out. The columns hold
-/// the first records of sources only with `heads_are_data`.
+/// Reads `chunks` in `dialect`; its NULL text counts for nothing here, and its line end is found out.
 #[must_use]
-pub fn profile(chunks: &[Chunk<'_>], dialect: &Dialect, heads_are_data: bool) -> Profile {
+pub fn profile(chunks: &[Chunk<'_>], dialect: &Dialect) -> Profile {
     let line_end = chunks.iter().filter(|chunk| chunk.begins).find_map(|chunk| LineEnd::detect(chunk.bytes, dialect));
     let dialect = Dialect { line_end: line_end.unwrap_or(LineEnd::Lf), ..dialect.clone() };
     let mut profile = Profile { line_end, ..Profile::default() };
@@ -143,11 +144,13 @@ pub fn profile(chunks: &[Chunk<'_>], dialect: &Dialect, heads_are_data: bool) ->
     profile.stray_quotes = structure.quotes.stray;
     profile.quoted_fields = structure.quotes.opened;
     profile.field_counts = structure.field_counts;
-    let mut columns = Columns::new(&dialect, profile.fields.min(MAX_COLUMNS), heads_are_data);
+    let mut columns = Columns::new(&dialect, profile.fields.min(MAX_COLUMNS));
     for (chunk, &start) in chunks.iter().zip(&starts) {
         columns.read(chunk, start, &dialect, &mut profile);
     }
-    profile.columns = columns.columns;
+    profile.columns = columns.columns.clone();
+    columns.add_heads();
+    profile.columns_with_heads = columns.columns;
     profile
 }
 
@@ -245,22 +248,24 @@ impl Structure {
     }
 }
 
-struct Columns {
+struct Columns<'a> {
     decoder: Decoder,
-    heads_are_data: bool,
     columns: Vec<ColumnProfile>,
+    /// The first records of sources, as far as they have as many fields as others.
+    heads: Vec<(&'a [u8], Vec<Span>)>,
 }
 
-impl Columns {
-    fn new(dialect: &Dialect, count: usize, heads_are_data: bool) -> Self {
+impl<'a> Columns<'a> {
+    fn new(dialect: &Dialect, count: usize) -> Self {
         let columns = (0..count)
             .map(|_| ColumnProfile { shortest: usize::MAX, scale_min: usize::MAX, ..ColumnProfile::default() })
             .collect();
         // No unmarked field is equal to a text with a line end in it: NULL is told apart below.
-        Self { decoder: Decoder::new(Dialect { null_text: "\n".into(), ..dialect.clone() }), heads_are_data, columns }
+        let decoder = Decoder::new(Dialect { null_text: "\n".into(), ..dialect.clone() });
+        Self { decoder, columns, heads: Vec::new() }
     }
 
-    fn read(&mut self, chunk: &Chunk<'_>, start: usize, dialect: &Dialect, profile: &mut Profile) {
+    fn read(&mut self, chunk: &Chunk<'a>, start: usize, dialect: &Dialect, profile: &mut Profile) {
         let fields_wanted = profile.fields;
         each_record(chunk, start, dialect, &mut Quotes::default(), |fields, position| {
             let regular = field_count(fields, dialect) == fields_wanted;
@@ -272,13 +277,25 @@ impl Columns {
             if first {
                 profile.heads.insert(chunk.file, self.head(chunk.bytes, fields));
             }
-            if regular && (!first || self.heads_are_data) {
-                let head = profile.heads.get(&chunk.file).filter(|_| !first).map_or(&[][..], Vec::as_slice);
-                for (index, field) in fields.iter().take(self.columns.len()).enumerate() {
-                    self.value(index, &chunk.bytes[field.range.clone()], field.marked, head.get(index));
-                }
+            if regular && first {
+                self.heads.push((chunk.bytes, fields.to_vec()));
+            } else if regular {
+                let head = profile.heads.get(&chunk.file).map_or(&[][..], Vec::as_slice);
+                self.record(chunk.bytes, fields, head);
             }
         });
+    }
+
+    fn record(&mut self, bytes: &[u8], fields: &[Span], head: &[HeadField]) {
+        for (index, field) in fields.iter().take(self.columns.len()).enumerate() {
+            self.value(index, &bytes[field.range.clone()], field.marked, head.get(index));
+        }
+    }
+
+    fn add_heads(&mut self) {
+        for (bytes, fields) in std::mem::take(&mut self.heads) {
+            self.record(bytes, &fields, &[]);
+        }
     }
 
     fn head(&mut self, bytes: &[u8], fields: &[Span]) -> Vec<HeadField> {
@@ -366,7 +383,7 @@ mod tests {
     #[test]
     fn columns_of_a_table() {
         let text = "id,name,at\n1,\"a,b\",2024-01-01\n-22,,2024-01-02\n,\"\",NULL\n";
-        let profile = profile(&[whole(text)], &Dialect::csv(), false);
+        let profile = profile(&[whole(text)], &Dialect::csv());
         assert_eq!((profile.records, profile.fields, profile.quoted_fields), (4, 3, 2));
         assert_eq!(profile.heads[&0].iter().map(|field| field.text.as_str()).collect::<Vec<_>>(), ["id", "name", "at"]);
         let [id, name, at] = &profile.columns[..] else { panic!("three columns") };
@@ -374,25 +391,24 @@ mod tests {
         assert_eq!((id.empty, name.empty, name.quoted_empty, id.whole_digits), (1, 1, 1, 2));
         assert_eq!(at.kinds, BTreeMap::from([(Kind::Date, 2)]));
         assert_eq!(at.null_words, BTreeMap::from([("NULL", 1)]));
-        let with_heads = super::profile(&[whole(text)], &Dialect::csv(), true);
-        assert_eq!(with_heads.columns[0].kinds, BTreeMap::from([(Kind::Integer, 2), (Kind::Text, 1)]));
+        assert_eq!(profile.columns_with_heads[0].kinds, BTreeMap::from([(Kind::Integer, 2), (Kind::Text, 1)]));
     }
 
     #[test]
     fn irregular_records_and_open_quotes() {
-        let profile = profile(&[whole("1,2\n3\n4,5\n\"6,7\n")], &Dialect::csv(), false);
+        let profile = profile(&[whole("1,2\n3\n4,5\n\"6,7\n")], &Dialect::csv());
         assert_eq!(profile.field_counts, BTreeMap::from([(1, 1), (2, 2)]));
         assert_eq!((profile.unterminated, profile.quoted_fields), (1, 1));
-        let profile = super::profile(&[whole("1|a|\n2|b\n")], &Dialect::tbl(), false);
+        let profile = super::profile(&[whole("1|a|\n2|b\n")], &Dialect::tbl());
         assert_eq!(profile.field_counts, BTreeMap::from([(0, 1), (2, 1)]));
     }
 
     #[test]
     fn nothing() {
         for text in ["", "\u{feff}", "x", "\n"] {
-            assert!(profile(&[whole(text)], &Dialect::csv(), true).records <= 1, "{text:?}");
+            assert!(profile(&[whole(text)], &Dialect::csv()).records <= 1, "{text:?}");
         }
-        assert_eq!(profile(&[], &Dialect::csv(), false).records, 0);
+        assert_eq!(profile(&[], &Dialect::csv()).records, 0);
     }
 
     /// Wherever a chunk is cut out of the middle, inside quotes or outside, its records are those of the file.
@@ -405,7 +421,7 @@ mod tests {
             for length in [record.len() * 6, record.len() * 9 + 5] {
                 let bytes = &text.as_bytes()[start..start + length];
                 let middle = Chunk { bytes, file: 0, begins: false, ends: false };
-                let profile = profile(&[head, middle], &Dialect::csv(), false);
+                let profile = profile(&[head, middle], &Dialect::csv());
                 assert_eq!(profile.field_counts.keys().copied().collect::<Vec<_>>(), [3], "{start} {length}");
                 assert!(profile.records > 4 + 3);
                 assert_eq!(profile.columns[0].kinds.keys().copied().collect::<Vec<_>>(), [Kind::Integer]);

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
 /// A relation that was opened.
@@ -109,7 +109,10 @@ pub fn open<'s>(
         session.run(&statement, "opening a table for pages").map_err(or_unsuited)?;
     }
     let (statement, parameter) = match &shared {
-        Some(_) => ("SELECT tipple_direct.append_slot($2, $3, $1)", vec![Type::INT4, Type::INT4, Type::INT4]),
+        Some(_) => {
+            let parameters = vec![Type::INT4, Type::INT4_ARRAY, Type::INT4_ARRAY];
+            ("SELECT tipple_direct.append_slots($2, $3, $1)", parameters)
+        }
         None => ("SELECT tipple_direct.append($2, $1)", vec![Type::INT4, Type::BYTEA]),
     };
     let append = session.wait("preparing to append pages", async {
@@ -155,27 +158,36 @@ fn is_shared_memory(path: &str) -> bool {
 }
 
 impl DirectWriter<'_> {
-    /// Appends the first `pages` pages of a slot, which can be filled anew afterwards, to the table of this number;
-    /// gives the rows on them.
+    /// Appends a run: the first pages of each of its slots, so many as stand beside it, to the table of this number. Gives
+    /// the rows on them. The slots can be filled anew afterwards.
     ///
     /// # Errors
     /// What the server says.
-    pub fn append(&self, table: usize, slot: &Slot, pages: usize) -> Result<u64> {
-        let table = table as i32;
-        let doing = "appending pages";
-        let rows = self.session.wait(doing, async {
-            let client = self.session.client();
-            let answer = match slot {
+    pub fn append(&self, table: usize, run: &[(Slot, usize)]) -> Result<u64> {
+        let mut shared = (Vec::new(), Vec::new());
+        let mut rows = 0;
+        for (slot, pages) in run {
+            match slot {
                 Slot::Shared { number, .. } => {
-                    client.query_one(&self.append, &[&table, &(*number as i32), &(pages as i32)]).await
+                    shared.0.push(*number as i32);
+                    shared.1.push(*pages as i32);
                 }
-                Slot::Own(memory) => {
-                    client.query_one(&self.append, &[&table, &&memory[..pages * self.block_size]]).await
-                }
-            };
+                Slot::Own(memory) => rows += self.ask(&[&(table as i32), &&memory[..pages * self.block_size]])?,
+            }
+        }
+        if !shared.0.is_empty() {
+            rows += self.ask(&[&(table as i32), &shared.0, &shared.1])?;
+        }
+        Ok(rows)
+    }
+
+    fn ask(&self, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64> {
+        let doing = "appending pages";
+        let answer = self.session.wait(doing, async {
+            let answer = self.session.client().query_one(&self.append, parameters).await;
             answer.map_err(|error| from_server(&error, doing))
         });
-        let rows: i64 = rows.map_err(or_unsuited)?.get(0);
+        let rows: i64 = answer.map_err(or_unsuited)?.get(0);
         u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
     }
 

@@ -40,15 +40,16 @@ pub(super) struct Inlet {
 }
 
 /// Both sides of a session with so many tables.
-pub(super) fn connect(context: &Context<'_>, tables: usize) -> (Outlet, Inlet) {
-    let (free_sender, free) = crossbeam_channel::bounded(slots(context, tables));
-    let (parcels, received) = crossbeam_channel::bounded(2 * context.plan.streams + 1);
+pub(super) fn connect(context: &Context<'_>, plan: &DirectPlan, tables: usize) -> (Outlet, Inlet) {
+    let slots = slots(context, plan, tables);
+    let (free_sender, free) = crossbeam_channel::bounded(slots);
+    let (parcels, received) = crossbeam_channel::bounded(slots + context.plan.streams);
     (Outlet { free, parcels }, Inlet { free: free_sender, parcels: received })
 }
 
-/// A stream fills one slot for each table while the session has one, and one lies ready.
-fn slots(context: &Context<'_>, tables: usize) -> usize {
-    context.plan.streams * (tables + 1) + 1
+/// A stream fills one slot for each table, while the session has a run of them and another one gathers.
+fn slots(context: &Context<'_>, plan: &DirectPlan, tables: usize) -> usize {
+    context.plan.streams * tables + context.plan.streams.max(plan.run_slots) + plan.run_slots
 }
 
 /// One of the job's sessions, in its transaction.
@@ -81,7 +82,7 @@ impl<'c, 'p> Appender<'c, 'p> {
 
     /// Opens the tables, and gives the streams their memory.
     pub(super) fn open(&self, plan: &DirectPlan, inlet: &Inlet) -> Result<(DirectWriter<'_>, usize)> {
-        let slots = slots(self.context, self.tables.len());
+        let slots = slots(self.context, plan, self.tables.len());
         let opened = direct::open(&self.session, &self.tables, slots, plan.slot_pages, plan.share_memory)?;
         for slot in opened.slots {
             // The channel has room for all of them.
@@ -94,17 +95,23 @@ impl<'c, 'p> Appender<'c, 'p> {
     pub(super) fn append_all(
         &self,
         writer: DirectWriter<'_>,
+        run_slots: usize,
         inlet: Inlet,
         log: Option<&mut RejectLog<'_, '_>>,
     ) -> Result<()> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
         let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
+        let (mut run, mut next) = (Vec::with_capacity(run_slots), None);
         loop {
-            match inlet.parcels.recv_timeout(CANCEL_CHECK) {
+            match next.take().map_or_else(|| inlet.parcels.recv_timeout(CANCEL_CHECK), Ok) {
                 Ok(Parcel::Pages { table, slot, pages }) => {
-                    appended += writer.append(table, &slot, pages)?;
-                    // Nobody waits for it once all streams have ended.
-                    let _may_be_unwanted = inlet.free.send(slot);
+                    run.push((slot, pages));
+                    next = gather(&inlet.parcels, table, &mut run, run_slots);
+                    appended += writer.append(table, &run)?;
+                    for (slot, _) in run.drain(..) {
+                        // Nobody waits for it once all streams have ended.
+                        let _may_be_unwanted = inlet.free.send(slot);
+                    }
                 }
                 Ok(Parcel::Rows(chunk)) => {
                     waiting_bytes += chunk.bytes.len();
@@ -147,6 +154,22 @@ impl<'c, 'p> Appender<'c, 'p> {
         }
         Ok(())
     }
+}
+
+/// Adds to a run what lies ready for its table; returns the first parcel that is for another one.
+fn gather(
+    parcels: &Receiver<Parcel>,
+    run_table: usize,
+    run: &mut Vec<(Slot, usize)>,
+    run_slots: usize,
+) -> Option<Parcel> {
+    while run.len() < run_slots {
+        match parcels.try_recv().ok()? {
+            Parcel::Pages { table, slot, pages } if table == run_table => run.push((slot, pages)),
+            other => return Some(other),
+        }
+    }
+    None
 }
 
 /// The server names a record where it waits for a lock, which is not to blame.

@@ -44,7 +44,7 @@ pub(super) fn run(
     };
     let sessions = (context.plan.streams / STREAMS_PER_SESSION).clamp(1, tables.len().max(1));
     let (outlets, mut inlets): (Vec<Outlet>, Vec<Inlet>) = (0..sessions)
-        .map(|number| append::connect(context, tables.iter().skip(number).step_by(sessions).len()))
+        .map(|number| append::connect(context, plan, tables.iter().skip(number).step_by(sessions).len()))
         .unzip();
     let first = Appender::begin(context, target, (0, sessions), tables)?;
     let others = inlets.split_off(1);
@@ -86,7 +86,7 @@ pub(super) fn run(
         let threads: Vec<_> = streams.chain(appenders).collect();
         drop(outlets);
         // Streams that wait for a slot or for room in the channel see when nobody is there any more.
-        if let Err(error) = first.append_all(writer, inlet, log.as_mut()) {
+        if let Err(error) = first.append_all(writer, plan.run_slots, inlet, log.as_mut()) {
             context.fail(error);
         }
         threads.into_iter().filter_map(|thread| context.joined(thread)).flatten().collect()
@@ -108,7 +108,7 @@ fn append_apart(
     log: Option<&mut RejectLog<'_, '_>>,
 ) -> Result<()> {
     let (writer, _) = appender.open(plan, &inlet)?;
-    appender.append_all(writer, inlet, log)?;
+    appender.append_all(writer, plan.run_slots, inlet, log)?;
     // Another run may have filled and finished these partitions meanwhile: it must not find them emptied.
     transaction::prove_ownership(&appender.session, after)?;
     appender.session.run("COMMIT", "committing pages")
