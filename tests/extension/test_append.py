@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
 import stat
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from conftest import LONG
@@ -29,6 +31,8 @@ from extension.pages import (
     open_load,
 )
 from servers.postgres import PostgresServer
+
+APPEND_SLOTS = "SELECT tipple_direct.append_slots(%s::int[], %s::int[])"
 
 
 def without_ids(pages: bytes) -> bytes:
@@ -170,6 +174,48 @@ def test_shared_memory(postgres_server: PostgresServer, direct_database: str) ->
         connection.execute("COMMIT")
     assert_same_rows(postgres_server, direct_database, "source", "loaded")
     assert_sound(postgres_server, direct_database, "loaded")
+
+
+def test_several_slots_at_once(postgres_server: PostgresServer, direct_database: str) -> None:
+    """Slots of all lengths, in any order, more than writes can be under way; of one bad page nothing stays."""
+    source = make_small(postgres_server, direct_database, rows=300_000)
+    slots, slot_pages = 8, 150
+    assert source.page_count > 10 * slot_pages
+    pages = [source.pages[at : at + PAGE_BYTES] for at in range(0, len(source.pages), PAGE_BYTES)]
+    r = random.Random(5)
+    with connect(postgres_server, direct_database) as connection:
+        for spoilt in (False, True):
+            connection.execute("BEGIN; CREATE TABLE loaded (LIKE source)")
+            path = open_load(connection, "loaded", slots, slot_pages)[4]
+            with open(path, "r+b") as opened, closing(mmap.mmap(opened.fileno(), 0)) as memory:
+                rest, rows = pages, 0
+                while rest:
+                    lengths = [r.choice((0, 1, 7, 127, 128, 129, slot_pages)) for _ in range(r.randrange(1, slots + 1))]
+                    order = r.sample(range(slots), len(lengths))
+                    for slot, length in zip(order, lengths, strict=True):
+                        batch = b"".join(rest[:length])
+                        memory.seek(slot * slot_pages * PAGE_BYTES)
+                        memory.write(batch)
+                        lengths[order.index(slot)] = len(batch) // PAGE_BYTES
+                        rest = rest[length:]
+                    if spoilt and not rest:
+                        memory.seek(order[-1] * slot_pages * PAGE_BYTES)
+                        memory.write(b"x" * PAGE_BYTES)
+                        lengths[-1] = 1
+                        with pytest.raises(psycopg.errors.DataCorrupted):
+                            connection.execute(APPEND_SLOTS, (order, lengths))
+                        break
+                    appended = connection.execute(APPEND_SLOTS, (order, lengths)).fetchone()
+                    rows += appended[0]  # type: ignore[index]
+                if not spoilt:
+                    assert rows == source.rows
+                    assert finish(connection) == (source.page_count, source.rows)
+            connection.execute("ROLLBACK" if spoilt else "COMMIT")
+            if not spoilt:
+                assert_same_rows(postgres_server, direct_database, "source", "loaded")
+                assert_sound(postgres_server, direct_database, "loaded")
+                connection.execute("DROP TABLE loaded")
+        assert connection.execute("SELECT to_regclass('loaded')").fetchone() == (None,)
 
 
 def test_shared_memory_that_the_client_cuts_short(postgres_server: PostgresServer, direct_database: str) -> None:

@@ -105,7 +105,7 @@ def test_versions_agree(direct: psycopg.Connection) -> None:
     row = direct.execute(
         "SELECT tipple_direct.version(), extversion FROM pg_extension WHERE extname = 'tipple_direct'"
     ).fetchone()
-    assert row == ("1.2", "1.2")
+    assert row == ("1.3", "1.3")
 
 
 def test_why_not(direct: psycopg.Connection) -> None:
@@ -185,13 +185,26 @@ def test_open_refuses(direct: psycopg.Connection) -> None:
 
 
 def test_wrong_order(direct: psycopg.Connection, source: Table) -> None:
-    for call in ("append('')", "append_slot(0, 1)", "also('source')", "opened()", "finish()"):
+    for call in (
+        "append('')",
+        "append_slot(0, 1)",
+        "append_slots('{}', '{}')",
+        "also('source')",
+        "opened()",
+        "finish()",
+    ):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="no load is open"):
             direct.execute(f"SELECT tipple_direct.{call}")  # type: ignore[call-overload]
     refused = {
         "SELECT tipple_direct.open('loaded', 0, 0)": "a load is open in this session",
         "SELECT tipple_direct.append('abc')": "not whole pages",
         "SELECT tipple_direct.append_slot(0, 1)": "there is no slot 0",
+        "SELECT tipple_direct.append_slots('{0}', '{1}')": "there is no slot 0",
+        "SELECT tipple_direct.append_slots('{0,1}', '{1}')": "2 slots and pages of 1 are not possible",
+        "SELECT tipple_direct.append_slots('{}', '{1}')": "0 slots and pages of 1 are not possible",
+        "SELECT tipple_direct.append_slots('{0,NULL}', '{1,1}')": "are lists of numbers",
+        "SELECT tipple_direct.append_slots('{{0,1}}', '{1,1}')": "are lists of numbers",
+        "SELECT tipple_direct.append_slots(array_fill(0, '{4097}'), array_fill(0, '{4097}'))": "are not possible",
         "SAVEPOINT s; SELECT tipple_direct.append('')": "opened in another subtransaction",
         "CREATE INDEX ON loaded (a); SELECT tipple_direct.append('')": "it has an index",
         "ALTER TABLE loaded ADD CHECK (random() < 2); SELECT tipple_direct.append('')": "CHECK constraint loaded_check",
@@ -229,6 +242,10 @@ def test_slots_that_are_not_there(direct: psycopg.Connection, source: Table) -> 
         assert open_load(direct, "loaded", 2, 3)[4] is not None
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is no slot"):
             direct.execute("SELECT tipple_direct.append_slot(%s, %s)", (slot, pages))
+        direct.execute("ROLLBACK; BEGIN; CREATE TABLE loaded (LIKE source)")
+        assert open_load(direct, "loaded", 2, 3)[4] is not None
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is no slot"):
+            direct.execute("SELECT tipple_direct.append_slots(%s::int[], %s::int[])", ([0, slot], [0, pages]))
         direct.execute("ROLLBACK")
     assert source.rows
 
