@@ -59,31 +59,6 @@ pub(super) unsafe fn copy_text(target: *mut u8, span: Span<'_>) {
     }
 }
 
-/// Copies `length` bytes, and touches none behind them. What is a hundred bytes long is copied sooner than a function is
-/// called.
-///
-/// # Safety
-/// So many bytes can be read and written, and they do not overlap.
-#[inline(always)]
-pub(super) unsafe fn copy_exactly(from: *const u8, to: *mut u8, length: usize) {
-    const BLOCK: usize = 32;
-    // SAFETY: every block lies within the bytes.
-    unsafe {
-        if !(BLOCK..=16 * BLOCK).contains(&length) {
-            std::ptr::copy_nonoverlapping(from, to, length);
-            return;
-        }
-        let copy = |at: usize| to.add(at).cast::<[u8; BLOCK]>().write(from.add(at).cast::<[u8; BLOCK]>().read());
-        let last = length - BLOCK;
-        let mut at = 0;
-        while at < last {
-            copy(at);
-            at += BLOCK;
-        }
-        copy(last);
-    }
-}
-
 /// Appends `count` spaces.
 ///
 /// # Safety

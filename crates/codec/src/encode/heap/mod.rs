@@ -14,7 +14,7 @@ pub use pages::PageBuffer;
 
 use super::hot::HotType;
 use super::text_check::TextCheck;
-use super::unchecked::{SLACK_BYTES, copy_exactly};
+use super::unchecked::SLACK_BYTES;
 use crate::column::{Column, ColumnType};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
@@ -252,8 +252,9 @@ impl HeapPageEncoder {
         }
         let Some(tuple) = pages.place(length) else { return Some(Stop::Full) };
         let (head, values) = tuple.split_at_mut(header);
-        // SAFETY: so many bytes of the scratch memory were just written, and the place is as long.
-        unsafe { copy_exactly(self.scratch.as_ptr().cast(), values.as_mut_ptr(), values.len()) };
+        // SAFETY: so many bytes of the scratch memory were just written.
+        let made = unsafe { std::slice::from_raw_parts(self.scratch.as_ptr().cast::<u8>(), shape.length) };
+        values.copy_from_slice(made);
         head[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
         if shape.has_null {
             self.put_bitmap(head);
