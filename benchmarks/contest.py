@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import tempfile
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from data import read_through
 from measure import BenchmarkError, Command, Sample, run_together, tipple_command
 from report import Result
 
@@ -137,6 +139,7 @@ class Track(ABC):
             contestant.prepare(database)
             self.settle()
             commands = contestant.commands(database)
+            read_through(_files_of(commands))
             sample = run_together(commands, postmaster=self.postmaster, accepted=contestant.accepted)
             if contestant.is_tipple:
                 summary = json.loads(self._summary.read_text())
@@ -166,6 +169,14 @@ class Track(ABC):
     @property
     def _summary(self) -> Path:
         return Path(self._scratch.name) / "summary.json"
+
+
+def _files_of(commands: Sequence[Command]) -> list[Path]:
+    """The files that commands name, as words of their own or in SQL."""
+    words = [word for command in commands for word in command]
+    words += [path for word in words for path in re.findall(r"'(/[^']+)'", word)]
+    # A whole statement is too long for a name.
+    return sorted({Path(word) for word in words if word.startswith("/") and "\n" not in word and Path(word).is_file()})
 
 
 def play(title: str, contestants: Sequence[Contestant], track: Track, rounds: Rounds) -> list[Result]:

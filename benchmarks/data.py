@@ -125,7 +125,7 @@ def write_lines(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -
 
 
 def read_through(paths: list[Path]) -> None:
-    """Read the files once, so that all find them in the page cache (as far as it is large enough)."""
+    """Read the files once, so that whoever is next finds them in the page cache (as far as it is large enough)."""
     for path in paths:
         with path.open("rb", buffering=0) as file:
             while file.read(BLOCK_BYTES):

@@ -19,7 +19,7 @@ from typing import Any
 
 import duckdb
 from contest import Contestant, Rounds, play
-from data import Data, complete, lineitem, lines_of, read_through, strip, write_lines
+from data import Data, complete, lineitem, lines_of, strip, write_lines
 from measure import BenchmarkError, cores, median_of, tipple_command
 from peers_postgresql import CopyPeers, PostgresTrack, without_twins
 from report import Goal, Result, best_peer, cost_goal, ratio_goal, result_table
@@ -113,7 +113,6 @@ def run_partitions(
     """All contestants: the records for the JSON file, and the goals."""
     given = divided(scale, parts, directory)
     megabytes = given.whole.megabytes
-    read_through([*given.parts, *given.texts, given.shuffled, *given.shuffled_parts])
     title = f"{track.name}, {parts} partitions"
     results = play(title, _contestants(track, given), track, rounds)
     print("\n" + result_table(title, results, megabytes), flush=True)

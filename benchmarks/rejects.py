@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 from contest import Contestant, Digest, Rounds, play
-from data import Data, complete, lines_of, read_through, write_lines
+from data import Data, complete, lines_of, write_lines
 from peers_duckdb import TBL, DuckdbTrack
 from peers_postgresql import CopyPeers, PostgresTrack
 from report import Goal, cost_goal, result_table
@@ -76,7 +76,6 @@ def run_rejects(
 ) -> tuple[dict[str, Any], list[Goal]]:
     """All contestants on each track: the records for the JSON file, and the goals."""
     bad, repeated = spoilt(data)
-    read_through([data.file, bad.file, repeated.file])
     content: dict[str, Any] = {}
     goals: list[Goal] = []
     for track in tracks:

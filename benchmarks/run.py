@@ -9,8 +9,9 @@
     make bench ARGS="--part partitions --partitions 48"
 
 Every round runs all contestants once, in an order of its own, so that whatever changes on the machine meets all
-of them. Each run has a fresh database, begins after a checkpoint, and is verified by count and checksum of all
-rows outside of its time. Other programs on the machine make the result worthless; it says so when it sees them.
+of them. Each run has a fresh database, begins after a checkpoint with its files in the page cache, and is verified by
+count and checksum of all rows outside of its time. Other programs on the machine make the result worthless; it says so
+when it sees them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import peers_duckdb
 import peers_postgresql
 from codec import codec_goal, codec_table, run_codec
 from contest import Rounds, play
-from data import lineitem, read_through
+from data import lineitem
 from formats import run_formats
 from forms import FORMS
 from machine import headline, machine
@@ -78,7 +79,6 @@ def _codec(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
 def _duckdb(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
     data = lineitem(given.scale, 0, given.data)
     content["text_bytes"] = data.bytes
-    read_through([data.file])
     with _duckdb_track(given) as track:
         results = play(track.name, peers_duckdb.lineitem_contestants(track, data), track, given.how_often)
     content["duckdb"] = {"results": [result.record(data.megabytes) for result in results]}
@@ -93,7 +93,6 @@ def _duckdb(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
 def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
     data = lineitem(given.scale, 2 * cores(), given.data)
     content["text_bytes"] = data.bytes
-    read_through([data.file, *data.pieces])
     with _postgresql_track(given, content) as track:
         contestants = peers_postgresql.lineitem_contestants(track, data)
         if given.pg_bulkload is not None:
