@@ -10,6 +10,7 @@
 #include "page_append.h"
 
 #include "access/htup_details.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/bufpage.h"
 #include "storage/proc.h"
@@ -173,6 +174,8 @@ log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 		pages[i] = (Page) (piece + (size_t) i * BLCKSZ);
 	}
 	log_newpages(&target->file, MAIN_FORKNUM, count, blocks, pages, true);
+	/* The WAL writer brings it to the disk, as after an asynchronous commit: else it would be this backend's work. */
+	XLogSetAsyncXactLSN(XactLastRecEnd);
 	for (int i = 0; target->load->checksums && i < count; i++)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
