@@ -7,6 +7,8 @@ import datetime
 import io
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from rich.console import Console
 
 from tipple import errors
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
-from tipple.report.bar import ProgressConsole
+from tipple.report.bar import BarProgress, ProgressConsole
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
@@ -31,6 +33,7 @@ from tipple.report.model import (
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm, RateEstimate, open_progress
 from tipple.report.render import plain_text, render_report
 from tipple.report.schema import decode_summary, encode_summary, schema_text, summary_schema, write_schema
+from tipple.run.runner import JobRunner
 
 
 def report(**changes: Any) -> LoadReport:
@@ -421,6 +424,59 @@ def test_a_broken_terminal_does_not_end_the_job() -> None:
     for second in range(20):
         progress.update(snapshot(second))
     progress.close()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", ["auto", "bar", "plain"])
+def test_where_a_bar_is_drawn(monkeypatch: pytest.MonkeyPatch, form: ProgressForm) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert not isinstance(open_progress(form, io.StringIO()), BarProgress)
+    assert isinstance(open_progress(form, Terminal()), BarProgress) == (form != "plain")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert isinstance(open_progress(form, io.StringIO()), BarProgress) == (form != "plain")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not isinstance(open_progress(form, Terminal()), BarProgress)
+
+
+def test_what_draws_is_loaded_where_something_is_drawn(tmp_path: Path) -> None:
+    """Not for JSON; and for the report's tables while rows come in: nobody waits for it before."""
+    (tmp_path / "a.csv").write_text("1\n2\n")
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (a integer)")
+    for options, loaded in ((["--json"], False), ([], True)):
+        target = f"duckdb:///{tmp_path}/{loaded}.duckdb"
+        words = ["load", "a.csv", "--into", target, "--table", "t", "--schema", "t.sql", *options]
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "tipple", *words], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        imported = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line]
+        assert ("rich.console" in imported) == loaded
+        assert not loaded or imported.index("rich.console") > imported.index("tipple.engines.duckdb.load")
+
+
+def test_meanwhile_is_once() -> None:
+    class Job:
+        def wait(self, seconds: float) -> bool:
+            return True
+
+        def cancel(self) -> None:
+            raise AssertionError
+
+        def result(self) -> str:
+            return '{"rows": 1}'
+
+    calls: list[str] = []
+    runner = JobRunner(open_progress("none", io.StringIO()), meanwhile=lambda: calls.append("called"))
+    assert [runner.run(Job()), runner.run(Job())] == [{"rows": 1}] * 2
+    assert calls == ["called"]
 
 
 def test_bar(monkeypatch: pytest.MonkeyPatch) -> None:

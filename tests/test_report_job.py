@@ -14,8 +14,9 @@ from rich.console import Console
 from test_report import noon, report, shown, snapshot
 from tipple.plan.storage import StorageSize, as_tree
 from tipple.report.bar import ProgressConsole
-from tipple.report.job import JobReport, TableOutcome, render_job
+from tipple.report.job import JobReport, TableOutcome
 from tipple.report.progress import open_progress
+from tipple.report.render import render_job
 from tipple.report.schema import encode_summary, summary_schema
 
 

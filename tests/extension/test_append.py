@@ -206,7 +206,8 @@ def test_several_slots_at_once(postgres_server: PostgresServer, direct_database:
                             connection.execute(APPEND_SLOTS, (order, lengths))
                         break
                     appended = connection.execute(APPEND_SLOTS, (order, lengths)).fetchone()
-                    rows += appended[0]  # type: ignore[index]
+                    assert appended is not None
+                    rows += appended[0]
                 if not spoilt:
                     assert rows == source.rows
                     assert finish(connection) == (source.page_count, source.rows)

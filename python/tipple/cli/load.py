@@ -380,7 +380,7 @@ def load(
         retry_for=retry_for,
         stall_timeout=stall_timeout,
         progress=progress,
-        _part=Part(summary, meanwhile=_prepare_report),
+        _part=Part(summary, meanwhile=None if as_json else _prepare_report),
     )
     if summary is not None:
         write_summary(summary, encode_summary(report))

@@ -11,8 +11,9 @@ from rich.console import Console
 from tipple.cli.output import after_the_deed, say
 from tipple.cli.summary import write_summary
 from tipple.errors import BadRecord, Interrupted, JobFailed, UsageError
-from tipple.report.job import JobReport, render_job
+from tipple.report.job import JobReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
+from tipple.report.render import render_job
 from tipple.report.schema import encode_summary
 from tipple.run.job import run as run_job
 

@@ -1,4 +1,4 @@
-"""The report of a job file's run, as data and as tables: each table's own report, and what became of the rest."""
+"""The report of a job file's run: each table's own report, and what became of the rest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
-from rich.console import Console
-from rich.text import Text
 
 from tipple.report.model import LoadReport
-from tipple.report.render import render_reports
 
-__all__ = ["JOB_SUMMARY_VERSION", "JobReport", "TableOutcome", "TableStatus", "render_job"]
+__all__ = ["JOB_SUMMARY_VERSION", "JobReport", "TableOutcome", "TableStatus"]
 
 JOB_SUMMARY_VERSION: Literal[1] = 1
 
@@ -59,14 +56,3 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     def reports(self) -> list[LoadReport]:
         """The reports that there are."""
         return [table.report for table in self.tables if table.report is not None]
-
-
-def render_job(report: JobReport, console: Console) -> None:
-    """Draw the report: the tables that were loaded, then the others."""
-    render_reports(report.reports, console, wall_seconds=report.seconds)
-    for table in report.tables:
-        if table.report is None:
-            text = Text(f"{table.name}: {table.status}", style="bold red" if table.status == "failed" else "yellow")
-            if table.error is not None:
-                text.append(f": {table.error}", style="none")
-            console.print(text)

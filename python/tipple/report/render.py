@@ -17,9 +17,10 @@ from rich.text import Text
 from tipple.plan.size import format_bytes, format_count, format_duration
 from tipple.plan.storage import StorageSize
 from tipple.plan.structure import AppliedStructure
+from tipple.report.job import JobReport
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
 
-__all__ = ["plain_text", "render_plan", "render_report", "render_reports", "storage_table"]
+__all__ = ["plain_text", "render_job", "render_plan", "render_report", "render_reports", "storage_table"]
 
 LARGEST_SOURCES_SHOWN = 12
 """A plan lists so many sources and counts the rest; thousands of files would push the plan off the screen."""
@@ -70,6 +71,17 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
     for note in common:
         _line(console, "note", note)
     console.print()
+
+
+def render_job(report: JobReport, console: Console) -> None:
+    """Draw the report: the tables that were loaded, then the others."""
+    render_reports(report.reports, console, wall_seconds=report.seconds)
+    for table in report.tables:
+        if table.report is None:
+            text = Text(f"{table.name}: {table.status}", style="bold red" if table.status == "failed" else "yellow")
+            if table.error is not None:
+                text.append(f": {table.error}", style="none")
+            console.print(text)
 
 
 def _new_table() -> Table:
