@@ -64,7 +64,11 @@ def environment(extra: Mapping[str, str | None] | None = None) -> dict[str, str]
     return variables
 
 
-@dataclass
+under_way: list[Command] = []
+"""Every command that nobody has waited for yet."""
+
+
+@dataclass(eq=False)
 class Command:
     """A command that is running. `wait` ends it in any case."""
 
@@ -74,6 +78,7 @@ class Command:
     summary_file: Path | None
     _out: Any = field(repr=False)
     _err: Any = field(repr=False)
+    _run: Run | None = field(default=None, repr=False)
 
     @property
     def pid(self) -> int:
@@ -91,11 +96,13 @@ class Command:
         return _read(self._err)
 
     def wait(self, timeout: float = TIMEOUT_SECONDS) -> Run:
-        """Wait for the end.
+        """Wait for the end; again, if need be.
 
         Raises:
             AssertionError: it did not end in time; it is killed then.
         """
+        if self._run is not None:
+            return self._run
         late = False
         try:
             self.process.wait(timeout)
@@ -110,11 +117,17 @@ class Command:
             summary = json.loads(text) if text else None
             if self.summary_file.name.startswith(SUMMARY_PREFIX):
                 self.summary_file.unlink()
-        run = Run(self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary)
+        self._run = Run(self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary)
         self._out.close()
         self._err.close()
-        assert not late, f"still running after {timeout} s:\n{run}"
-        return run
+        under_way.remove(self)
+        assert not late, f"still running after {timeout} s:\n{self._run}"
+        return self._run
+
+    def kill(self) -> Run:
+        """End it now, unless it has ended."""
+        self.process.kill()
+        return self.wait()
 
 
 def start_tipple(
@@ -148,7 +161,9 @@ def start_tipple(
         start_new_session=new_session,
         **popen,
     )
-    return Command(words, process, time.monotonic(), summary_file, out, err)
+    command = Command(words, process, time.monotonic(), summary_file, out, err)
+    under_way.append(command)
+    return command
 
 
 def run_tipple(

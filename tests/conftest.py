@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+import command
 import counts
 from big import BigFile, write_big_file
 from faults.oracle import small_disk
@@ -75,6 +76,17 @@ def _signals_are_left_alone() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     yield
     assert (signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())) == before
+
+
+@pytest.fixture(autouse=True)
+def _commands_are_waited_for() -> Iterator[None]:
+    """A test waits for what it starts: else it would meet the next one, and its open files whichever comes when they
+    are collected."""
+    yield
+    left = [started.arguments for started in command.under_way]
+    for started in list(command.under_way):
+        started.kill()
+    assert not left
 
 
 @pytest.hookimpl(wrapper=True)

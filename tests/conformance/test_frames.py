@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import datetime
+import time
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,55 @@ def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
         tipple.load(source, into=target.url, table="t")
     assert said in str(caught.value.hint)
     assert target.count("t") == 0
+
+
+def in_small_batches(records: list[tuple[int, int]]) -> pa.RecordBatchReader:
+    """Three rows a batch, and slowly at first, so that all streams are there and take turns."""
+    keys, values = zip(*records, strict=True)
+    whole = pa.table({"a": pa.array(keys, pa.int32()), "b": pa.array(values, pa.int32())})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(whole.to_batches(max_chunksize=3)):
+            if number < 100:
+                time.sleep(0.005)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(whole.schema, batches())
+
+
+@pytest.mark.parametrize("mode", ["append", "create", "upsert"])
+def test_which_of_two_rows_does_not_depend_on_the_streams(engine_target: Target, tmp_path: Path, mode: str) -> None:
+    """Skipping stores the first one with a key, an upsert the last, whichever stream took which batch."""
+    keys = 4_000
+    records = [(number // 2, number) for number in range(2 * keys)]
+    if mode != "create":
+        engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)")
+    if mode == "append":
+        engine_target.execute("INSERT INTO t VALUES (-1, -1)")
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": keys, "rejects": tmp_path / "bad.csv"}
+    if mode == "upsert":
+        options = {"key": ["a"]}
+    if mode == "create":
+        schema = tmp_path / "t.sql"
+        schema.write_text("CREATE TABLE t (a integer PRIMARY KEY, b integer);")
+        options["schema"] = schema
+    report = tipple.load(in_small_batches(records), into=engine_target.url, table="t", mode=mode, jobs=3, **options)
+    kept = 1 if mode == "upsert" else 0
+    assert engine_target.rows("SELECT a, b FROM t WHERE a >= 0 ORDER BY a") == [
+        (key, 2 * key + kept) for key in range(keys)
+    ]
+    assert report.rows == (2 * keys if mode == "upsert" else keys)
+    if mode == "upsert":
+        assert report.rows_superseded == keys
+    else:
+        assert report.rejects == keys
+        rejected = (tmp_path / "bad.csv").read_text()
+        assert rejected == "".join(f"{key},{2 * key + 1}\n" for key in range(keys))
+
+
+def test_rows_in_the_order_of_the_stream(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    records = [(number % 7, number) for number in range(9_000)]
+    tipple.load(in_small_batches(records), into=engine_target.url, table="t", jobs=3, preserve_order=True)
+    place = "rowid" if isinstance(engine_target, DuckdbTarget) else "ctid"
+    assert engine_target.rows(f"SELECT a, b FROM t ORDER BY {place}") == records

@@ -47,17 +47,15 @@ def at_publish(target: PostgresTarget, path: Path, **env: str) -> Iterator[tuple
         holder.execute(f"SET ROLE {LOADER}; LOCK TABLE t IN ACCESS SHARE MODE")
         words = load_words(target.url, (path,), "t", {"header": "no", **REPLACE})
         command = start_tipple(*words, env=env)
-        until = time.monotonic() + 30
-        while not target.rows(AT_PUBLISH):
-            assert command.running, command.wait()
-            assert time.monotonic() < until
-            time.sleep(0.05)
         try:
+            until = time.monotonic() + 30
+            while not target.rows(AT_PUBLISH):
+                assert command.running, command.wait()
+                assert time.monotonic() < until
+                time.sleep(0.05)
             yield command, holder
         finally:
-            if command.running:
-                command.signal(signal.SIGKILL)
-                command.wait()
+            command.kill()
 
 
 def test_a_bound_does_not_depend_on_the_session(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -90,8 +90,12 @@ class CorePlans:
 
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
         """A load into the table itself, in one transaction."""
-        target = self._target(owned, self.table, self._single_strategy(owned))
-        return core.load_plan(self.task, owned.job_id, cut, target, digest=digest)
+        strategy = self._single_strategy(owned)
+        target = self._target(owned, self.table, strategy)
+        # Slices of files are put in order by the session that stores them. Batches in memory are no slices: of what
+        # several streams share, each takes what happens to come.
+        in_order = strategy["keep_order"] and self.task.stream is not None
+        return core.load_plan(self.task, owned.job_id, cut, target, digest=digest, in_order=in_order)
 
     def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
