@@ -13,8 +13,10 @@ use tipple_codec::encode::arrow::ArrowEncoder;
 use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema};
 use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
+use tipple_codec::encode::batch::heap_pages::BatchPageEncoder;
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit};
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::encode::heap::{Encoded, PageBuffer, PageLayout, Stop, read};
 use tipple_codec::scan::Scanner;
 use tipple_codec::value::{Refusal, ServerVersion};
 
@@ -47,6 +49,42 @@ fn by_batch(batch: &RecordBatch, columns: &[Column]) -> Result<(Vec<u8>, u128), 
         out.extend(chunk);
     }
     Ok((out, encoder.digest()))
+}
+
+const LAYOUT: PageLayout = PageLayout { block_size: 8192, fillfactor: 100 };
+
+/// COPY binary of the tuples on a batch's pages, of which two are built at a time; and the rows that fit none.
+fn by_pages(batch: &RecordBatch, columns: &[Column]) -> Result<(Vec<u8>, Vec<usize>), BatchProblem> {
+    let conformed = conform(batch, columns, Taker::CopyBinary)?;
+    let fields: Vec<_> = (0..columns.len()).map(Some).collect();
+    let mut encoder = BatchPageEncoder::new(columns, &fields, SERVER, LAYOUT).expect("types with pages");
+    let memory = || vec![0xAA; 2 * LAYOUT.block_size];
+    let (mut out, mut too_large, mut row) = (Vec::new(), Vec::new(), 0);
+    let mut ended = false;
+    while !ended {
+        let mut pages = PageBuffer::new(memory(), LAYOUT);
+        loop {
+            match encoder.encode(&conformed, &mut (row..conformed.num_rows()), &mut pages) {
+                None => ended = true,
+                Some(Encoded { row: next, stop: Some(Stop::Full) }) => row = next,
+                Some(Encoded { row: next, stop: Some(Stop::TooLarge) }) => {
+                    too_large.push(next);
+                    row = next + 1;
+                    continue;
+                }
+                Some(Encoded { stop: Some(Stop::Problem(problem)), .. }) => return Err(problem),
+                Some(Encoded { stop: None, .. }) => unreachable!("it says why it stops"),
+            }
+            break;
+        }
+        let (memory, used) = pages.finish();
+        for page in memory[..used * LAYOUT.block_size].chunks(LAYOUT.block_size) {
+            for tuple in read::tuples(page).expect("a readable page") {
+                read::append_copy_binary(tuple, columns, &mut out).expect("a readable tuple");
+            }
+        }
+    }
+    Ok((out, too_large))
 }
 
 /// COPY text of a batch.
@@ -115,6 +153,7 @@ proptest! {
         let retyped = retyped(&batch, &choices);
         prop_assert_eq!(&by_batch(&retyped, &columns).expect("no problem"), &expected);
         for batch in [&batch, &retyped] {
+            prop_assert_eq!(&by_pages(batch, &columns).expect("no problem"), &(expected.0.clone(), vec![]));
             prop_assert_eq!(&by_text(&text_of(batch, &columns), &columns, &Dialect::text()), &expected);
         }
     }
@@ -140,6 +179,7 @@ proptest! {
         match by_batch(&batch, &columns) {
             Ok((bytes, _)) => {
                 prop_assert_eq!(encoded.problem, None);
+                prop_assert_eq!(&by_pages(&batch, &columns).expect("no problem").0, &bytes);
                 prop_assert_eq!(bytes, expected);
             }
             Err(problem) => {
@@ -148,6 +188,57 @@ proptest! {
             }
         }
     }
+}
+
+/// Numbers of any size, infinities and NaN among them, as text and as integers.
+#[test]
+fn numbers_on_pages_are_those_of_copy_binary() {
+    let text = ["0", "-1", "1e40", "1e-40", "NaN", "-Infinity", "12345678901234567890.00000000000000000001", "0.000"];
+    let (batch, columns) = one_column(ColumnType::Decimal, Arc::new(arrow_array::StringArray::from(text.to_vec())));
+    assert_eq!(by_pages(&batch, &columns).expect("numbers").0, by_batch(&batch, &columns).expect("numbers").0);
+    let whole = [0, 1, -9_999_999_999_999, 9_999_999_999_999, 10_000_000_000_000, i64::MIN, i64::MAX];
+    let (batch, columns) = one_column(ColumnType::Decimal, Arc::new(arrow_array::Int64Array::from(whole.to_vec())));
+    assert_eq!(by_pages(&batch, &columns).expect("numbers").0, by_batch(&batch, &columns).expect("numbers").0);
+}
+
+/// What the server would compress or store elsewhere goes on no page; what goes is beside it as if nothing had been.
+#[test]
+fn rows_that_fit_no_page_are_named() {
+    let text = |length: usize| "ä".repeat(length / 2);
+    let lengths = [0, 126, 128, 1900, 2100, 8000, 300_000, 4];
+    let texts = arrow_array::LargeStringArray::from_iter_values(lengths.map(text));
+    let (batch, columns) = one_column(ColumnType::Text, Arc::new(texts));
+    let (out, too_large) = by_pages(&batch, &columns).expect("texts");
+    assert_eq!(too_large, [4, 5, 6]);
+    let kept = arrow_array::LargeStringArray::from_iter_values([0, 126, 128, 1900, 4].map(text));
+    let (batch, columns) = one_column(ColumnType::Text, Arc::new(kept));
+    assert_eq!(out, by_batch(&batch, &columns).expect("texts").0);
+}
+
+/// Columns in another order than the relation's, and an attribute that was dropped.
+#[test]
+fn attributes_come_from_any_column() {
+    let numbers: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![Some(1), None]));
+    let texts: ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["x", "y"]));
+    let batch = RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).expect("a batch");
+    let column = |name: &str, kind| Column { name: name.into(), kind, not_null: false };
+    let columns = [column("n", ColumnType::Int8), column("t", ColumnType::Text)];
+    let fields = [Some(1), None, Some(0)];
+    let mut encoder = BatchPageEncoder::new(&columns, &fields, SERVER, LAYOUT).expect("types with pages");
+    let mut pages = PageBuffer::new(vec![0; 8192], LAYOUT);
+    assert_eq!(encoder.encode(&batch, &mut (0..2), &mut pages), None);
+    let attributes = [columns[1].clone(), column("dropped", ColumnType::Text), columns[0].clone()];
+    let mut out = Vec::new();
+    for tuple in read::tuples(&pages.finish().0).expect("a readable page") {
+        read::append_copy_binary(tuple, &attributes, &mut out).expect("a readable tuple");
+    }
+    let null = [255; 4];
+    let mut expected = [&[0, 3, 0, 0, 0, 1, b'x'][..], &null, &[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1]].concat();
+    expected.extend([&[0, 3, 0, 0, 0, 1, b'y'][..], &null, &null].concat());
+    assert_eq!(out, expected);
+    let opaque = [column("o", ColumnType::Opaque)];
+    let refused = BatchPageEncoder::new(&opaque, &[None, Some(0)], SERVER, LAYOUT).map(drop);
+    assert_eq!(refused, Err(&opaque[0]));
 }
 
 fn one_column(kind: ColumnType, array: ArrayRef) -> (RecordBatch, [Column; 1]) {

@@ -289,6 +289,11 @@ class LoadTask(msgspec.Struct, kw_only=True):
         """Whether a source is standard input, which can be read only once."""
         return any(source.path == STDIN for source in self.sources)
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether a source is standard input, or a stream in memory: nothing of it can be read again."""
+        return self.reads_stdin or self.stream is not None
+
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """A record that could not be stored."""

@@ -403,15 +403,30 @@ fn append_form(form: ShortForm, out: &mut Vec<u8>) {
 /// Appends the binary form of `value / 10^scale`: what the server would send of a `numeric(38, scale)`.
 #[inline]
 pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
-    let magnitude = value.unsigned_abs();
-    let fraction_groups = u32::from(scale).div_ceil(4);
-    let padding = fraction_groups * 4 - u32::from(scale);
-    if magnitude < 10_000_000_000_000 {
-        let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
-        append_form(form_groups(aligned, fraction_groups, value < 0, u16::from(scale)), out);
-    } else {
-        append_wide(magnitude, fraction_groups, padding, value < 0, u16::from(scale), out);
+    if let Some(form) = form_scaled(value, scale) {
+        append_form(form, out);
+        return;
     }
+    let (fraction_groups, padding) = fraction(scale);
+    append_wide(value.unsigned_abs(), fraction_groups, padding, value < 0, u16::from(scale), out);
+}
+
+/// The form of `value / 10^scale`, where it is known to have no more than four digits.
+#[inline]
+pub(crate) fn form_scaled(value: i128, scale: u8) -> Option<ShortForm> {
+    let magnitude = value.unsigned_abs();
+    let (fraction_groups, padding) = fraction(scale);
+    (magnitude < 10_000_000_000_000).then(|| {
+        let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
+        form_groups(aligned, fraction_groups, value < 0, u16::from(scale))
+    })
+}
+
+/// How many base-10,000 digits so many decimal places take, and how many more places these have.
+#[inline]
+fn fraction(scale: u8) -> (u32, u32) {
+    let groups = u32::from(scale).div_ceil(4);
+    (groups, groups * 4 - u32::from(scale))
 }
 
 /// [`encode_binary_from_scaled`] for what does not fit 16 digits.

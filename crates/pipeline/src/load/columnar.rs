@@ -10,7 +10,7 @@ use super::rejects::{self, RejectLog};
 use super::violations::{Examined, Wanted, kept};
 use crate::counters::{Counters, StreamCounters, StreamState};
 use crate::error::{Error, Result};
-use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, PostgresTarget, Target, WritePath};
+use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, Source, Target, WritePath};
 use crate::postgres::copy::{Chunk, CopyFailure, Origin, OriginRows, Place};
 use crate::source::columnar::ColumnarFile;
 use crate::source::locate::{self, Complaint};
@@ -23,20 +23,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema, without_rows};
-use tipple_codec::encode::batch::copy_binary::BatchBinaryEncoder;
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
 use tipple_codec::encode::batch::csv_text::CsvRows;
 use tipple_codec::encode::batch::text_form::unpacked;
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
-use tipple_codec::value::ServerVersion;
 
 /// Batches of this process.
 pub type Stream = Box<dyn RecordBatchReader + Send>;
 
 /// The most rows that are converted at a time.
 const BATCH_ROWS: usize = 16 * 1024;
-/// About how much is sent at a time.
-const CHUNK_BYTES: usize = 512 * 1024;
 /// How often a wait looks whether the job was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(200);
 
@@ -159,9 +155,9 @@ fn produce(stream: Stream, counters: &Counters, sender: &Sender<(u64, RecordBatc
 }
 
 /// What turns a source file's batches into what the target takes.
-struct Shape {
+pub(super) struct Shape {
     conformer: Conformer,
-    text: BatchTextEncoder,
+    pub(super) text: BatchTextEncoder,
     csv: Arc<CsvRows>,
 }
 
@@ -175,8 +171,8 @@ pub(super) struct BatchFeed<'j, 'p> {
 
 /// One batch, and where it stands.
 pub(super) struct Fed<'f> {
-    batch: &'f RecordBatch,
-    shape: &'f mut Shape,
+    pub(super) batch: &'f RecordBatch,
+    pub(super) shape: &'f mut Shape,
     /// Its first row; rows are counted where text has bytes.
     place: Place,
     slice: u32,
@@ -357,7 +353,7 @@ impl Fed<'_> {
                 Ok::<_, Infallible>(())
             });
             for problem in &bad {
-                self.reject(context, log, problem.row, self.complaint(context, problem))?;
+                self.refuse(context, log, problem)?;
             }
             (batch, kept.unwrap_or_else(|| (0..count).collect()))
         } else {
@@ -393,6 +389,28 @@ impl Fed<'_> {
         Ok(Stored { batch, rows })
     }
 
+    /// Rows of the batch as `bytes` has them, with their origin where `with_origin` says so.
+    pub(super) fn chunk(&self, format: WritePath, bytes: Vec<u8>, rows: Vec<usize>, with_origin: bool) -> Chunk {
+        // Without an origin they lie one behind the other.
+        let place = self.place.behind(rows.first().copied().unwrap_or(0), 0);
+        let count = rows.len() as u64;
+        let origin = with_origin.then(|| {
+            let rows = OriginRows::Batch { csv: self.shape.csv.clone(), batch: self.batch.clone(), rows };
+            Arc::new(Origin { slice: self.slice, place: self.place, rows })
+        });
+        Chunk { format, bytes: bytes.into(), rows: count, place, origin }
+    }
+
+    /// Keeps the row of a problem in `log`; without one it is the error.
+    pub(super) fn refuse(
+        &self,
+        context: &Context<'_>,
+        log: &mut Option<RejectLog<'_, '_>>,
+        problem: &BatchProblem,
+    ) -> Result<()> {
+        self.reject(context, log, problem.row, self.complaint(context, problem))
+    }
+
     /// Keeps a row in `log`; without one it is the error.
     fn reject(
         &self,
@@ -426,75 +444,6 @@ impl Fed<'_> {
     }
 }
 
-/// Encodes slices for PostgreSQL.
-pub(super) struct ChunkFeed<'j> {
-    feed: BatchFeed<'j, 'j>,
-    write_path: WritePath,
-    server: ServerVersion,
-}
-
-impl<'j> ChunkFeed<'j> {
-    pub(super) fn new(job: &'j ColumnarJob, target: &PostgresTarget) -> Self {
-        Self { feed: BatchFeed::new(job), write_path: target.write_path, server: ServerVersion(target.server_version) }
-    }
-
-    /// Hands the slice's rows to `send`, with their origin where `with_origin` says so; the totals have a digest where
-    /// rows go as COPY binary.
-    pub(super) fn read<'lc, 'lp>(
-        &mut self,
-        context: &Context<'j>,
-        stream: &StreamCounters,
-        work: &Work<'_>,
-        with_origin: bool,
-        log: &mut Option<RejectLog<'lc, 'lp>>,
-        mut send: impl FnMut(Chunk, &mut Option<RejectLog<'lc, 'lp>>) -> Result<()>,
-    ) -> Result<SliceTotals> {
-        let mut binary = BatchBinaryEncoder::new(&context.plan.columns, self.server, context.plan.digest);
-        let format = self.write_path;
-        let mut totals = self.feed.read(context, stream, work, log, |fed, log| {
-            let Stored { batch, rows } = fed.conform(context, log)?;
-            let mut first = 0;
-            while first < batch.num_rows() {
-                let mut bytes = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 8);
-                let (begin, mut sent) = (first, Vec::new());
-                while first < batch.num_rows() && bytes.len() < CHUNK_BYTES {
-                    let end = match format {
-                        WritePath::Binary => binary.encode(&batch, first, CHUNK_BYTES, &mut bytes),
-                        WritePath::Text => fed.shape.text.encode(&batch, first, CHUNK_BYTES, &mut bytes),
-                    };
-                    match end {
-                        Ok(end) => {
-                            sent.extend_from_slice(&rows[first..end]);
-                            first = end;
-                        }
-                        Err(problem) => {
-                            sent.extend_from_slice(&rows[first..problem.row]);
-                            first = problem.row + 1;
-                            let problem = BatchProblem { row: rows[problem.row], ..problem };
-                            fed.reject(context, log, problem.row, fed.complaint(context, &problem))?;
-                        }
-                    }
-                }
-                if sent.is_empty() {
-                    continue;
-                }
-                // Rows of a batch that lie one behind the other; of others the origin tells which they are.
-                let place = fed.place.behind(rows[begin], 0);
-                let count = sent.len() as u64;
-                let origin = with_origin.then(|| {
-                    let (csv, batch) = (fed.shape.csv.clone(), fed.batch.clone());
-                    let rows = OriginRows::Batch { csv, batch, rows: sent };
-                    Arc::new(Origin { slice: fed.slice, place: fed.place, rows })
-                });
-                send(Chunk { format, bytes: bytes.into(), rows: count, place, origin }, log)?;
-            }
-            Ok(())
-        })?;
-        totals.digest.sum = binary.digest();
-        Ok(totals)
-    }
-}
-
 fn explain(plan: &LoadPlan, source: usize, unreadable: &UnreadableType) -> Error {
     let column = &plan.columns[unreadable.column].name;
     let file = plan.sources[source].path.display();
@@ -505,6 +454,11 @@ impl Context<'_> {
     /// Whether the source is a stream of this process.
     pub(super) fn is_in_memory(&self) -> bool {
         self.columnar.as_ref().is_some_and(|job| job.plan.format == ColumnarFormat::Memory)
+    }
+
+    /// Whether the sources can be read once more.
+    pub(super) fn can_begin_anew(&self) -> bool {
+        !self.is_in_memory() && !self.plan.sources.iter().any(Source::is_stdin)
     }
 
     /// What is wrong with a value of a batch.

@@ -4,6 +4,7 @@
 //! [`single`] and [`direct`] are the ways in.
 
 pub mod arrow;
+mod batch_chunks;
 mod chunks;
 pub mod columnar;
 mod context;

@@ -5,8 +5,8 @@
 //! is stored.
 
 use super::Context;
+use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
-use super::columnar::ChunkFeed;
 use super::explain::remedy;
 use super::parse::Parser;
 use super::queue::{Work, WorkQueue};

@@ -4,8 +4,8 @@
 //! COMMIT is the publish. What is lost with a broken connection is the whole transaction, which then starts again.
 
 use super::Context;
+use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
-use super::columnar::ChunkFeed;
 use super::context::SliceTotals;
 use super::parse::Parser;
 use super::queue::WorkQueue;

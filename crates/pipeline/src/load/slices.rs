@@ -2,8 +2,8 @@
 //! at all, so a slice whose fate is unknown is simply looked up.
 
 use super::Context;
+use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
-use super::columnar::ChunkFeed;
 use super::context::{SliceTotals, done_pieces, rest_pieces};
 use super::guard::{Guard, is_records_fault};
 use super::kept::Blocks;

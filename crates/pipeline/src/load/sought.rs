@@ -2,8 +2,8 @@
 //! key, over rows that it has already tells the key, and not where it came from. Nothing is stored.
 
 use super::Context;
+use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
-use super::columnar::ChunkFeed;
 use super::explain::remedy;
 use super::parse::Parser;
 use super::queue::WorkQueue;

@@ -200,10 +200,14 @@ class Chooser:
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
+        if choice.strategy == "partition" and self.task.columnar is not None:
+            return "rows of columnar sources find their partitions by COPY"
         if structure.judges_records(self.task) and self.task.definition and self.task.definition.constraints:
             return "its constraints say which records are rejects"
         if self.task.rejects is not None and self._has_checks():
             return "its CHECK constraints say which records are rejects"
+        if self.task.reads_once and self._has_checks():
+            return "its CHECK constraints are to name their records, and the input can be read only once"
         return direct.unavailable(self.connection, self.task)
 
     def _has_checks(self) -> bool:

@@ -53,8 +53,8 @@ class CorePlans:
         in_order = self.task.preserve_order or structure.needs_order(self.task)
         target = self._target(owned, into, {"name": "slices", "keep_order": in_order})
         if self.write_path == "direct":
-            # What does not go by pages is read by the server itself.
-            target["write_path"] = "text"
+            # What does not go by pages is read by the server itself; rows of batches have been read already.
+            target["write_path"] = "text" if self.task.columnar is None else "binary"
             host, routing = target["connection"]["host"], target["routing"]
             tables = len(routing["tables"]) if routing is not None else 1
             target["strategy"] = {

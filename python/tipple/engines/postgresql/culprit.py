@@ -66,7 +66,7 @@ def find(
     refusal: Refusal,
 ) -> BadRecord | None:
     """The record that the server refuses; None where it is not found, or cannot be looked for."""
-    if task.reads_stdin or task.stream is not None:
+    if task.reads_once:
         # What cannot be read again.
         return None
     try:

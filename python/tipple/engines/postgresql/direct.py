@@ -68,8 +68,6 @@ _CAN_READ_AHEAD = "SELECT to_regprocedure('tipple_direct.read_ahead(regclass,int
 
 def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why pages are not the way for this load, whatever the table is like; None where nothing stands against it."""
-    if task.columnar is not None:
-        return "columnar sources have no text to build pages from"
     if task.preserve_order:
         return "pages of several streams come in no order"
     return extension_obstacle(connection)

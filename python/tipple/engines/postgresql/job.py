@@ -421,7 +421,7 @@ class JobOwner:
             error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)
         ) or (isinstance(error, psycopg.Error) and connections.is_lost(error))
         out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
-        resumable = not self.task.reads_stdin and self.task.stream is None
+        resumable = not self.task.reads_once
         if self.task.ledger and not self.task.atomic and not resumable:
             self._give_up_unread(owned)
             return

@@ -104,7 +104,7 @@ class PostgresLoad:
     def can_go_on(self) -> bool:
         """Whether a run that was cut off can be taken up again, as the same command would."""
         task = self.task
-        return task.ledger and task.together is None and not task.reads_stdin and task.stream is None
+        return task.ledger and task.together is None and not task.reads_once
 
     def _anew(self, until: float, lost: TippleError) -> PostgresLoad:
         """This load, to be taken up again with a new connection, as the ledger has it."""
@@ -189,10 +189,10 @@ class PostgresLoad:
 
     def _begin_otherwise(self, owned: OwnedJob, choice: Choice, cut: Cut, reason: str) -> OwnedJob:
         """Begins anew where pages turn out not to be the way; nothing is stored yet."""
-        if self.task.reads_stdin:
+        if self.task.reads_once:
             raise TippleError(
-                f"--write-path direct is not the way for this input: {reason}",
-                hint="nothing was published; run the command again with --write-path binary and the same input",
+                f"ready-made pages are not the way for this input, which can be read only once: {reason}",
+                hint="nothing was published; load it once more with --write-path binary",
             )
         self.job.give_up(owned)
         spool.discard(self.task)

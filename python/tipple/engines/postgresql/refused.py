@@ -60,7 +60,7 @@ def reject(
         BadRecord, TooManyRejects: they are more than may be rejected.
         TippleError: the same, or any at all, of sources that cannot be read again.
     """
-    if task.reads_stdin or task.stream is not None:
+    if task.reads_once:
         what = "standard input" if task.reads_stdin else "a stream in memory"
         raise TippleError(
             f"{task.table} refuses staged rows, at least {len(refused)}; the first one: {refused[0].reason}",

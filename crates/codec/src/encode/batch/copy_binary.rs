@@ -3,18 +3,12 @@
 //! Columns become rows here: per batch each column is looked at once ([`Values`]), and the loop over the rows has one
 //! match per field, which repeats with every row.
 
+use super::values::{self, Values};
 use super::{BatchProblem, Unfit, strings};
-use crate::column::{Column, ColumnType};
+use crate::column::Column;
 use crate::digest;
 use crate::value::{self, Refusal, ServerVersion};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType,
-};
-use arrow_array::{Array, BooleanArray, RecordBatch, StringArray};
-use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_array::RecordBatch;
 
 /// Encodes the conformed batches of one stream.
 #[derive(Debug)]
@@ -22,56 +16,6 @@ pub struct BatchBinaryEncoder {
     columns: Vec<Column>,
     server: ServerVersion,
     digest: Option<u128>,
-}
-
-/// A column's values in their own type.
-enum Values<'b> {
-    Bool(&'b BooleanArray),
-    Int2(&'b [i16]),
-    Int4(&'b [i32]),
-    Int8(&'b [i64]),
-    Float4(&'b [f32]),
-    Float8(&'b [f64]),
-    Date(&'b [i32]),
-    Timestamp(&'b [i64]),
-    Scaled64(&'b [i64], u8),
-    Scaled128(&'b [i128], u8),
-    Number(&'b StringArray, Option<value::numeric::Typmod>),
-    Text(&'b StringArray),
-    AnyText(&'b dyn Array),
-    Unknown,
-}
-
-fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
-    match (array.data_type(), kind) {
-        (DataType::Boolean, ColumnType::Bool) => Values::Bool(array.as_boolean()),
-        (DataType::Int16, ColumnType::Int2) => Values::Int2(array.as_primitive::<Int16Type>().values()),
-        (DataType::Int32, ColumnType::Int4) => Values::Int4(array.as_primitive::<Int32Type>().values()),
-        (DataType::Int64, ColumnType::Int8) => Values::Int8(array.as_primitive::<Int64Type>().values()),
-        (DataType::Float32, ColumnType::Float4) => Values::Float4(array.as_primitive::<Float32Type>().values()),
-        (DataType::Float64, ColumnType::Float8) => Values::Float8(array.as_primitive::<Float64Type>().values()),
-        (DataType::Date32, ColumnType::Date) => Values::Date(array.as_primitive::<Date32Type>().values()),
-        (DataType::Timestamp(..), ColumnType::Timestamp { .. }) => {
-            Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
-        }
-        (DataType::Decimal64(_, scale), _) => {
-            Values::Scaled64(array.as_primitive::<Decimal64Type>().values(), scale.unsigned_abs())
-        }
-        (DataType::Decimal128(_, scale), _) => {
-            Values::Scaled128(array.as_primitive::<Decimal128Type>().values(), scale.unsigned_abs())
-        }
-        (DataType::Utf8, ColumnType::Numeric { precision, scale }) => {
-            Values::Number(array.as_string(), Some(value::numeric::Typmod { precision: *precision, scale: *scale }))
-        }
-        (DataType::Utf8, ColumnType::Decimal) => Values::Number(array.as_string(), None),
-        (DataType::Utf8, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. }) => {
-            Values::Text(array.as_string())
-        }
-        (from, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. }) if strings::is_string(from) => {
-            Values::AnyText(array)
-        }
-        _ => Values::Unknown,
-    }
 }
 
 impl BatchBinaryEncoder {
@@ -98,13 +42,8 @@ impl BatchBinaryEncoder {
         limit_bytes: usize,
         out: &mut Vec<u8>,
     ) -> Result<usize, BatchProblem> {
-        let columns: Vec<(Values<'_>, Option<&NullBuffer>)> = batch
-            .columns()
-            .iter()
-            .zip(&self.columns)
-            .map(|(array, column)| {
-                (values(array.as_ref(), &column.kind), array.nulls().filter(|nulls| nulls.null_count() > 0))
-            })
+        let columns: Vec<_> = (self.columns.iter().enumerate())
+            .map(|(index, column)| values::of_column(batch, index, &column.kind))
             .collect();
         let count = (columns.len() as u16).to_be_bytes();
         let mut row = first;
@@ -138,8 +77,8 @@ fn put(values: &Values<'_>, row: usize, server: ServerVersion, out: &mut Vec<u8>
         Values::Int8(values) => fixed(out, values[row].to_be_bytes()),
         Values::Float4(values) => fixed(out, values[row].to_be_bytes()),
         Values::Float8(values) => fixed(out, values[row].to_be_bytes()),
-        Values::Date(values) => fixed(out, date(values[row])?.to_be_bytes()),
-        Values::Timestamp(values) => fixed(out, timestamp(values[row])?.to_be_bytes()),
+        Values::Date(values) => fixed(out, values::date(values[row])?.to_be_bytes()),
+        Values::Timestamp(values) => fixed(out, values::timestamp(values[row])?.to_be_bytes()),
         Values::Scaled64(values, scale) => sized(out, |out| {
             value::numeric::encode_binary_from_scaled(i128::from(values[row]), *scale, out);
             Ok(())
@@ -182,32 +121,4 @@ fn sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), Refus
     let length = (out.len() - place - 4) as i32;
     out[place..place + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
-}
-
-/// Days since 1970 as days since 2000. The ends of the range are infinities, as DuckDB has them and as
-/// [`crate::encode::arrow`] hands them over.
-#[inline(always)]
-fn date(days: i32) -> Result<i32, Refusal> {
-    if days == i32::MAX {
-        return Ok(value::date::INFINITY);
-    }
-    if days == -i32::MAX {
-        return Ok(value::date::NEGATIVE_INFINITY);
-    }
-    let days = days.checked_sub(value::UNIX_EPOCH_DAYS).ok_or(Refusal::OutOfRange)?;
-    if (value::date::FIRST..=value::date::LAST).contains(&days) { Ok(days) } else { Err(Refusal::OutOfRange) }
-}
-
-/// As [`date`], in microseconds.
-#[inline(always)]
-fn timestamp(micros: i64) -> Result<i64, Refusal> {
-    if micros == i64::MAX {
-        return Ok(value::timestamp::INFINITY);
-    }
-    if micros == -i64::MAX {
-        return Ok(value::timestamp::NEGATIVE_INFINITY);
-    }
-    let micros = micros.checked_sub(value::UNIX_EPOCH_MICROS).ok_or(Refusal::OutOfRange)?;
-    let range = value::timestamp::FIRST..=value::timestamp::LAST;
-    if range.contains(&micros) { Ok(micros) } else { Err(Refusal::OutOfRange) }
 }

@@ -2,7 +2,8 @@
 //!
 //! A batch first takes the Arrow types that the target's columns are handed over in ([`conform`]), column by column
 //! and only where its own types differ; engines that take Arrow get that. For PostgreSQL it is then written row by row
-//! as COPY binary ([`copy_binary`]), or, where only the server can read a type, as COPY text ([`copy_text`]).
+//! as COPY binary ([`copy_binary`]) or on heap pages ([`heap_pages`]), or, where only the server can read a type, as COPY
+//! text ([`copy_text`]).
 //!
 //! A pair of types without a direct conversion goes by its text: the value is written as [`text_form`] has it and read
 //! as a field of a delimited file would be. So every pair has one meaning, and a new column type needs nothing here to
@@ -13,11 +14,13 @@ pub mod copy_binary;
 pub mod copy_text;
 pub mod csv_text;
 mod direct;
+pub mod heap_pages;
 mod limits;
 mod nanoseconds;
 mod nested;
 mod strings;
 pub mod text_form;
+mod values;
 
 use crate::value::Refusal;
 

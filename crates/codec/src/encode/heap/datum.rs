@@ -106,7 +106,11 @@ unsafe fn put_rare(kind: &ColumnType, text: &[u8], server: ServerVersion, to: *m
 /// # Safety
 /// There is room for it and 15 more bytes.
 #[inline(always)]
-unsafe fn put_fixed<const WIDTH: usize>(to: *mut u8, value: [u8; WIDTH], align: usize) -> *mut u8 {
+pub(in crate::encode) unsafe fn put_fixed<const WIDTH: usize>(
+    to: *mut u8,
+    value: [u8; WIDTH],
+    align: usize,
+) -> *mut u8 {
     // SAFETY: by the caller's promise; a byte array needs no alignment.
     unsafe {
         let to = self::align(to, align);
@@ -195,7 +199,7 @@ const LARGEST_SHORT_SCALE: u16 = 0x3F;
 /// # Safety
 /// As for [`put`].
 #[inline(never)]
-unsafe fn put_other_numeric(
+pub(in crate::encode) unsafe fn put_other_numeric(
     to: *mut u8,
     text: &[u8],
     typmod: Option<Typmod>,
@@ -212,6 +216,47 @@ unsafe fn put_other_numeric(
             // SAFETY: by the caller's promise.
             unsafe { put_bytes(to, &stored, text) }
         }
+    }
+}
+
+/// A `numeric` of the value `value / 10^scale`.
+///
+/// # Safety
+/// There is room for 48 bytes.
+#[inline(always)]
+pub(in crate::encode) unsafe fn put_scaled(to: *mut u8, value: i128, scale: u8) -> Result<*mut u8, Refusal> {
+    match value::numeric::form_scaled(value, scale) {
+        // SAFETY: by the caller's promise.
+        Some(form) => Ok(unsafe { put_form(to, form) }),
+        // SAFETY: by the caller's promise; 38 digits and their header are less than that.
+        None => unsafe { put_wide(to, value, scale) },
+    }
+}
+
+/// [`put_scaled`] for what has more than four base-10,000 digits.
+///
+/// # Safety
+/// As for [`put_scaled`].
+#[inline(never)]
+unsafe fn put_wide(to: *mut u8, value: i128, scale: u8) -> Result<*mut u8, Refusal> {
+    let (mut sent, mut stored) = (Vec::with_capacity(32), Vec::with_capacity(32));
+    value::numeric::encode_binary_from_scaled(value, scale, &mut sent);
+    store_numeric(&sent, &mut stored);
+    // SAFETY: by the caller's promise.
+    unsafe { put_bytes(to, &stored, &[]) }
+}
+
+/// A text that lies anywhere, behind its header.
+///
+/// # Safety
+/// There is room for all of it and 12 bytes.
+#[inline(always)]
+pub(in crate::encode) unsafe fn put_any_text(to: *mut u8, text: &[u8]) -> *mut u8 {
+    // SAFETY: by the caller's promise; nobody else knows the memory that is written.
+    unsafe {
+        let to = put_header(to, text.len());
+        std::ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
+        to.add(text.len())
     }
 }
 

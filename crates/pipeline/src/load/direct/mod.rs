@@ -1,5 +1,5 @@
-//! Heap pages in one transaction of one session: streams build pages ([`stream`]), each for its partition where there
-//! are partitions ([`divide`]), and the session has the server append them ([`append`]).
+//! Heap pages in one transaction of one session: streams build pages ([`stream`], [`batches`] of columnar sources), each
+//! for its partition where there are partitions ([`divide`]), and the session has the server append them ([`append`]).
 //!
 //! Of many streams one session could not keep up, so they have several where there are several partitions. All but the
 //! first commit as soon as they have appended: nobody sees these partitions, the first one's ledger does not know of their
@@ -10,7 +10,9 @@
 //! [`Error::Unsuited`], and the caller takes another way.
 
 mod append;
+mod batches;
 mod divide;
+mod outbox;
 mod stream;
 
 use super::Context;
@@ -21,8 +23,10 @@ use crate::counters::StreamState;
 use crate::error::Result;
 use crate::plan::{AfterStatement, DirectPlan, PostgresTarget};
 use append::{Appender, Inlet, Outlet};
+use batches::BatchStream;
+use outbox::{Counts, Outbox};
 use std::time::Duration;
-use stream::{Counts, Stream};
+use stream::Stream;
 use tipple_codec::encode::heap::PageLayout;
 
 /// How often a wait on a channel looks whether the job was cancelled.
@@ -61,10 +65,8 @@ pub(super) fn run(
             scope.spawn(move || {
                 let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
                 let counters = &context.counters.streams[index];
-                let built = context
-                    .pin(index)
-                    .and_then(|()| Stream::new(context, target, plan, layout, counters, outlets, counts))
-                    .and_then(|mut stream| stream.run(queue, &mut rejects));
+                let outbox = Outbox::new(context, counters, layout, tables.len(), outlets, counts);
+                let built = context.pin(index).and_then(|()| build(target, plan, outbox, queue, &mut rejects));
                 if let Err(error) = built {
                     context.fail(error);
                 }
@@ -97,6 +99,20 @@ pub(super) fn run(
     }
     transaction::write_cut_and_rejects(context, target, &first.session, &mut logs)?;
     transaction::write_and_commit(context, &first.session, after)
+}
+
+/// What a stream does.
+fn build<'c>(
+    target: &PostgresTarget,
+    plan: &DirectPlan,
+    outbox: Outbox<'c, 'c>,
+    queue: &WorkQueue<'_>,
+    rejects: &mut Option<RejectLog<'_, '_>>,
+) -> Result<()> {
+    match &outbox.context.columnar {
+        Some(job) => BatchStream::new(job, target, plan, outbox)?.run(queue, rejects),
+        None => Stream::new(target, plan, outbox)?.run(queue, rejects),
+    }
 }
 
 /// What a session does that is not the first one.

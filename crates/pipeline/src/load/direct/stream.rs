@@ -5,76 +5,42 @@ use super::super::chunks::{Encoder, Skip, example, explain};
 use super::super::parse::{ParsedWindow, Parser};
 use super::super::queue::WorkQueue;
 use super::super::rejects::RejectLog;
-use super::super::single;
-use super::CANCEL_CHECK;
-use super::append::{Outlet, Parcel};
 use super::divide::{PageDivider, Parts};
-use crate::counters::{StreamCounters, StreamState};
+use super::outbox::Outbox;
 use crate::error::{Error, Result};
 use crate::plan::{DirectPlan, PostgresTarget, Routes};
-use crate::postgres::direct::Slot;
-use crossbeam_channel::RecvTimeoutError;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
-use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
+use tipple_codec::encode::heap::{HeapPageEncoder, Stop};
 use tipple_codec::problem::Problem;
 use tipple_codec::value::ServerVersion;
-
-/// So many records are looked at before their way is judged ...
-const JUDGED_AFTER_ROWS: u64 = 20_000;
-/// ... and of so many, one may go by COPY.
-const COPIED_SHARE: u64 = 10;
-
-/// Records that went one way and the other, in all streams.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    seen: AtomicU64,
-    copied: AtomicU64,
-}
 
 /// One stream.
 pub(super) struct Stream<'c, 'p> {
     context: &'c Context<'p>,
-    counters: &'c StreamCounters,
+    outbox: Outbox<'c, 'p>,
     heap: HeapPageEncoder,
     /// For what goes by COPY.
     text: Encoder,
     /// For the digest alone, where one is wanted.
     digested: Option<(CopyBinaryEncoder, Vec<u8>)>,
-    /// By relation.
-    buffers: Vec<Option<PageBuffer<Slot>>>,
     /// Finds a record's relation, where there are several.
     divider: Option<PageDivider>,
-    layout: PageLayout,
-    /// To each session.
-    outlets: Vec<Outlet>,
-    counts: &'c Counts,
     routes: Routes,
 }
 
 impl<'c, 'p> Stream<'c, 'p> {
-    pub(super) fn new(
-        context: &'c Context<'p>,
-        target: &PostgresTarget,
-        plan: &DirectPlan,
-        layout: PageLayout,
-        counters: &'c StreamCounters,
-        outlets: Vec<Outlet>,
-        counts: &'c Counts,
-    ) -> Result<Self> {
+    pub(super) fn new(target: &PostgresTarget, plan: &DirectPlan, outbox: Outbox<'c, 'p>) -> Result<Self> {
+        let context = outbox.context;
         let load = context.plan;
         let server = ServerVersion(target.server_version);
-        let heap = HeapPageEncoder::new(&load.columns, &plan.fields, load.dialect.clone(), server, layout)
+        let heap = HeapPageEncoder::new(&load.columns, &plan.fields, load.dialect.clone(), server, outbox.layout)
             .map_err(|column| Error::Unsuited { reason: format!("no pages can be built of column {}", column.name) })?;
         let digested = load
             .digest
             .then(|| (CopyBinaryEncoder::new(&load.columns, load.dialect.clone(), server, true), Vec::new()));
         let text = Encoder::new(context, target, load.rejects.is_some());
         let divider = target.routing.as_ref().map(|routing| PageDivider::new(context, routing, server)).transpose()?;
-        let relations = target.routing.as_ref().map_or(1, |routing| routing.tables.len());
-        let buffers = (0..relations).map(|_| None).collect();
-        let routes = Routes::default();
-        Ok(Self { context, counters, heap, text, digested, buffers, divider, layout, outlets, counts, routes })
+        Ok(Self { context, outbox, heap, text, digested, divider, routes: Routes::default() })
     }
 
     pub(super) fn run<'lc, 'lp>(
@@ -82,21 +48,21 @@ impl<'c, 'p> Stream<'c, 'p> {
         queue: &WorkQueue<'_>,
         rejects: &mut Option<RejectLog<'lc, 'lp>>,
     ) -> Result<()> {
-        let context = self.context;
+        let (context, counters) = (self.context, self.outbox.counters);
         let mut parser = Parser::new(context);
         while let Some(work) = queue.take(context)? {
-            self.counters.take(work.n());
+            counters.take(work.n());
             if let Some(log) = rejects {
                 log.enter(work.n());
             }
             let before = self.digest();
             let mut totals =
-                parser.parse(context, self.counters, &work, rejects, |parsed, rejects| self.store(parsed, rejects))?;
+                parser.parse(context, counters, &work, rejects, |parsed, rejects| self.store(parsed, rejects))?;
             totals.digest.sum = self.digest().wrapping_sub(before);
             context.add(&work, &totals);
             context.add_routes(std::mem::take(&mut self.routes));
         }
-        (0..self.buffers.len()).try_for_each(|relation| self.hand_over(relation))
+        self.outbox.finish()
     }
 
     fn digest(&self) -> u128 {
@@ -142,7 +108,7 @@ impl<'c, 'p> Stream<'c, 'p> {
             out.clear();
             encoder.encode_those(records, out, |_| true, |row, _| homeless.binary_search(&row).is_err());
         }
-        self.judge(records.rows() as u64, copied)
+        self.outbox.judge(records.rows() as u64, copied)
     }
 
     /// Puts `count` records of a window on pages of a relation, those whose rows `at` gives in turn; returns the first
@@ -156,21 +122,19 @@ impl<'c, 'p> Stream<'c, 'p> {
     ) -> Result<Option<Problem>> {
         let mut place = 0;
         loop {
-            let mut buffer = match self.buffers[relation].take() {
-                Some(buffer) => buffer,
-                None => PageBuffer::new(self.wait_for_slot(relation)?, self.layout),
-            };
             let mut skip = Skip::new(parsed, rejects);
             let mut reached = place;
             let mut rows = (place..count).inspect(|&next| reached = next).map(&at);
-            let encoded = self.heap.encode_rows(parsed.records, &mut rows, &mut buffer, |problem| skip.take(problem));
+            let heap = &mut self.heap;
+            let encoded = self.outbox.fill(relation, |pages| {
+                heap.encode_rows(parsed.records, &mut rows, pages, |problem| skip.take(problem))
+            })?;
             skip.finish()?;
-            self.buffers[relation] = Some(buffer);
             let Some(encoded) = encoded else { return Ok(None) };
             place = reached;
             match encoded.stop {
                 None => return Ok(None),
-                Some(Stop::Full) => self.hand_over(relation)?,
+                Some(Stop::Full) => self.outbox.hand_over(relation)?,
                 Some(Stop::TooLarge) => {
                     self.copy(parsed, relation, encoded.row, rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
@@ -185,17 +149,6 @@ impl<'c, 'p> Stream<'c, 'p> {
         }
     }
 
-    /// Gives up where too many records go by COPY: other ways are faster then.
-    fn judge(&self, rows: u64, copied: u64) -> Result<()> {
-        let seen = self.counts.seen.fetch_add(rows, Ordering::Relaxed) + rows;
-        let copied = self.counts.copied.fetch_add(copied, Ordering::Relaxed) + copied;
-        if seen >= JUDGED_AFTER_ROWS && copied * COPIED_SHARE > seen {
-            let reason = format!("of the first {seen} records, {copied} fit no page or need the server's own reading");
-            return Err(Error::Unsuited { reason });
-        }
-        Ok(())
-    }
-
     /// Sends one record by COPY.
     fn copy(
         &mut self,
@@ -208,44 +161,8 @@ impl<'c, 'p> Stream<'c, 'p> {
         record.truncate(1);
         let parsed = ParsedWindow { records: &record, first_record: parsed.first_record + row as u64, ..*parsed };
         for chunk in self.text.encode(self.context, &parsed, rejects)? {
-            self.send(relation, Parcel::Rows(chunk))?;
+            self.outbox.copy(relation, chunk)?;
         }
         Ok(())
-    }
-
-    /// Hands over the pages that are built for a relation.
-    fn hand_over(&mut self, relation: usize) -> Result<()> {
-        let Some(buffer) = self.buffers[relation].take() else { return Ok(()) };
-        let (slot, pages) = buffer.finish();
-        if pages == 0 {
-            return Ok(());
-        }
-        self.counters.enter(StreamState::Send);
-        self.send(relation, Parcel::Pages { table: relation / self.outlets.len(), slot, pages })?;
-        self.counters.enter(StreamState::Encode);
-        Ok(())
-    }
-
-    fn wait_for_slot(&self, relation: usize) -> Result<Slot> {
-        self.counters.enter(StreamState::Wait);
-        loop {
-            match self.outlet(relation).free.recv_timeout(CANCEL_CHECK) {
-                Ok(slot) => {
-                    self.counters.enter(StreamState::Encode);
-                    return Ok(slot);
-                }
-                Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::Cancelled),
-            }
-        }
-    }
-
-    fn send(&self, relation: usize, parcel: Parcel) -> Result<()> {
-        single::send(self.context, &self.outlet(relation).parcels, parcel)
-    }
-
-    /// To the session that has this relation, as its table of the number `relation / sessions`.
-    fn outlet(&self, relation: usize) -> &Outlet {
-        &self.outlets[relation % self.outlets.len()]
     }
 }
