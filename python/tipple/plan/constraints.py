@@ -31,6 +31,11 @@ def is_key(constraint: str) -> bool:
     return is_unique(constraint) or _unnamed(constraint)[1][:1] == ["EXCLUDE"]
 
 
+def is_check(constraint: str) -> bool:
+    """Whether it says of each record by itself whether it is right."""
+    return _unnamed(constraint)[1][:1] == ["CHECK"]
+
+
 def is_unique(constraint: str) -> bool:
     """Whether it is a primary key or another unique one."""
     return bool({"PRIMARY", "UNIQUE"}.intersection(_unnamed(constraint)[1][:1]))

@@ -101,11 +101,10 @@ class Chooser:
                 structure.check_partitioned(self.connection, self.task, wanted)
             return
         if not structure.is_already(self.connection, self.task, wanted):
-            raise UsageError(
-                f"{self.table} cannot become {wanted.structure}: {choice.reason}",
-                hint="--mode replace makes a table anew, in one commit and where nothing depends on it; or leave out "
-                "--structure",
-            )
+            hint = "leave out --structure"
+            if choice.exists and self.task.mode == "append" and self.task.atomic:
+                hint = f"--mode replace makes a table anew, in one commit and where nothing depends on it; or {hint}"
+            raise UsageError(f"{self.table} cannot become {wanted.structure}: {choice.reason}", hint=hint)
         if choice.strategy == "partition":
             structure.check_partitioned(self.connection, self.task, wanted)
             form = "memory" if wanted.structure == "memory" else "heap"
@@ -206,7 +205,7 @@ class Chooser:
             return "its constraints say which records are rejects"
         if self.task.rejects is not None and self._has_checks():
             return "its CHECK constraints say which records are rejects"
-        if self.task.reads_once and self._has_checks():
+        if self.task.reads_once and (structure.checks(self.task) or self._has_checks()):
             return "its CHECK constraints are to name their records, and the input can be read only once"
         return direct.unavailable(self.connection, self.task)
 

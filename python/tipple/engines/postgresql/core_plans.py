@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,7 @@ class CorePlans:
                 *self._slices_done(owned),
             ]
         verify = None
-        if self.task.verify == "checksum" and self.write_path == "binary":
+        if self.task.verify == "checksum" and self.write_path == "binary" and self.reads_back:
             # In this transaction every new row has its xmin; no subtransaction stores rows.
             verify = f"SELECT {self.digested_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
         return {
@@ -128,6 +129,12 @@ class CorePlans:
             "verify_query": verify,
             "after": after,
         }
+
+    @functools.cached_property
+    def reads_back(self) -> bool:
+        """Whether the rows of a transaction can be read back from the table itself: other access methods than heap have
+        no xmin."""
+        return not self.exists or structure.method_of(self.connection, self.table) == "heap"
 
     def verification(self, owned: OwnedJob, queries: Sequence[str]) -> str:
         """The digest of the rows of all queries."""

@@ -300,8 +300,13 @@ class JobOwner:
         if self.task.definition is None:
             stage.create_like(self.connection, staging, self.table, bare=bare)
         else:
+            if self.structure is not None:
+                # Whatever the database's own default is; the structure may come afterwards.
+                self.connection.execute("SET LOCAL default_table_access_method = heap")
             self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
             self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
+            if not bare:
+                structure.add_checks(self.connection, self.task, staging)
         self.furnish(staging, is_new=True)
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:

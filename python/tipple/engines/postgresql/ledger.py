@@ -40,7 +40,7 @@ CREATE_STATEMENTS = (
         row_digest text,
         started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
         finished_at timestamptz
-    )
+    ) USING heap
     """,
     """
     CREATE TABLE IF NOT EXISTS tipple.slice (
@@ -58,7 +58,7 @@ CREATE_STATEMENTS = (
         finished_at timestamptz,
         rejects bigint NOT NULL DEFAULT 0,
         PRIMARY KEY (job_id, n)
-    )
+    ) USING heap
     """,
     "ALTER TABLE tipple.slice ADD COLUMN IF NOT EXISTS rejects bigint NOT NULL DEFAULT 0",
     """
@@ -73,7 +73,7 @@ CREATE_STATEMENTS = (
         sqlstate text NOT NULL,
         record bytea NOT NULL,
         FOREIGN KEY (job_id, n) REFERENCES tipple.slice ON DELETE CASCADE
-    )
+    ) USING heap
     """,
     "CREATE INDEX IF NOT EXISTS reject_job_id_n_idx ON tipple.reject (job_id, n)",
 )

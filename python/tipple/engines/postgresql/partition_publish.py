@@ -508,6 +508,7 @@ class PartitionPublish:
             rename = f"RENAME CONSTRAINT {quote_identifier(staged)} TO {quote_identifier(name)}"
             self.connection.execute(f"ALTER TABLE {table.sql} {rename}".encode())
         stage.rename_constraints(self.connection, table, self.staging)
+        stage.rename_sequences(self.connection, table, self.staging)
         privileges.settle(self.connection, table, is_new=True)
 
     def _say(self, steps: list[Step]) -> None:

@@ -96,6 +96,16 @@ class Publish:
             hint="nothing was published; when that has ended, run the same command again",
         )
 
+    @contextmanager
+    def _naming_records(self, owned: OwnedJob) -> Iterator[None]:
+        """Where a CHECK constraint is made over pages, the server names no record that violates it: COPY will."""
+        try:
+            yield
+        except psycopg.errors.CheckViolation as error:
+            if not owned.direct or self.task.together is not None:
+                raise
+            raise core.Unsuited(error.diag.message_primary or str(error)) from None
+
     def _finish_staging(self, runner: Runner, owned: OwnedJob, choice: Choice) -> None:
         """Builds the indexes and constraints of what is staged."""
         staging = owned.staging
@@ -111,15 +121,10 @@ class Publish:
         elif owned.strategy == "swap" and choice.exists:
             work = indexes.missing(self.connection, staging, self.table)
             self.index_names.update(work.renames)
-            try:
-                if self.task.tablespaces:
-                    work.tablespace = tablespaces.of(self.connection, staging)
+            if self.task.tablespaces:
+                work.tablespace = tablespaces.of(self.connection, staging)
+            with self._naming_records(owned):
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
-            except psycopg.errors.CheckViolation as error:
-                if not owned.direct:
-                    raise
-                # The server has not named a record; COPY will.
-                raise core.Unsuited(error.diag.message_primary or str(error)) from None
 
     def _analyze(self, runner: Runner, owned: OwnedJob) -> None:
         """Gathers the statistics of what is staged and becomes the table: queries need them from the first one on."""
@@ -258,7 +263,8 @@ class Publish:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
             for constraint in structure.constraints_left(self.connection, self.task, self.job.structure, self.table):
-                self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
+                with self._naming_records(owned):
+                    self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             if self.task.tablespaces:
                 # Other tables may follow in this transaction.
                 self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")

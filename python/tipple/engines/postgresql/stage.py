@@ -233,6 +233,7 @@ def swap(
     moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
     rename_constraints(connection, table, staging)
+    rename_sequences(connection, table, staging)
     privileges.settle(connection, table, is_new=not exists)
     if comment is not None:
         text = sql.Literal(comment).as_string(connection)
@@ -246,20 +247,78 @@ def rename_constraints(
     kinds: str = "cnpuxf",
     like: TableName | None = None,
 ) -> None:
-    """Gives constraints that the server named after the staging table (NOT NULL, from 18 on) the table's own name.
+    """Gives constraints that the server named after the staging table the name that they would have without it.
 
     `kinds` are those of `pg_constraint.contype`; with `like` they get the name of that table.
     """
-    names = connection.execute(
-        "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) "
-        "AND contype::text = ANY (%s)",
-        (table.sql, staging.name, list(kinds)),
-    ).fetchall()
-    for (name,) in names:
-        final = f"{(like or table).name[:24]}{name.removeprefix(staging.name)}"
+    names = connection.execute(_NAMED_CONSTRAINTS, (table.sql, staging.name[:_SHORTENED], list(kinds))).fetchall()
+    for name, kind, columns in names:
+        # Of a CHECK over several columns the server names none.
+        named = None if kind == "p" or (kind == "c" and len(columns) != 1) else "_".join(columns)
+        final = _free_name(connection, table, (like or table).name, named, _LABELS[kind])
         connection.execute(
             f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
         )
+
+
+_SHORTENED = 24
+"""So many characters of a staging table's name are left in a name that the server has made of it and shortened."""
+_LABELS = {"c": "check", "n": "not_null", "p": "pkey", "u": "key", "x": "excl", "f": "fkey"}
+_LONGEST_NAME = 63
+
+_NAMED_CONSTRAINTS = """
+SELECT conname, contype::text, coalesce((SELECT array_agg(attname ORDER BY place)
+    FROM unnest(conkey) WITH ORDINALITY AS keys (attnum, place) JOIN pg_attribute a USING (attnum)
+    WHERE attrelid = conrelid), '{}')
+FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) AND contype::text = ANY (%s)
+ORDER BY contype, conkey, conname
+"""
+_IS_TAKEN = """
+SELECT EXISTS (SELECT FROM pg_constraint WHERE conname = %(name)s AND connamespace = t.relnamespace)
+    OR EXISTS (SELECT FROM pg_class WHERE relname = %(name)s AND relnamespace = t.relnamespace)
+FROM pg_class t WHERE t.oid = to_regclass(%(table)s)
+"""
+
+
+def _free_name(
+    connection: psycopg.Connection[Any], table: TableName, first: str, second: str | None, label: str
+) -> str:
+    """The name that the server would choose for an object that belongs to the table (its `ChooseConstraintName` and
+    `ChooseRelationName`)."""
+    names = (made_name(first, second, f"{label}{number or ''}") for number in itertools.count())
+    return next(
+        name
+        for name in names
+        if connection.execute(_IS_TAKEN, {"name": name, "table": table.sql}).fetchone() == (False,)
+    )
+
+
+def made_name(first: str, second: str | None, label: str) -> str:
+    """The parts joined, the longer one of the first two shortened as far as need be (PostgreSQL's `makeObjectName`)."""
+    parts = [part.encode() for part in (first, second) if part is not None]
+    room = _LONGEST_NAME - len(label.encode()) - len(parts)
+    while sum(map(len, parts)) > room:
+        # Of equal ones the last.
+        longest = max(range(len(parts)), key=lambda place: (len(parts[place]), place))
+        parts[longest] = parts[longest][:-1]
+    return "_".join([*(part.decode(errors="ignore") for part in parts), label])
+
+
+_OF_IDENTITY = """
+SELECT a.attname, s.relname FROM pg_attribute a
+JOIN pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.refclassid = 'pg_class'::regclass
+    AND d.classid = 'pg_class'::regclass AND d.deptype = 'i'
+JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+WHERE a.attrelid = to_regclass(%s) AND starts_with(s.relname, %s)
+"""
+
+
+def rename_sequences(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
+    """Gives sequences of identity columns, which the server named after the staging table, the table's name."""
+    for column, name in connection.execute(_OF_IDENTITY, (table.sql, staging.name[:_SHORTENED])).fetchall():
+        final = _free_name(connection, table, table.name, column, "seq")
+        sequence = TableName(table.schema, name)
+        connection.execute(f"ALTER SEQUENCE {sequence.sql} RENAME TO {quote_identifier(final)}")
 
 
 _OLDER_SNAPSHOTS = """

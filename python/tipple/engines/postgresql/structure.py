@@ -98,6 +98,42 @@ def adapt(task: LoadTask) -> LoadTask:
     return msgspec.structs.replace(task, definition=msgspec.structs.replace(definition, unlogged=unlogged))
 
 
+_HAS_OWN_OPTIONS = """
+SELECT EXISTS (SELECT FROM columnar.options WHERE regclass = to_regclass(%(table)s)
+    OR regclass IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+"""
+
+
+def method_of(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """The table access method of an existing table, or of all its partitions; `heap` where they differ."""
+    methods = {method for _, method in connection.execute(_FORMS, {"table": table.sql}).fetchall()}
+    return str(methods.pop()) if len(methods) == 1 else "heap"
+
+
+def keep_method(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
+    """The task that asks for the table access method that a table has which is to be replaced.
+
+    Columnar ones know no DELETE, or a slow one; a table that is made anew needs none. What Hydra and Citus keep as a
+    table's options would be lost with it.
+    """
+    if task.structure is not None or task.definition is not None or task.mode != "replace":
+        return task
+    method = method_of(connection, task.table)
+    if method == "heap":
+        return task
+    if connection.execute("SELECT to_regclass('columnar.options') IS NOT NULL").fetchone() == (True,):
+        try:
+            with connection.transaction():
+                has_options = connection.execute(_HAS_OWN_OPTIONS, {"table": task.table.sql}).fetchone()
+        except psycopg.Error:
+            # Nobody can tell.
+            return task
+        if has_options != (False,):
+            return task
+    own = StructureRequest(structure="columnstore", access_method=method)
+    return msgspec.structs.replace(task, structure=own)
+
+
 # Which one, and how
 
 
@@ -339,10 +375,31 @@ def constraints_left(
     if task.definition is None or judges_records(task):
         return []
     left = list(task.definition.constraints)
+    if has_checks(connection, table):
+        left = [constraint for constraint in left if not constraints.is_check(constraint)]
     if wanted is None or not has_key(connection, table, wanted.key):
         return left
     there = key_constraint(task, wanted.key)
     return [constraint for constraint in left if constraint != there]
+
+
+def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a new table has its definition's CHECK constraints already: it gets all of them at once."""
+    found = connection.execute(
+        "SELECT FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'c' LIMIT 1", (table.sql,)
+    ).fetchone()
+    return found is not None
+
+
+def add_checks(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> None:
+    """Gives a new table its CHECK constraints before the first row, so that the server names the record."""
+    for check in checks(task):
+        connection.execute(f"ALTER TABLE {staging.sql} ADD {check}".encode())
+
+
+def checks(task: LoadTask) -> list[str]:
+    """The CHECK constraints of a new table."""
+    return [] if task.definition is None else list(filter(constraints.is_check, task.definition.constraints))
 
 
 def has_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> bool:
