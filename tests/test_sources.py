@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -171,3 +171,28 @@ def test_a_letter_beside_the_data(target: DuckdbTarget, tmp_path: Path) -> None:
     assert "unknown" in run.stderr
     assert "README.md" in run.stderr
     assert "None" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("in/a.csv", "./in/a.csv"),
+        ("in/a.csv", "in//a.csv"),
+        ("in/../in/a.csv", "in/*.csv"),
+        ("in", "in/a.csv"),
+        ("in", "link.csv"),
+        ("in", "other"),
+        ("-", "in", "-"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_by_two_names(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Its rows would be loaded twice."""
+    write(tmp_path / "in" / "a.csv", "1\n")
+    write(tmp_path / "-", "2\n")
+    (tmp_path / "link.csv").symlink_to("in/a.csv")
+    (tmp_path / "other").symlink_to("in")
+    with chdir(tmp_path):
+        with pytest.raises(UsageError, match=r"named more than once"):
+            find_sources(names)
+        assert find_sources(["in", "./-", "-"]) == ["in/a.csv", "./-", "-"]

@@ -129,7 +129,6 @@ def test_the_database_has_another_access_method(postgres_target: PostgresTarget,
     target = postgres_target
     target.server.execute(METHOD, target.database)
     target.server.execute(f"ALTER DATABASE {target.database} SET default_table_access_method = columns")
-    target.close()
     for name, structure in [("u", None), ("v", "memory"), ("w", "heap"), ("x", "sorted")]:
         schema = write(tmp_path / f"{name}.sql", f"CREATE TABLE {name} (id integer PRIMARY KEY)")
         load_text(

@@ -188,6 +188,19 @@ def test_the_limit(engine_target: Target, tmp_path: Path) -> None:
     assert engine_target.count("t") == 4
 
 
+@pytest.mark.parametrize(("share", "bad", "records"), [("0.57%", 57, 10_000), ("2.3%", 161, 7_000)])
+def test_a_share_that_is_just_the_limit(
+    engine_target: Target, tmp_path: Path, share: str, bad: int, records: int
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    for more in (0, 1):
+        path = write(tmp_path / f"in{more}.csv", "x\n" * (bad + more) + "1\n" * (records - bad - more))
+        options = {"on_error": "skip", "max_rejects": share, "rejects": tmp_path / "bad", "header": "no"}
+        run = load(engine_target, path, check=False, **options)
+        assert run.exit_code == (1 if more else 3), run
+    assert engine_target.count("t") == records - bad
+
+
 @pytest.mark.parametrize("limit", ["x", "-1", "101%", "1.5", ""])
 def test_a_limit_that_is_none(engine_target: Target, tmp_path: Path, limit: str) -> None:
     engine_target.execute(TABLE)
@@ -207,6 +220,33 @@ def test_an_unwritable_file_of_rejects_is_found_before_the_load(engine_target: T
     run = load(engine_target, path, on_error="skip", max_rejects=1, rejects=tmp_path / "no" / "bad.csv", check=2)
     assert "bad.csv" in run.stderr
     assert engine_target.count("t") == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"commit_every": 5000}, {"jobs": 2}, {"write_path": "text"}], ids=str)
+@pytest.mark.parametrize("packed", [False, True])
+def test_transaction_by_transaction_the_first_file_counts(
+    engine_target: Target, tmp_path: Path, options: dict[str, Any], packed: bool
+) -> None:
+    """Of two records with one key the first one is stored, though the second one's file is larger."""
+    if engine_target.engine == "duckdb" and ("write_path" in options or packed):
+        options = {}
+    engine_target.execute("CREATE TABLE t (k integer PRIMARY KEY, v varchar)")
+    count, padding = (20_000, "") if packed else (110_000, "x" * 80)
+    first = "".join(f"{n},A{padding}\n" for n in range(count))
+    second = "".join(f"{n if n % 500 == 0 else count + n},B{padding}\n" for n in range(count + 100, 0, -1))
+    suffix, pack = (".csv.gz", gzip.compress) if packed else (".csv", bytes)
+    files = [write(tmp_path / f"{name}{suffix}", pack(text.encode())) for name, text in (("a", first), ("b", second))]
+    run = load(
+        engine_target, *files, on_error="skip", max_rejects="50%", rejects=tmp_path / "bad", no_atomic=True,
+        header="no", format="csv", check=3, **options,
+    )  # fmt: skip
+    assert run.summary is not None
+    repeated = (count - 1) // 500
+    assert run.summary["rejects"] == repeated
+    assert engine_target.rows("SELECT substr(v, 1, 1), count(*) FROM t GROUP BY 1 ORDER BY 1") == [
+        ("A", count),
+        ("B", count + 100 - repeated),
+    ]
 
 
 @pytest.mark.parametrize("option", ["no_ledger", "no_atomic"])

@@ -344,3 +344,28 @@ def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3)
     assert numbered(rejects) == [(2, "23514"), (3, "23514")]
     assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 1), (12, 2)]
+
+
+@pytest.mark.parametrize("index", ["(a)", '(A, "b c")', "(b c, a)"])
+def test_a_unique_index_that_is_no_constraint(engine_target: Target, tmp_path: Path, index: str) -> None:
+    """Its violations are rejects like those of a UNIQUE constraint."""
+    quoted = index.replace("(b c,", '("b c",')
+    engine_target.execute(f'CREATE TABLE t (id integer, a integer, "b c" integer); CREATE UNIQUE INDEX u ON t {quoted}')
+    engine_target.execute("INSERT INTO t VALUES (9, 9, 9)")
+    path = write(tmp_path / "in.csv", "1,5,0\n2,5,0\n3,6,0\n4,9,9\n")
+    rejects = tmp_path / "bad"
+    load(
+        engine_target,
+        path,
+        mode="upsert",
+        key="id",
+        on_error="skip",
+        max_rejects=2,
+        rejects=rejects,
+        header="no",
+        check=3,
+    )
+    assert rejects.read_text() == "2,5,0\n4,9,9\n"
+    assert engine_target.rows("SELECT id FROM t ORDER BY 1") == [(1,), (3,), (9,)]
+    run = load(engine_target, path, mode="upsert", key="id", header="no", restart=True, check=1)
+    assert "record    2" in run.stderr

@@ -134,6 +134,8 @@ pub struct ServerError {
     pub hint: Option<String>,
     /// Where in the server it happened.
     pub context: Option<String>,
+    /// The constraint that was violated, if it was one.
+    pub constraint: Option<String>,
     /// What the pipeline was doing.
     pub doing: String,
 }

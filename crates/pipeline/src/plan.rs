@@ -352,6 +352,9 @@ pub struct PostgresTarget {
     /// The partitions of the table that rows go into directly; what cannot be routed goes into the table itself.
     #[serde(default)]
     pub routing: Option<Routing>,
+    /// Where a missing partition can be made, also for a key that the server finds: keys for which none could be made.
+    #[serde(default)]
+    pub growing: Option<BTreeSet<String>>,
     /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 import msgspec
 
@@ -28,7 +29,8 @@ class RejectPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """Whether so many rejects among so many records are within the limit."""
         if self.max_count is not None and rejects > self.max_count:
             return False
-        return self.max_percent is None or rejects * 100 <= self.max_percent * records
+        # Exactly: 57 of 10,000 are 0.57 %, which no binary fraction is.
+        return self.max_percent is None or rejects * 100 <= Fraction(str(self.max_percent)) * records
 
 
 MOST_REJECTS = 2**63 - 1

@@ -67,13 +67,31 @@ def find_sources(names: Sequence[str]) -> list[str]:
             raise _missing(name)
     for path in found:
         refuse_undecodable(path)
-    twice = {path for path in found if found.count(path) > 1} if len(found) < 1000 else set()
-    if twice or len(set(found)) != len(found):
-        raise UsageError(
-            f"the file {min(twice, default=found[0])} is named more than once",
-            hint="its rows would be loaded twice",
-        )
+    _refuse_repeated(found)
     return found
+
+
+def _refuse_repeated(paths: Sequence[str]) -> None:
+    """Refuses a file that is named twice, by whatever names."""
+    directories: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for path in paths:
+        directory, name = os.path.split(path)
+        if path == STDIN:
+            whole = path
+        elif os.path.islink(path):
+            whole = os.path.realpath(path)
+        else:
+            # Of many files in one directory, the directory is looked up once.
+            if directory not in directories:
+                directories[directory] = os.path.realpath(directory)
+            whole = os.path.join(directories[directory], name)
+        if whole in seen:
+            also = "" if seen[whole] == path else f", once as {path}"
+            raise UsageError(
+                f"the file {seen[whole]} is named more than once{also}", hint="its rows would be loaded twice"
+            )
+        seen[whole] = path
 
 
 def refuse_undecodable(path: str) -> None:

@@ -196,7 +196,8 @@ impl<'p> Context<'p> {
         let rejects = self.rejects.load(Ordering::Relaxed);
         let records = rows + rejects;
         match self.plan.rejects.as_ref().and_then(|plan| plan.max_percent) {
-            Some(percent) if rejects as f64 * 100.0 > percent * records as f64 => {
+            // A share that is just the limit passes, whatever becomes of 0.57 as a binary fraction.
+            Some(percent) if rejects as f64 * 100.0 > percent * records as f64 * (1.0 + 1e-12) => {
                 Err(Error::TooLargeShare { rejects, records, percent })
             }
             _ => Ok(()),

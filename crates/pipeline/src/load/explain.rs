@@ -5,6 +5,7 @@ use super::feed::{Block, cutting};
 use super::guard::TOO_LONG;
 use super::parse::ParsedWindow;
 use crate::error::{BadRecord, Error, ServerError};
+use crate::plan::Target;
 use crate::postgres::copy::{CopyFailure, Place};
 use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
@@ -101,6 +102,11 @@ impl Context<'_> {
 
     /// What the server said while rows were stored, `block` being what they came from, if it is still there.
     pub(super) fn explain_copy(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
+        if let Error::Server(server) = failure.error.as_ref()
+            && let Some(missing) = self.missing_partition(server)
+        {
+            return missing;
+        }
         if self.columnar.is_some() {
             return self.explain_copy_of_row(failure);
         }
@@ -114,6 +120,19 @@ impl Context<'_> {
         let complaint = self.server_complaint(&bytes, server, column.as_deref());
         let record = place.record.map(|first| first + index);
         self.explain_complaint(Place { source: place.source, offset, record }, complaint)
+    }
+
+    /// A key without a partition that the server has found, where one can be made for it. The server tells it in its detail,
+    /// `Partition key of the failing row contains (day) = (1990-01-05).`, whose words depend on its language.
+    pub(super) fn missing_partition(&self, server: &ServerError) -> Option<Error> {
+        let Target::Postgres(target) = &self.plan.target else { return None };
+        let hopeless = target.growing.as_ref()?;
+        if server.sqlstate != "23514" || server.constraint.is_some() {
+            return None;
+        }
+        let (_, value) = server.detail.as_ref()?.split_once(") = (")?;
+        let key = &value[..value.rfind(')')?];
+        (!hopeless.contains(key)).then(|| Error::NoPartition { keys: vec![key.to_owned()] })
     }
 
     /// What is wrong with one of the records that the server stores together, up to `index` records after `place`.

@@ -75,6 +75,9 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
                 if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
             let Err(failure) = self.attempt(part)? else { continue };
             let Error::Server(server) = failure.error.as_ref() else { return Err(*failure.error) };
+            if let Some(missing) = self.context.missing_partition(server) {
+                return Err(missing);
+            }
             let line = failure.record.filter(|_| server.sqlstate != TOO_LONG);
             let named = line.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
             match named.or_else(|| (high - low == 1).then_some(low)) {
@@ -163,6 +166,7 @@ mod tests {
                 detail: None,
                 hint: None,
                 context: None,
+                constraint: None,
                 doing: String::new(),
             }))
         };

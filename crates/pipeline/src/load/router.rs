@@ -123,12 +123,16 @@ impl Divider {
             start = end;
         }
         let Some(&row) = self.homeless.first() else { return Ok(()) };
-        let source = context.plan.sources[chunk.place.source].path.display();
         let (name, _) = self.described(context, |_| String::new());
-        let row = chunk.place.offset + row as u64 + 1;
-        Err(Error::Invalid {
-            message: format!("{source}: row {row}: no partition of the table takes its {name}; add a partition for it"),
-        })
+        let complaint = Complaint {
+            column: Some(context.plan.columns[self.key[0]].name.clone()),
+            reason: format!("no partition of the table takes its {name}"),
+            text: String::new(),
+            sqlstate: "23514".into(),
+            remedy: "add a partition for it, or mend the value".into(),
+        };
+        let place = Place { offset: chunk.place.offset + row as u64, ..chunk.place };
+        Err(context.explain_complaint(place, complaint))
     }
 
     /// The key's columns and their texts, as a message has them.

@@ -215,6 +215,7 @@ pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
         detail: server.detail().map(Into::into),
         hint: server.hint().map(Into::into),
         context: server.where_().map(Into::into),
+        constraint: server.constraint().map(Into::into),
         doing: doing.into(),
     }))
 }

@@ -6,6 +6,7 @@ NOT NULL is not among them: the core refuses a NULL itself, and names its record
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import duckdb
@@ -114,13 +115,25 @@ def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> 
         "AND schema_name = ? AND table_name = ? AND is_unique AND NOT is_primary AND sql IS NOT NULL",
         [table.schema, table.name],
     ).fetchall()
+    own = f"{catalog(connection)}.{table.sql}"
+    names = [str(row[0]) for row in connection.execute(f"DESCRIBE {own}").fetchall()]
     found = []
     for name, sql in rows:
         terms = _INDEX.match(sql)
         if terms is not None:
-            parts = by_bytes(connection, f"{catalog(connection)}.{table.sql}", _split(terms.group(1)))
-            found.append(Constraint(kind="unique", name=name, columns=None, terms=parts))
+            expressions = _split(terms.group(1))
+            parts = by_bytes(connection, own, expressions)
+            found.append(Constraint(kind="unique", name=name, columns=_columns(expressions, names), terms=parts))
     return found
+
+
+def _columns(expressions: Sequence[str], names: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns that these expressions are, where they are nothing else; DuckDB's names know no case."""
+    known = {spelling.lower(): name for name in names for spelling in (name, quote_identifier(name))}
+    known |= {f'"{name}"'.lower(): name for name in names if '"' not in name}
+    found = [known.get(expression.lower()) for expression in expressions]
+    columns = tuple(name for name in found if name is not None)
+    return columns if len(columns) == len(expressions) else None
 
 
 def _split(terms: str) -> tuple[str, ...]:

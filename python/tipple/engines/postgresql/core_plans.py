@@ -12,7 +12,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions, structure, unlogged
+from tipple.engines.postgresql import direct, ledger, merge, partitions, stage, structure, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -51,7 +51,7 @@ class CorePlans:
 
     def slices(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
         """A load into `into`, slice by slice, or by pages in one transaction."""
-        in_order = self.task.preserve_order or structure.needs_order(self.task)
+        in_order = self.task.preserve_order or structure.needs_order(self.task) or self._judges_by_keys(owned)
         target = self._target(owned, into, {"name": "slices", "keep_order": in_order})
         if self.write_path == "direct":
             # What does not go by pages is read by the server itself; rows of batches have been read already.
@@ -97,6 +97,14 @@ class CorePlans:
         # several streams share, each takes what happens to come.
         in_order = strategy["keep_order"] and self.task.stream is not None
         return core.load_plan(self.task, owned.job_id, cut, target, digest=digest, in_order=in_order)
+
+    def _judges_by_keys(self, owned: OwnedJob) -> bool:
+        """Whether slices go into the table itself, and its keys say which records are rejects: the first one in
+        the order of the files is stored, which one stream knows, and two might wait for each other."""
+        if owned.strategy != "incremental" or self.task.rejects is None:
+            return False
+        tables = [self.table, *partitions.leaves(self.connection, self.table)]
+        return any(stage.has_keys(self.connection, table) for table in tables)
 
     def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
@@ -195,6 +203,7 @@ class CorePlans:
             "strategy": strategy,
             "table": into.sql,
             "routing": self._routing(owned, into) if routed else None,
+            "growing": self._growing(),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
             "write_path": self.write_path,
@@ -203,6 +212,11 @@ class CorePlans:
             "retry_seconds": self.task.retry_seconds,
             "stall_seconds": self.task.stall_seconds,
         }
+
+    def _growing(self) -> list[str] | None:
+        """Keys for which no partition could be made, where others can be; what is read once cannot go on with them."""
+        grows = self.task.partition_by is not None and self.task.partition_by.grows and self.task.ledger
+        return sorted(self.hopeless) if grows and not self.task.reads_once else None
 
     def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
         """The core's `Routing`."""

@@ -130,6 +130,8 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
     found = partition_bounds.read(connection, table)
     if found is None:
         return "the table has no partitions"
+    if not found.partitions:
+        return "it has no partitions yet"
     grows = task.partition_by is not None and task.partition_by.grows
     most = min(MANY_TABLES, task.routing_bytes // LEAST_SLOT_BYTES - 1)
     if len(found.partitions) > most:

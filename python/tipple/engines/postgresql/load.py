@@ -292,7 +292,7 @@ class PostgresLoad:
 
     def _grow(self, owned: OwnedJob, staging: TableName, missing: core.NoPartition) -> tuple[Cut, int]:
         """Makes the partitions that rows were found to need; gives what is left to load, and the rejects so far."""
-        if not self.task.ledger or self.task.reads_stdin:
+        if not self.task.ledger or self.task.reads_once:
             raise missing
         self.job.ensure_connection(owned)
         with self.connection.transaction():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import psycopg
@@ -23,8 +22,8 @@ MAX_PARTITIONS = 4000
 FILLED_GAP = 1000
 """Between the least and the greatest key of a sample, so many partitions are made without asking for keys of each."""
 
-_NUMBER = re.compile(r"\s*[-+]?[0-9]{1,60}(\.[0-9]{0,60})?\s*", re.ASCII)
-_DAY = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][-+0-9:. A-Za-z/]*)?\s*", re.ASCII)
+_DIGITS = 20_000
+"""More than any `numeric` has (131,072 before the point, of which nobody has seen a tenth)."""
 
 _INTEGER_LIMITS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
 _STEPS = {"quarter": "3 months"}
@@ -165,14 +164,17 @@ def bounds_for(
     Raises:
         UsageError: they would be too many.
     """
+    stored = _stored(connection, type_text, sorted(set(keys)))
     if asked.every in CALENDAR_UNITS:
-        return _calendar_bounds(connection, asked, type_text, [key for key in keys if _DAY.fullmatch(key)], fill=fill)
-    every = Decimal(asked.every or 1)
-    numbers = {
-        int(Decimal(key.strip()) // every) - (Decimal(key.strip()) % every < 0)
-        for key in keys
-        if _NUMBER.fullmatch(key)
-    }
+        return _calendar_bounds(connection, asked, type_text, stored, fill=fill)
+    with localcontext(prec=_DIGITS):
+        every = Decimal(asked.every or 1)
+        values = [value for value in map(Decimal, stored) if value.is_finite()]
+        numbers = {int(value // every) - (value % every < 0) for value in values}
+        return _number_bounds(asked, type_text, numbers, every, fill=fill)
+
+
+def _number_bounds(asked: PartitionBy, type_text: str, numbers: set[int], every: Decimal, *, fill: bool) -> list[str]:
     if fill and numbers and max(numbers) - min(numbers) < FILLED_GAP:
         numbers = set(range(min(numbers), max(numbers) + 1))
     _require_few(asked, len(numbers))
@@ -194,7 +196,7 @@ def _calendar_bounds(
     base = type_text.partition("(")[0]
     moment = "timestamp with time zone" if "with time zone" in type_text else "timestamp"
     unit, step = asked.every, _STEPS.get(asked.every or "", f"1 {asked.every}")
-    valid = _valid_moments(connection, sorted({key.strip() for key in keys}))
+    valid = [key for key in keys if "infinity" not in key]
     if not valid:
         return []
     starts = f"SELECT DISTINCT date_trunc('{unit}', key::{moment}) AS start FROM unnest(%(keys)s::text[]) AS key"
@@ -214,17 +216,19 @@ def _calendar_bounds(
     return [f"FOR VALUES FROM ('{low}') TO ('{high}')" for low, high in rows]
 
 
-def _valid_moments(connection: psycopg.Connection[Any], keys: list[str]) -> list[str]:
-    """The texts that are moments, and not the 30th of February."""
+def _stored(connection: psycopg.Connection[Any], type_text: str, keys: Sequence[str]) -> list[str]:
+    """What the column makes of these texts, as texts; without those that are no values of its type."""
     if not keys:
         return []
     try:
         with connection.transaction():
-            connection.execute("SELECT max(key::timestamptz) FROM unnest(%s::text[]) AS key", (keys,))
-        return keys
+            query = f"SELECT DISTINCT key::{type_text}::text FROM unnest(%s::text[]) AS key WHERE key IS NOT NULL"
+            return [text for (text,) in connection.execute(query.encode(), (list(keys),))]
     except psycopg.DataError:
         half = len(keys) // 2
-        return [] if half == 0 else _valid_moments(connection, keys[:half]) + _valid_moments(connection, keys[half:])
+        if half == 0:
+            return []
+        return _stored(connection, type_text, keys[:half]) + _stored(connection, type_text, keys[half:])
 
 
 def _require_few(asked: PartitionBy, count: int) -> None:

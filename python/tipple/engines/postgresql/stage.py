@@ -361,7 +361,7 @@ def ctid_ranges(connection: psycopg.Connection[Any], table: TableName, parts: in
         "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint", (table.sql,)
     ).fetchone()
     pages = int(row[0]) if row is not None else 0
-    if pages < 2 * parts or not has_heap_pages(connection, table):
+    if parts < 2 or pages < 2 * parts or not has_heap_pages(connection, table):
         return ["true"]
     cuts = [pages * part // parts for part in range(1, parts)]
     bounds = [None, *cuts, None]

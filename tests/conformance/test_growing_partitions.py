@@ -1,0 +1,136 @@
+"""Partitions that `--partition-by` makes as keys need them, however keys are written, and whoever reads them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tipple
+from extension.pages import make_ready
+from loading import load, load_text
+from servers.extension import extension_missing_reason
+from targets import PostgresTarget, write
+
+WAYS = ["auto", "binary", "text"]
+
+
+def with_extension(target: PostgresTarget) -> None:
+    if extension_missing_reason(target.server.version) is None:
+        make_ready(target.server, target.database)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_nothing_is_sampled(
+    postgres_target: PostgresTarget, tmp_path: Path, way: str, skips: bool, packed: bool
+) -> None:
+    with_extension(postgres_target)
+    text = b"2024-01-05,a\n2025-01-05,b\ninfinity,c\n2031-12-31,d\n" if skips else b"2024-01-05,a\n2025-01-05,b\n"
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress(text) if packed else b"")
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (d date, v text)")
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"} if skips else {}
+    run = load(
+        postgres_target, path, schema=schema, partition_by="range(d, every=year)", header="no", format="csv",
+        write_path=way, check=False, **options,
+    )  # fmt: skip
+    assert run.exit_code == (3 if skips and packed else 0), run
+    expected = [line.split(",")[1] for line in text.decode().splitlines() if "infinity" not in line] if packed else []
+    assert [v for (v,) in postgres_target.rows("SELECT v FROM t ORDER BY 1")] == expected
+    assert postgres_target.leftovers("t", *leaves(postgres_target)) == set()
+
+
+def leaves(target: PostgresTarget) -> list[str]:
+    return [name for (name,) in target.rows("SELECT inhrelid::regclass::text FROM pg_inherits")]
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("kind", ["opaque", "spelled"])
+def test_a_key_in_the_middle_that_the_server_reads(
+    postgres_target: PostgresTarget, tmp_path: Path, skips: bool, kind: str
+) -> None:
+    """Where a column is of a type that only the server knows, or one value of the record is."""
+    with_extension(postgres_target)
+    of_type, plain, odd = ("int4range", "[1,2)", "[3,4)") if kind == "opaque" else ("date", "2020-01-01", "2 Jan 2020")
+    lines = [f"2024-{n % 12 + 1:02}-05;{plain};{'x' * 400}\n" for n in range(30_000)]
+    lines[15_000] = f"1990-01-05;{odd};y\n"
+    lines[15_001] = f"1991-01-05;{odd};y\n"
+    schema = write(tmp_path / "t.sql", f"CREATE TABLE t (d date, r {of_type}, v text)")
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"} if skips else {}
+    load_text(
+        postgres_target, tmp_path / "in.csv", "".join(lines), schema=schema, partition_by="range(d, every=year)",
+        header="no", delimiter=";", **options,
+    )  # fmt: skip
+    assert postgres_target.rows("SELECT extract(year FROM d)::int, count(*) FROM t GROUP BY 1 ORDER BY 1") == [
+        (1990, 1),
+        (1991, 1),
+        (2024, 29_998),
+    ]
+
+
+SPELLED = [
+    ("numeric(5,1)", "10", ["9.96", "5", "-0.04"]),
+    ("numeric(5,0)", "10", ["-9.6", "-0.4", "9.5"]),
+    ("numeric", "10", ["1e3", "1e20", "-1E-3", "+7.", ".5"]),
+    ("numeric", "10", ["1234567890123456789012345678901234567890", "-98765432109876543210987654321.5"]),
+    ("integer", "10", ["-2147483648", "2147483647", " 7 "]),
+    ("timestamp(0)", "year", ["2024-12-31 23:59:59.7", "2024-12-31 23:59:59.2"]),
+    ("date", "day", ["2024-01-01 24:00", "2024-01-05"]),
+    ("date", "year", ["20240105", "2025-1-5", "12024-01-05", "epoch", "Jan 5 1999"]),
+    ("timestamp with time zone", "month", ["2024-01-31 23:30:00-05", "2024-03-01 00:00:00+00"]),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("of_type", "every", "keys"), SPELLED, ids=[f"{kind} {keys[0]}" for kind, _, keys in SPELLED])
+def test_a_key_is_what_is_stored(
+    postgres_target: PostgresTarget, tmp_path: Path, way: str, of_type: str, every: str, keys: list[str]
+) -> None:
+    with_extension(postgres_target)
+    schema = write(tmp_path / "t.sql", f"CREATE TABLE t (k {of_type}, v text)")
+    load_text(
+        postgres_target, tmp_path / "in.csv", "".join(f"{key},x\n" for key in keys), schema=schema,
+        partition_by=f"range(k, every={every})", header="no", format="csv", write_path=way, env={"PGTZ": "UTC"},
+    )  # fmt: skip
+    expected = sorted(
+        postgres_target.rows("SELECT k::text FROM (VALUES " + ", ".join(f"('{k}'::{of_type})" for k in keys) + ") s(k)")
+    )
+    assert sorted(postgres_target.rows("SELECT k::text FROM t")) == expected
+
+
+def test_rounded_keys_of_a_columnar_source(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (k numeric(5,1))")
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": [9.96, 5.0, 19.99]}), path)
+    load(postgres_target, path, schema=schema, partition_by="range(k, every=10)")
+    assert postgres_target.sorted_rows("t", "k::text") == [("10.0",), ("20.0",), ("5.0",)]
+
+
+def test_a_row_of_a_columnar_source_without_a_partition(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(
+        "CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10)"
+    )
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": [1] * 5000 + [55], "v": ["x"] * 5001}), path)
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(path, into=postgres_target.url, table="t")
+    assert (caught.value.record_number, caught.value.sqlstate) == (5001, "23514")
+    assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_checksum_of_many_partitions(postgres_target: PostgresTarget, tmp_path: Path, jobs: int) -> None:
+    """More partitions of several pages than there are sessions to read them back."""
+    parts = "".join(f"CREATE TABLE t_{n} PARTITION OF t FOR VALUES IN ({n});" for n in range(20))
+    postgres_target.execute(f"CREATE TABLE t (k integer, v text) PARTITION BY LIST (k); {parts}")
+    text = "".join(f"{n % 20},{'x' * 100}\n" for n in range(4000))
+    run = load_text(postgres_target, tmp_path / "in.csv", text, verify="checksum", jobs=jobs, header="no")
+    assert run.summary is not None
+    assert (run.summary["verify"]["kind"], postgres_target.count("t")) == ("checksum", 4000)
