@@ -175,7 +175,7 @@ def test_a_partition_with_a_storage_of_its_own(postgres_target: PostgresTarget, 
 @pytest.mark.parametrize(
     ("kind", "every", "bad"),
     [
-        ("numeric", "10", ["NaN", "Infinity", "1e30"]),
+        ("numeric", "10", ["NaN", "Infinity"]),
         ("timestamp", "month", ["infinity", "-infinity"]),
         ("date", "year", ["infinity", "5874897-12-31"]),
     ],

@@ -430,7 +430,7 @@ def test_columnar_sources(postgres_target: PostgresTarget, tmp_path: Path) -> No
     bad = pyarrow.table({"a": pyarrow.array([1, 5000], pyarrow.int32()), "b": ["x", "y"]})
     pyarrow.parquet.write_table(bad, tmp_path / "bad.parquet")
     run = load(postgres_target, tmp_path / "bad.parquet", check=1)
-    assert "row 2" in run.stderr
+    assert "record    2" in run.stderr
     # Only the server can refuse this one: it is named although it was routed.
     postgres_target.execute("ALTER TABLE t ADD CHECK (b <> 'x')")
     late = pyarrow.table({"a": pyarrow.array([1, 1500, 5], pyarrow.int32()), "b": ["y", "y", "x"]})

@@ -493,3 +493,22 @@ def test_which_options_go_together() -> None:
 def test_the_primary_key_of_a_schema(constraint: str, expected: tuple[str, ...]) -> None:
     (table,) = parse_schema(f"CREATE TABLE t ({constraint});")
     assert table.primary_key == expected
+
+
+@pytest.mark.parametrize("structure", ["sorted", "heap"])
+def test_a_partition_that_cannot_be_swapped(postgres_target: PostgresTarget, tmp_path: Path, structure: str) -> None:
+    """It is refused before anything is loaded; where nothing has to be made of it, its rows are copied."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer NOT NULL) PARTITION BY RANGE (a);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (100);"
+        "GRANT SELECT ON t1 TO public; INSERT INTO t VALUES (7)"
+    )
+    key = {"key": "a"} if structure == "sorted" else {}
+    refused = structure == "sorted"
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", "2\n1\n", header="no", mode="replace", structure=structure,
+        check=2 if refused else True, **key,
+    )  # fmt: skip
+    assert not refused or "t1: it has grants" in run.stderr
+    assert postgres_target.sorted_rows("t") == ([(7,)] if refused else [(1,), (2,)])
+    assert postgres_target.leftovers("t", "t1") == set()

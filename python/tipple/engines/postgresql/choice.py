@@ -97,8 +97,11 @@ class Chooser:
             return
         appends = choice.exists and self.task.mode == "append" and not stage.is_empty(self.connection, self.table)
         if choice.strategy in ("swap", "partition") and not appends:
+            # Where rows have to be copied after all, a table that is so already stays so.
+            self.job.keeps_structure = choice.exists and structure.is_already(self.connection, self.task, wanted)
             if choice.strategy == "partition":
                 structure.check_partitioned(self.connection, self.task, wanted)
+                self._require_swappable_partitions(choice, wanted)
             return
         if not structure.is_already(self.connection, self.task, wanted):
             hint = "leave out --structure"
@@ -114,6 +117,19 @@ class Chooser:
         self.structure = msgspec.structs.replace(
             wanted, load_as=wanted.structure, reason="the table is so already, and rows go into it as it is"
         )
+
+    def _require_swappable_partitions(self, choice: Choice, wanted: AppliedStructure) -> None:
+        """Refuses to fill partitions that others could not take the place of, when all is loaded."""
+        if not choice.exists or self.job.keeps_structure or self.task.replace_scope == "partitions":
+            return
+        for leaf in partitions.leaves(self.connection, self.table):
+            obstacle = stage.obstacle(self.connection, leaf, self.task, partition=True)
+            if obstacle is not None and not stage.is_empty(self.connection, leaf):
+                raise UsageError(
+                    f"{self.table} cannot become {wanted.structure}: no other table can take the place of {leaf}: "
+                    f"{obstacle}",
+                    hint="leave out --structure",
+                )
 
     def _require_place(self, choice: Choice) -> None:
         if self.task.tablespaces and choice.strategy not in ("swap", "partition"):

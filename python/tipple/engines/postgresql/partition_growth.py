@@ -164,9 +164,10 @@ def bounds_for(
     Raises:
         UsageError: they would be too many.
     """
-    stored = _stored(connection, type_text, sorted(set(keys)))
+    distinct = sorted(set(keys))
     if asked.every in CALENDAR_UNITS:
-        return _calendar_bounds(connection, asked, type_text, stored, fill=fill)
+        return _calendar_bounds(connection, asked, type_text, distinct, fill=fill)
+    stored = _stored(connection, type_text, distinct)
     with localcontext(prec=_DIGITS):
         every = Decimal(asked.every or 1)
         values = [value for value in map(Decimal, stored) if value.is_finite()]
@@ -196,7 +197,9 @@ def _calendar_bounds(
     base = type_text.partition("(")[0]
     moment = "timestamp with time zone" if "with time zone" in type_text else "timestamp"
     unit, step = asked.every, _STEPS.get(asked.every or "", f"1 {asked.every}")
-    valid = [key for key in keys if "infinity" not in key]
+    # A date may be beyond all timestamps.
+    end = f"date_trunc('{unit}', key::{type_text}::{moment}) + interval '{step}'"
+    valid = [key for key in _stored(connection, type_text, keys, also=end) if "infinity" not in key]
     if not valid:
         return []
     starts = f"SELECT DISTINCT date_trunc('{unit}', key::{moment}) AS start FROM unnest(%(keys)s::text[]) AS key"
@@ -216,19 +219,23 @@ def _calendar_bounds(
     return [f"FOR VALUES FROM ('{low}') TO ('{high}')" for low, high in rows]
 
 
-def _stored(connection: psycopg.Connection[Any], type_text: str, keys: Sequence[str]) -> list[str]:
-    """What the column makes of these texts, as texts; without those that are no values of its type."""
+def _stored(
+    connection: psycopg.Connection[Any], type_text: str, keys: Sequence[str], *, also: str = "NULL"
+) -> list[str]:
+    """What the column makes of these texts, as texts; without those that are no values of its type, or for which `also`
+    (an expression of `key`) has none."""
     if not keys:
         return []
     try:
         with connection.transaction():
-            query = f"SELECT DISTINCT key::{type_text}::text FROM unnest(%s::text[]) AS key WHERE key IS NOT NULL"
-            return [text for (text,) in connection.execute(query.encode(), (list(keys),))]
+            query = f"SELECT DISTINCT key::{type_text}::text, ({also})::text FROM unnest(%s::text[]) AS key"
+            return [text for text, _ in connection.execute(query.encode(), (list(keys),)) if text is not None]
     except psycopg.DataError:
         half = len(keys) // 2
         if half == 0:
             return []
-        return _stored(connection, type_text, keys[:half]) + _stored(connection, type_text, keys[half:])
+        parts = (keys[:half], keys[half:])
+        return [text for part in parts for text in _stored(connection, type_text, part, also=also)]
 
 
 def _require_few(asked: PartitionBy, count: int) -> None:

@@ -514,7 +514,7 @@ class PartitionPublish:
     def _say(self, steps: list[Step]) -> None:
         counts: Counter[str] = Counter(step.action for step in steps)
         parts = [f"{counts[action]} {shown}" for action, shown in SHOWN.items() if counts[action]]
-        if self.is_strict and any(
+        if self.structure is not None and any(
             step.leaf.place.bound == partition_bounds.DEFAULT and step.action == "insert" for step in steps
         ):
             self.notes.append("the default partition keeps its own structure: its rows went in by INSERT")

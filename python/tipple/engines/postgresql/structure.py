@@ -98,9 +98,13 @@ def adapt(task: LoadTask) -> LoadTask:
     return msgspec.structs.replace(task, definition=msgspec.structs.replace(definition, unlogged=unlogged))
 
 
+# Hydra's table and Citus' view differ in the name of one column, so rows are taken as a whole.
 _HAS_OWN_OPTIONS = """
-SELECT EXISTS (SELECT FROM columnar.options WHERE regclass = to_regclass(%(table)s)
-    OR regclass IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+SELECT EXISTS (SELECT FROM (SELECT to_jsonb(o) AS row FROM columnar.options o) o,
+    unnest(ARRAY['chunk_group_row_limit', 'stripe_row_limit', 'compression', 'compression_level']) AS option
+    WHERE coalesce(row ->> 'regclass', row ->> 'relation') IN (SELECT to_regclass(%(table)s)::text
+        UNION ALL SELECT relid::text FROM pg_partition_tree(to_regclass(%(table)s)))
+    AND row ->> option IS DISTINCT FROM current_setting('columnar.' || option, true))
 """
 
 
@@ -113,8 +117,8 @@ def method_of(connection: psycopg.Connection[Any], table: TableName) -> str:
 def keep_method(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
     """The task that asks for the table access method that a table has which is to be replaced.
 
-    Columnar ones know no DELETE, or a slow one; a table that is made anew needs none. What Hydra and Citus keep as a
-    table's options would be lost with it.
+    Columnar ones know no DELETE, or a slow one; a table that is made anew needs none. Where Hydra or Citus keep options
+    of a table that a new one would not have, it stays.
     """
     if task.structure is not None or task.definition is not None or task.mode != "replace":
         return task
