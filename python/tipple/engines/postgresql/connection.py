@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -40,8 +41,17 @@ STREAM_SETTINGS = (
     # `sql_standard` would read the signs of an interval otherwise.
     "SET IntervalStyle TO 'postgres'",
 )
+# A statement that runs for long, an index say, ends when the client is gone, and keeps no lock from who begins again.
+# Not every system's server can look.
+END_WITH_CLIENT = "SET client_connection_check_interval TO '2s'"
 # Rows and ledger are lost together where a crash takes an asynchronous commit, so a slice needs no flush of its own.
 SLICE_SETTINGS = ("SET synchronous_commit TO off",)
+
+
+_OWN_SETTINGS = """
+SELECT format('SET %I TO %L', name, current_setting(name))
+FROM unnest(ARRAY['TimeZone', 'client_connection_check_interval']) AS name
+"""
 
 
 def connect(target: Target, application_name: str, within_seconds: int | None = None) -> psycopg.Connection[Any]:
@@ -75,6 +85,8 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
         connection = psycopg.connect(target.location, autocommit=True, **parameters)
         for statement in CONTROL_SETTINGS:
             connection.execute(statement)
+        with suppress(psycopg.DataError):
+            connection.execute(END_WITH_CLIENT)
     except psycopg.Error as error:
         said = redact_postgresql_text(target.location, " ".join(str(error).split()))
         if said is None:
@@ -141,11 +153,11 @@ def stream_parameters(connection: psycopg.Connection[Any], application_name: str
 def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequence[str]:
     """Statements for every new stream session.
 
-    A time without a zone is in the time zone of the control session `connection`, which libpq sets by PGTZ.
+    What the control session `connection` could set goes for them too, the time zone among it, which libpq sets by PGTZ.
     """
-    found = connection.execute("SELECT format('SET TimeZone TO %L', current_setting('TimeZone'))").fetchone()
-    time_zone = [found[0]] if found else []
-    return [*STREAM_SETTINGS, *time_zone, *(SLICE_SETTINGS if slices else ())]
+    found = connection.execute(_OWN_SETTINGS).fetchall()
+    own = [statement for (statement,) in found]
+    return [*STREAM_SETTINGS, *own, *(SLICE_SETTINGS if slices else ())]
 
 
 def _application_name(given: str, own: str) -> str:
