@@ -134,3 +134,51 @@ def test_checksum_of_many_partitions(postgres_target: PostgresTarget, tmp_path: 
     run = load_text(postgres_target, tmp_path / "in.csv", text, verify="checksum", jobs=jobs, header="no")
     assert run.summary is not None
     assert (run.summary["verify"]["kind"], postgres_target.count("t")) == ("checksum", 4000)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_key_of_a_divided_partition_is_not_the_table_s(
+    postgres_target: PostgresTarget, tmp_path: Path, way: str
+) -> None:
+    """A record that a partition's own partitions have no place for needs no partition of the table."""
+    target = postgres_target
+    with_extension(target)
+    target.execute(
+        "CREATE TABLE t (d date, n integer) PARTITION BY RANGE (d);"
+        "CREATE TABLE t24 PARTITION OF t FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY RANGE (n);"
+        "CREATE TABLE t24a PARTITION OF t24 FOR VALUES FROM (0) TO (10)"
+    )
+    run = load_text(
+        target, tmp_path / "in.csv", "2024-05-05,1\n2025-05-05,2\n2024-05-05,20240101\n", header="no",
+        partition_by="range(d, every=year)", write_path=way, check=False,
+    )  # fmt: skip
+    assert run.exit_code != 0
+    assert "20240101" in run.output
+    assert "Traceback" not in run.output
+    assert target.rows("SELECT relid::regclass::text FROM pg_partition_tree('t') ORDER BY 1") == [
+        ("t",), ("t24",), ("t24a",),
+    ]  # fmt: skip
+    target.execute("DELETE FROM t")
+    load_text(
+        target, tmp_path / "good.csv", "2024-05-05,1\n2025-05-05,2\n", header="no",
+        partition_by="range(d, every=year)", write_path=way,
+    )  # fmt: skip
+    assert target.count("t") == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("digits", [1_000, 25_000, 131_000])
+def test_a_key_of_many_digits(postgres_target: PostgresTarget, tmp_path: Path, way: str, digits: int) -> None:
+    """No bound of so many has room in the server's catalog."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (k numeric)")
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", f"7\n{'9' * digits}\n", schema=schema, header="no",
+        partition_by="range(k, every=10)", write_path=way, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in run.output
+    if run.exit_code == 0:
+        assert postgres_target.count("t") == 2
+    else:
+        assert len(run.output) < 2000, run.output[:500]
+        assert postgres_target.leftovers() == set()
+    assert digits > 1_000 or run.exit_code == 0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tipple
-from command import run_tipple
+from command import environment, run_tipple
 from extension.test_write_path import ready_target
-from loading import load, load_stdin, load_text
+from loading import load, load_stdin, load_text, load_words
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
 
@@ -111,6 +116,92 @@ def test_pages_where_no_record_violates_them(target: PostgresTarget, tmp_path: P
     assert target.rows(names) == [("short", True), ("t_id_check", True)]
 
 
+DIES_BEFORE_IT_PUBLISHES = """
+import os, sys
+from tipple.engines.postgresql.publish import Publish
+Publish.run = lambda *_: os._exit(9)
+from tipple.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_a_check_is_found_violated_after_all_was_resumed(
+    target: PostgresTarget, tmp_path: Path, exists: bool, source: str
+) -> None:
+    """The job begins anew with all of its records, none of which is left to load."""
+    table = "CREATE TABLE t (id integer CHECK (id > 0))"
+    options: dict[str, object] = {} if exists else {"schema": write(tmp_path / "t.sql", table)}
+    if exists:
+        target.execute(table)
+    numbers = [*range(1, 1000), -5]
+    if source == "csv":
+        path = write(tmp_path / "in.csv", "id\n" + "".join(f"{n}\n" for n in numbers))
+    else:
+        path = tmp_path / "in.parquet"
+        pq.write_table(pa.table({"id": numbers}), path)
+    words = load_words(target.url, (path,), "t", options)
+    died = subprocess.run([sys.executable, "-c", DIES_BEFORE_IT_PUBLISHES, *words], env=environment(), check=False)
+    assert died.returncode == 9
+    run = load(target, path, check=1, **options)
+    assert re.search(r"record +1,?000", run.output), run
+    assert "t_id_check" in run.output
+    assert target.leftovers("t") == set()
+    assert ("public.t" in target.tables()) == exists
+    if exists:
+        assert target.count("t") == 0
+
+
+MENTIONED = {
+    "its name before a column": "CHECK (t.a > 0)",
+    "the whole row": "CHECK (t IS NOT NULL)",
+    "the row as a value": "CHECK (positive(t.*::text))",
+    "its schema": "CHECK (public.t.a > 0)",
+    "its number": "CHECK (tableoid = 't'::regclass)",
+    "its number as a text": "CHECK (tableoid::regclass::text = 't')",
+    "a function that reads it": "CHECK (none_yet(a))",
+    "NOT VALID": "CHECK (a > 0) NOT VALID",
+    "a column named valid": "CHECK (NOT valid)",
+}
+FUNCTIONS = """
+CREATE FUNCTION none_yet(integer) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) > -1 FROM t); END';
+CREATE FUNCTION positive(text) RETURNS boolean LANGUAGE sql AS 'SELECT $1 !~ ''-''';
+"""
+
+
+@pytest.mark.parametrize("write_path", ["auto", "binary", "text"])
+@pytest.mark.parametrize(
+    ("check", "by"),
+    [*((check, "") for check in MENTIONED), *((check, "range(a, every=10)") for check in list(MENTIONED)[-2:])],
+)
+def test_a_check_that_knows_its_table(
+    target: PostgresTarget, tmp_path: Path, write_path: str, check: str, by: str
+) -> None:
+    """What is staged has another name; the table is as its statement says it."""
+    target.execute(FUNCTIONS)
+    statement = f"CREATE TABLE t (a integer CHECK (a < 100), valid boolean, {MENTIONED[check]})"
+    schema = write(tmp_path / "t.sql", statement)
+    options = {"partition_by": by} if by else {}
+    load_text(target, tmp_path / "in.csv", "1,f\n2,f\n", schema=schema, header="no", write_path=write_path, **options)
+    assert target.sorted_rows("t") == [(1, False), (2, False)]
+    told = (
+        "SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE conrelid = 't'::regclass AND contype = 'c' ORDER BY 1"
+    )
+    ours = target.rows(told)
+    target.execute(f"DROP TABLE t; {statement}")
+    assert ours == target.rows(told)
+
+
+def test_a_serial_column(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (id serial, big bigserial, a integer)")
+    load_text(postgres_target, tmp_path / "in.csv", "7\n8\n", schema=schema, columns="a", header="no")
+    named = "SELECT pg_get_serial_sequence('t', 'id'), pg_get_serial_sequence('t', 'big')"
+    assert postgres_target.rows(named) == [("public.t_id_seq", "public.t_big_seq")]
+    assert postgres_target.rows("SELECT id, big, a FROM t ORDER BY 1") == [(1, 1, 7), (2, 2, 8)]
+
+
 # ---- other table access methods --------------------------------------------------------------------------------
 
 METHOD = "CREATE ACCESS METHOD columns TYPE TABLE HANDLER heap_tableam_handler"
@@ -166,6 +257,34 @@ def test_replaced_partitions_keep_theirs(postgres_target: PostgresTarget, tmp_pa
     load_text(target, tmp_path / "in.csv", "1\n12\n", mode="replace", header="no")
     assert forms(target, "t1", "t2") == ["columns", "columns"]
     assert target.sorted_rows("t") == [(1,), (12,)]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("more", ["UNLOGGED", "CLUSTER"])
+def test_a_replaced_table_keeps_what_else_it_is(
+    postgres_target: PostgresTarget, tmp_path: Path, more: str, partitioned: bool
+) -> None:
+    """What no structure says: that it is not logged, and the order that CLUSTER goes by."""
+    target = postgres_target
+    target.server.execute(METHOD, target.database)
+    unlogged = more if more == "UNLOGGED" else ""
+    if partitioned:
+        target.execute("CREATE TABLE t (id integer) PARTITION BY RANGE (id)")
+        target.execute(f"CREATE {unlogged} TABLE p PARTITION OF t FOR VALUES FROM (0) TO (99) USING columns")
+    else:
+        target.execute(f"CREATE {unlogged} TABLE t (id integer) USING columns")
+    leaf = "p" if partitioned else "t"
+    target.execute(f"INSERT INTO t VALUES (7); CREATE INDEX i ON {leaf} (id)")
+    if more == "CLUSTER":
+        target.execute(f"ALTER TABLE {leaf} CLUSTER ON i")
+    told = (
+        "SELECT relpersistence, amname, (SELECT bool_or(indisclustered) FROM pg_index WHERE indrelid = c.oid) "
+        f"FROM pg_class c JOIN pg_am m ON m.oid = relam WHERE c.oid = '{leaf}'::regclass"
+    )
+    before = target.rows(told)
+    load_text(target, tmp_path / "in.csv", "1\n2\n", mode="replace", header="no")
+    assert target.rows(told) == before
+    assert target.sorted_rows("t") == [(1,), (2,)]
 
 
 def test_rows_cannot_be_read_back(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
     "padded": ("char(5)", pa.string_view()),
     "day": ("date", pa.date32()),
     "moment": ("timestamp", pa.timestamp("ns")),
+    "second": ("timestamp(0)", pa.timestamp("us")),
+    "tick": ("timestamp(3)", pa.timestamp("us")),
 }
 
 
@@ -64,6 +66,8 @@ def all_types(rows: int) -> pa.Table:
         "padded": lambda _: r.choice(["", "ab", "äöüßx"]),
         "day": lambda _: day + datetime.timedelta(days=r.randint(-700_000, 2_000_000)),
         "moment": lambda _: moment + datetime.timedelta(microseconds=r.randint(-(10**15), 10**15)),
+        "second": lambda _: moment + datetime.timedelta(microseconds=r.randint(-(10**9), 10**9)),
+        "tick": lambda _: moment + datetime.timedelta(microseconds=r.randint(-(10**15), 10**15)),
     }
     arrays = []
     for name, (_, kind) in TYPES.items():
@@ -97,8 +101,37 @@ def test_pages_are_those_of_the_same_text(target: PostgresTarget, tmp_path: Path
     stored = target.rows("SELECT * FROM t ORDER BY i4 NULLS FIRST LIMIT 1 OFFSET 2500")[0]
     row = next(row for row in table.to_pylist() if row["i4"] == stored[2])
     for place, (name, value) in enumerate(row.items()):
-        if name not in ("f4", "f8", "padded", "any") and value is not None:
+        if name not in ("f4", "f8", "padded", "any", "second", "tick") and value is not None:
             assert stored[place] == value, name
+
+
+MOMENTS = [
+    *(
+        "2000-01-01 00:00:00.0005",
+        "2000-01-01 00:00:00.000499",
+        "1999-12-31 23:59:59.9995",
+        "1999-12-31 23:59:59.4999995",
+    ),
+    *("1970-01-01 00:00:00.5", "2024-12-31 23:59:59.9999", "4713-01-01 00:00:00.123456 BC", "2024-02-29 12:00:00.45"),
+]
+
+
+@pytest.mark.parametrize("precision", range(7))
+@pytest.mark.parametrize("write_path", ["direct", "binary", "text"])
+def test_seconds_are_rounded_as_by_the_server(
+    target: PostgresTarget, tmp_path: Path, precision: int, write_path: str
+) -> None:
+    kind = f"timestamp({precision})"
+    target.execute(f"CREATE TABLE t (id integer, moment {kind})")
+    texts = [f"(timestamp '{moment}')" for moment in MOMENTS]
+    micros = target.rows(f"SELECT (extract(epoch FROM m) * 1000000)::bigint FROM unnest(ARRAY[{', '.join(texts)}]) m")
+    array = pa.array([n for (n,) in micros], pa.timestamp("us"))
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"id": range(len(MOMENTS)), "moment": array}), path)
+    run = load(target, path, verify="checksum", write_path=write_path)
+    assert path_of(run)[0] == write_path
+    stored = [moment for (moment,) in target.rows("SELECT moment::text FROM t ORDER BY id")]
+    assert stored == [target.rows(f"SELECT {text}::{kind}::text")[0][0] for text in texts]
 
 
 def test_streams_in_memory(target: PostgresTarget) -> None:

@@ -46,11 +46,11 @@ def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
     yield from ready_target(postgres_server)
 
 
-def ready_target(server: PostgresServer) -> Iterator[PostgresTarget]:
+def ready_target(server: PostgresServer, options: str = "") -> Iterator[PostgresTarget]:
     reason = extension_missing_reason(server.version)
     if reason is not None:
         pytest.skip(reason)
-    target = PostgresTarget(server)
+    target = PostgresTarget(server, options=options)
     try:
         make_ready(server, target.database)
         yield target
@@ -486,3 +486,15 @@ def test_a_database_that_is_not_utf8(postgres_server: PostgresServer, tmp_path: 
             assert connection.execute("SELECT v, length(v) FROM t").fetchall() == [(text, len(text))]
     finally:
         postgres_server.drop_database(name)
+
+
+def test_lengths_are_in_bytes(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    """In a database without an encoding the server counts bytes, and pages of texts are counted in characters."""
+    for target in ready_target(postgres_server, "ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"):
+        target.execute("CREATE TABLE t (a char(5)); CREATE TABLE u (a text)")
+        run = load_text(target, tmp_path / "in.csv", "äö\nab\n", header="no")
+        assert path_of(run)[0] != "direct"
+        assert "SQL_ASCII" in path_of(run)[1]
+        assert target.rows("SELECT octet_length(a) FROM t ORDER BY 1") == [(5,), (5,)]
+        again = load_text(target, tmp_path / "in.csv", "äö\nab\n", header="no", table="u")
+        assert path_of(again)[0] == "direct"

@@ -337,10 +337,10 @@ class PostgresServer:
         with self.connect(dbname) as connection:
             return connection.execute(sql).fetchall()  # type: ignore[arg-type]
 
-    def create_database(self, name: str | None = None, *, owner: str = LOADER) -> str:
-        """A fresh database; returns its name."""
+    def create_database(self, name: str | None = None, *, owner: str = LOADER, options: str = "") -> str:
+        """A fresh database, with further `options` of CREATE DATABASE; returns its name."""
         name = name or f"test{next(self._databases)}"
-        self.execute(f'CREATE DATABASE "{name}" OWNER "{owner}"')
+        self.execute(f'CREATE DATABASE "{name}" OWNER "{owner}" {options}')
         return name
 
     def create_tablespace(self, name: str, *, owner: str = LOADER) -> None:

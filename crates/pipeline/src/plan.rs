@@ -352,9 +352,9 @@ pub struct PostgresTarget {
     /// The partitions of the table that rows go into directly; what cannot be routed goes into the table itself.
     #[serde(default)]
     pub routing: Option<Routing>,
-    /// Where a missing partition can be made, also for a key that the server finds: keys for which none could be made.
+    /// Where a missing partition can be made, also for a key that the server finds.
     #[serde(default)]
-    pub growing: Option<BTreeSet<String>>,
+    pub growing: Option<Growing>,
     /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,
@@ -368,6 +368,15 @@ pub struct PostgresTarget {
     pub retry_seconds: u64,
     /// Seconds without any progress after which a peer is given up.
     pub stall_seconds: u64,
+}
+
+/// Partitions that are made as keys need them.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Growing {
+    /// The key of the table, not quoted.
+    pub column: String,
+    /// Keys for which none could be made.
+    pub hopeless: BTreeSet<String>,
 }
 
 /// How rows find their partitions without the server.

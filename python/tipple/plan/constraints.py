@@ -26,6 +26,18 @@ def without_name(constraint: str) -> str:
     return join_tokens(_unnamed(constraint)[0])
 
 
+def validated(constraint: str) -> str:
+    """Without NOT VALID, by which the server sets no store in CREATE TABLE."""
+    tokens = next(statements(constraint), [])
+    depth = 0
+    for place, (token, following) in enumerate(itertools.pairwise(tokens)):
+        depth += (token.text == "(") - (token.text == ")")
+        # A condition may be that a column `valid` is not true.
+        if depth == 0 and (token.word, following.word) == ("NOT", "VALID"):
+            return join_tokens([*tokens[:place], *tokens[place + 2 :]])
+    return constraint
+
+
 def is_key(constraint: str) -> bool:
     """Whether rows are judged by those that were stored before them."""
     return is_unique(constraint) or _unnamed(constraint)[1][:1] == ["EXCLUDE"]

@@ -416,7 +416,7 @@ class _Statement:
             )
         )
 
-    def table_constraint(self, constraints: list[str], key_columns: set[str]) -> None:
+    def table_constraint(self, found: list[str], key_columns: set[str]) -> None:
         start = self.position
         if self.take("CONSTRAINT"):
             self.identifier("a constraint name")
@@ -431,7 +431,7 @@ class _Statement:
                 key_columns.update(self._names_in_group())
             while not self.at_element_end():
                 self.piece()
-            constraints.append(self.text_since(start))
+            found.append(constraints.validated(self.text_since(start)))
         if not self.at_element_end():
             raise self.fail("',' or ')'")
 

@@ -66,7 +66,7 @@ pub fn parse_tz(text: &[u8], precision: u8, utc: bool) -> Result<i64, Refusal> {
 }
 
 #[inline]
-fn round(micros: i64, precision: u8) -> Result<i64, Refusal> {
+pub(crate) fn round(micros: i64, precision: u8) -> Result<i64, Refusal> {
     if precision >= 6 || micros == INFINITY || micros == NEGATIVE_INFINITY {
         return Ok(micros);
     }

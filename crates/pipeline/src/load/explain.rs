@@ -5,7 +5,7 @@ use super::feed::{Block, cutting};
 use super::guard::TOO_LONG;
 use super::parse::ParsedWindow;
 use crate::error::{BadRecord, Error, ServerError};
-use crate::plan::Target;
+use crate::plan::{Growing, Target};
 use crate::postgres::copy::{CopyFailure, Place};
 use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
@@ -126,11 +126,16 @@ impl Context<'_> {
     /// `Partition key of the failing row contains (day) = (1990-01-05).`, whose words depend on its language.
     pub(super) fn missing_partition(&self, server: &ServerError) -> Option<Error> {
         let Target::Postgres(target) = &self.plan.target else { return None };
-        let hopeless = target.growing.as_ref()?;
+        let Growing { column, hopeless } = target.growing.as_ref()?;
         if server.sqlstate != "23514" || server.constraint.is_some() {
             return None;
         }
-        let (_, value) = server.detail.as_ref()?.split_once(") = (")?;
+        let (columns, value) = server.detail.as_ref()?.split_once(") = (")?;
+        // A partition may itself be divided, by another key.
+        let quoted = format!("(\"{}\"", column.replace('"', "\"\""));
+        if !columns.ends_with(&quoted) && !columns.ends_with(&format!("({column}")) {
+            return None;
+        }
         let key = &value[..value.rfind(')')?];
         (!hopeless.contains(key)).then(|| Error::NoPartition { keys: vec![key.to_owned()] })
     }

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql import direct, merge_checks, partitions, stage, structure, tablespaces
+from tipple.engines.postgresql import checks, direct, merge_checks, partitions, stage, structure, tablespaces
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
@@ -221,7 +221,7 @@ class Chooser:
             return "its constraints say which records are rejects"
         if self.task.rejects is not None and self._has_checks():
             return "its CHECK constraints say which records are rejects"
-        if self.task.reads_once and (structure.checks(self.task) or self._has_checks()):
+        if self.task.reads_once and (checks.of_task(self.task) or self._has_checks()):
             return "its CHECK constraints are to name their records, and the input can be read only once"
         return direct.unavailable(self.connection, self.task)
 

@@ -213,10 +213,12 @@ class CorePlans:
             "stall_seconds": self.task.stall_seconds,
         }
 
-    def _growing(self) -> list[str] | None:
-        """Keys for which no partition could be made, where others can be; what is read once cannot go on with them."""
-        grows = self.task.partition_by is not None and self.task.partition_by.grows and self.task.ledger
-        return sorted(self.hopeless) if grows and not self.task.reads_once else None
+    def _growing(self) -> dict[str, Any] | None:
+        """The core's `Growing`, where partitions can be made; what is read once cannot go on with them."""
+        asked = self.task.partition_by
+        if asked is None or not asked.grows or not self.task.ledger or self.task.reads_once:
+            return None
+        return {"column": asked.columns[0], "hopeless": sorted(self.hopeless)}
 
     def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
         """The core's `Routing`."""

@@ -17,8 +17,8 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
+from tipple.engines.postgresql import checks, ledger, merge, partitions, shape, stage, structure, tablespaces, unlogged
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, merge, partitions, shape, stage, structure, tablespaces, unlogged
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name
@@ -265,7 +265,7 @@ class JobOwner:
                     else:
                         self.connection.execute(f"DROP TABLE {staging.sql}")
                 if "direct" not in plan:
-                    self._create_staging(staging, bare=False)
+                    plan["checks"] = self._create_staging(staging, bare=False)
             elif task.definition is not None and strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
             if task.ledger and self._is_unlogged(strategy, staging):
@@ -296,7 +296,9 @@ class JobOwner:
         if definition is not None:
             self.connection.execute(f"DROP TABLE {self.table.sql}")
 
-    def _create_staging(self, staging: TableName, *, bare: bool) -> None:
+    def _create_staging(self, staging: TableName, *, bare: bool) -> list[str]:
+        """Gives the CHECK constraints of a new table that it has already."""
+        given: list[str] = []
         if self.task.definition is None:
             stage.create_like(self.connection, staging, self.table, bare=bare)
         else:
@@ -306,8 +308,9 @@ class JobOwner:
             self.connection.execute(self.task.definition.create_sql(staging.sql, with_constraints=False))
             self.connection.execute(f"ALTER TABLE {staging.sql} SET (autovacuum_enabled = false)")
             if not bare:
-                structure.add_checks(self.connection, self.task, staging)
+                given = checks.add(self.connection, self.task, staging)
         self.furnish(staging, is_new=True)
+        return given
 
     def _is_unlogged(self, strategy: Strategy, staging: TableName | None) -> bool:
         """Whether a crash of the server takes rows, before they are published or later."""

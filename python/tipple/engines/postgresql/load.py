@@ -141,8 +141,7 @@ class PostgresLoad:
             owned = self.job.take_over(earlier) if earlier is not None else None
         if owned is None:
             with runner.phase("split"):
-                partitioned = choice.strategy == "partition"
-                cut = core.cut(partitions.with_larger_slices(self.connection, task) if partitioned else task)
+                cut = self._cut(choice)
             with runner.phase("prepare"):
                 owned = self.chooser.begin(choice, cut)
         else:
@@ -157,7 +156,7 @@ class PostgresLoad:
             try:
                 return self._run_slices(runner, owned, choice, cut)
             except core.Unsuited as error:
-                owned = self._begin_otherwise(owned, choice, cut, str(error))
+                owned, cut = self._begin_otherwise(runner, owned, choice, str(error))
                 return self._run_slices(runner, owned, choice, cut)
         except BaseException as error:
             self.job.refuse_cancelled(owned, error)
@@ -187,8 +186,15 @@ class PostgresLoad:
             detail={"sqlstate": error.sqlstate},
         )
 
-    def _begin_otherwise(self, owned: OwnedJob, choice: Choice, cut: Cut, reason: str) -> OwnedJob:
-        """Begins anew where pages turn out not to be the way; nothing is stored yet."""
+    def _cut(self, choice: Choice) -> Cut:
+        """All that there is to load."""
+        task = self.task
+        return core.cut(
+            partitions.with_larger_slices(self.connection, task) if choice.strategy == "partition" else task
+        )
+
+    def _begin_otherwise(self, runner: Runner, owned: OwnedJob, choice: Choice, reason: str) -> tuple[OwnedJob, Cut]:
+        """Begins anew, and with everything, where pages turn out not to be the way; nothing is published yet."""
         if self.task.reads_once:
             raise TippleError(
                 f"ready-made pages are not the way for this input, which can be read only once: {reason}",
@@ -198,7 +204,11 @@ class PostgresLoad:
         spool.discard(self.task)
         self.chooser.leave_direct(reason)
         self.notes.append(f"begun anew without ready-made pages: {self._in_users_words(reason)}")
-        return self.job.begin(choice.strategy, cut)
+        with runner.phase("split"):
+            # What was left of an interrupted job is not all.
+            cut = self._cut(choice)
+        with runner.phase("prepare"):
+            return self.job.begin(choice.strategy, cut), cut
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")

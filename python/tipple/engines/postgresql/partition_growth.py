@@ -22,8 +22,8 @@ MAX_PARTITIONS = 4000
 FILLED_GAP = 1000
 """Between the least and the greatest key of a sample, so many partitions are made without asking for keys of each."""
 
-_DIGITS = 20_000
-"""More than any `numeric` has (131,072 before the point, of which nobody has seen a tenth)."""
+_DIGITS = 150_000
+"""More than any `numeric` has: 131,072 before the point and 16,383 behind it."""
 
 _INTEGER_LIMITS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
 _STEPS = {"quarter": "3 months"}

@@ -262,7 +262,10 @@ class Publish:
             if self.task.tablespaces:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
-            for constraint in structure.constraints_left(self.connection, self.task, self.job.structure, self.table):
+            left = structure.constraints_left(
+                self.connection, self.task, self.job.structure, self.table, owned.plan.get("checks", [])
+            )
+            for constraint in left:
                 with self._naming_records(owned):
                     self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             if self.task.tablespaces:

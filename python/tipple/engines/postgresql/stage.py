@@ -253,12 +253,24 @@ def rename_constraints(
     """
     names = connection.execute(_NAMED_CONSTRAINTS, (table.sql, staging.name[:_SHORTENED], list(kinds))).fetchall()
     for name, kind, columns in names:
-        # Of a CHECK over several columns the server names none.
-        named = None if kind == "p" or (kind == "c" and len(columns) != 1) else "_".join(columns)
-        final = _free_name(connection, table, (like or table).name, named, _LABELS[kind])
-        connection.execute(
-            f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
-        )
+        _rename_constraint(connection, table, name, kind, columns, like or table)
+
+
+def name_last_check(connection: psycopg.Connection[Any], table: TableName) -> None:
+    """Gives the CHECK that a table got last the name that the server would have made."""
+    name, kind, columns = connection.execute(_NAMED_CONSTRAINTS, (table.sql, "", ["c"])).fetchall()[-1]
+    _rename_constraint(connection, table, name, kind, columns, table)
+
+
+def _rename_constraint(
+    connection: psycopg.Connection[Any], table: TableName, name: str, kind: str, columns: list[str], like: TableName
+) -> None:
+    # Of a CHECK over several columns the server names none.
+    named = None if kind == "p" or (kind == "c" and len(columns) != 1) else "_".join(columns)
+    final = _free_name(connection, table, like.name, named, _LABELS[kind])
+    connection.execute(
+        f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
+    )
 
 
 _SHORTENED = 24
@@ -271,7 +283,7 @@ SELECT conname, contype::text, coalesce((SELECT array_agg(attname ORDER BY place
     FROM unnest(conkey) WITH ORDINALITY AS keys (attnum, place) JOIN pg_attribute a USING (attnum)
     WHERE attrelid = conrelid), '{}')
 FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) AND contype::text = ANY (%s)
-ORDER BY contype, conkey, conname
+ORDER BY contype, CASE contype WHEN 'c' THEN NULL ELSE conkey END, oid
 """
 _IS_TAKEN = """
 SELECT EXISTS (SELECT FROM pg_constraint WHERE conname = %(name)s AND connamespace = t.relnamespace)
@@ -307,14 +319,14 @@ def made_name(first: str, second: str | None, label: str) -> str:
 _OF_IDENTITY = """
 SELECT a.attname, s.relname FROM pg_attribute a
 JOIN pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.refclassid = 'pg_class'::regclass
-    AND d.classid = 'pg_class'::regclass AND d.deptype = 'i'
+    AND d.classid = 'pg_class'::regclass AND d.deptype IN ('i', 'a')
 JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
 WHERE a.attrelid = to_regclass(%s) AND starts_with(s.relname, %s)
 """
 
 
 def rename_sequences(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
-    """Gives sequences of identity columns, which the server named after the staging table, the table's name."""
+    """Gives sequences of identity and serial columns, named after what was staged, the table's name."""
     for column, name in connection.execute(_OF_IDENTITY, (table.sql, staging.name[:_SHORTENED])).fetchall():
         final = _free_name(connection, table, table.name, column, "seq")
         sequence = TableName(table.schema, name)

@@ -108,6 +108,14 @@ SELECT EXISTS (SELECT FROM (SELECT to_jsonb(o) AS row FROM columnar.options o) o
 """
 
 
+_IS_MORE = """
+SELECT EXISTS (SELECT FROM pg_class c WHERE (c.oid = to_regclass(%(table)s)
+        OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+    AND (c.relpersistence <> 'p'
+        OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisclustered)))
+"""
+
+
 def method_of(connection: psycopg.Connection[Any], table: TableName) -> str:
     """The table access method of an existing table, or of all its partitions; `heap` where they differ."""
     methods = {method for _, method in connection.execute(_FORMS, {"table": table.sql}).fetchall()}
@@ -134,6 +142,9 @@ def keep_method(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask
             return task
         if has_options != (False,):
             return task
+    # A structure says what the table is altogether: that it is logged, and in no order.
+    if connection.execute(_IS_MORE, {"table": task.table.sql}).fetchone() != (False,):
+        return task
     own = StructureRequest(structure="columnstore", access_method=method)
     return msgspec.structs.replace(task, structure=own)
 
@@ -373,37 +384,20 @@ def needs_order(task: LoadTask) -> bool:
 
 
 def constraints_left(
-    connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None, table: TableName
+    connection: psycopg.Connection[Any],
+    task: LoadTask,
+    wanted: AppliedStructure | None,
+    table: TableName,
+    given: Sequence[str] = (),
 ) -> list[str]:
-    """Constraints of a new table's definition that its structure has not given `table` yet."""
+    """Constraints of a new table's definition that neither were `given` to `table` nor came with its structure."""
     if task.definition is None or judges_records(task):
         return []
-    left = list(task.definition.constraints)
-    if has_checks(connection, table):
-        left = [constraint for constraint in left if not constraints.is_check(constraint)]
+    left = [constraint for constraint in task.definition.constraints if constraint not in given]
     if wanted is None or not has_key(connection, table, wanted.key):
         return left
     there = key_constraint(task, wanted.key)
     return [constraint for constraint in left if constraint != there]
-
-
-def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
-    """Whether a new table has its definition's CHECK constraints already: it gets all of them at once."""
-    found = connection.execute(
-        "SELECT FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'c' LIMIT 1", (table.sql,)
-    ).fetchone()
-    return found is not None
-
-
-def add_checks(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> None:
-    """Gives a new table its CHECK constraints before the first row, so that the server names the record."""
-    for check in checks(task):
-        connection.execute(f"ALTER TABLE {staging.sql} ADD {check}".encode())
-
-
-def checks(task: LoadTask) -> list[str]:
-    """The CHECK constraints of a new table."""
-    return [] if task.definition is None else list(filter(constraints.is_check, task.definition.constraints))
 
 
 def has_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> bool:

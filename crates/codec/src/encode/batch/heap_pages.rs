@@ -49,7 +49,8 @@ impl BatchPageEncoder {
             .map(|field| field.map(|index| values::of_column(batch, index, &self.columns[index].kind)))
             .collect();
         for row in rows {
-            let text: usize = attributes.iter().flatten().map(|(values, _)| values.text_bytes(row)).sum();
+            let present = attributes.iter().flatten().filter(|(_, nulls)| !nulls.is_some_and(|nulls| nulls.is_null(row)));
+            let text: usize = present.map(|(values, _)| values.text_bytes(row)).sum();
             if text > LONGEST_TEXT_BYTES {
                 return Some(Encoded { row, stop: Some(Stop::TooLarge) });
             }
@@ -108,7 +109,7 @@ unsafe fn put(values: &Values<'_>, row: usize, server: ServerVersion, to: *mut u
             Values::Float4(values) => put_fixed(to, values[row].to_le_bytes(), 4),
             Values::Float8(values) => put_fixed(to, values[row].to_le_bytes(), 8),
             Values::Date(values) => put_fixed(to, values::date(values[row])?.to_le_bytes(), 4),
-            Values::Timestamp(values) => put_fixed(to, values::timestamp(values[row])?.to_le_bytes(), 8),
+            Values::Timestamp(values, precision) => put_fixed(to, values::timestamp(values[row], *precision)?.to_le_bytes(), 8),
             Values::Scaled64(values, scale) => put_scaled(to, i128::from(values[row]), *scale)?,
             Values::Scaled128(values, scale) => put_scaled(to, values[row], *scale)?,
             Values::Number(texts, typmod) => put_other_numeric(to, texts.value(row).as_bytes(), *typmod, server)?,
