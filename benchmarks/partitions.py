@@ -13,7 +13,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class Divided:
     """As dbgen writes them; part i has the i-th range of keys."""
     texts: tuple[Path, ...]
     """The same for COPY, without the '|' at the end."""
-    shuffled: Path
-    """All records in random order."""
+    shuffled: Path | None
+    """All records in random order, where somebody is to load them."""
     shuffled_parts: tuple[Path, ...]
     """The same divided, so that each file holds one partition, in random order: what routing is compared with, because
     records in random order are slower to read by themselves."""
@@ -59,12 +59,11 @@ class Divided:
         return "; ".join(statements)
 
 
-def divided(scale: float, parts: int, directory: Path) -> Divided:
-    """The files; made where they are missing."""
-    data = lineitem(scale, 2 * cores(), directory)
+def divided(scale: float, parts: int, directory: Path, *, mixed: bool) -> Divided:
+    """The files; made where they are missing, and those in random order if they are wanted."""
+    data = lineitem(scale, 0, directory)
     place = directory / f"lineitem-{scale:g}" / f"parts-{parts}"
     texts = place.with_name(f"parts-{parts}-text")
-    shuffled = place.with_name("shuffled") / "lineitem.tbl"
     names = [f"{number}.tbl" for number in range(parts)]
     if not place.exists():
         print(f"generating lineitem in {parts} parts in {place}", file=sys.stderr)
@@ -81,17 +80,21 @@ def divided(scale: float, parts: int, directory: Path) -> Divided:
         with complete(texts) as unfinished:
             for file in files:
                 strip(file, unfinished / file.name)
+    whole = Divided(data, files, tuple(texts / name for name in names), None, ())
+    if not mixed:
+        return whole
+    shuffled = place.with_name("shuffled") / "lineitem.tbl"
     if not shuffled.exists():
         with complete(shuffled.parent) as unfinished:
             query = f"SELECT line FROM ({lines_of(data.file)}) ORDER BY hash(line)"
             with duckdb.connect(str(unfinished / "sort.duckdb")) as connection:
                 write_lines(connection, query, unfinished / shuffled.name)
             (unfinished / "sort.duckdb").unlink()
-    mixed = place.with_name(f"parts-{parts}-shuffled")
-    if not mixed.exists():
-        with complete(mixed) as unfinished:
+    separate = place.with_name(f"parts-{parts}-shuffled")
+    if not separate.exists():
+        with complete(separate) as unfinished:
             _divide(shuffled, [_first_key(file) for file in files[1:]], [unfinished / name for name in names])
-    return Divided(data, files, tuple(texts / name for name in names), shuffled, tuple(mixed / name for name in names))
+    return replace(whole, shuffled=shuffled, shuffled_parts=tuple(separate / name for name in names))
 
 
 def _divide(whole: Path, bounds: Sequence[int], parts: Sequence[Path]) -> None:
@@ -111,7 +114,8 @@ def run_partitions(
     track: PostgresTrack, scale: float, parts: int, directory: Path, rounds: Rounds
 ) -> tuple[dict[str, Any], list[Goal]]:
     """All contestants: the records for the JSON file, and the goals."""
-    given = divided(scale, parts, directory)
+    mixed = rounds.only is None or any(key.startswith("shuffled") for key in rounds.only)
+    given = divided(scale, parts, directory, mixed=mixed)
     megabytes = given.whole.megabytes
     title = f"{track.name}, {parts} partitions"
     results = play(title, _contestants(track, given), track, rounds)
@@ -163,8 +167,13 @@ def _contestants(track: PostgresTrack, given: Divided) -> list[Contestant]:
         found += [
             tipple(f"files-{path}", "a file for each partition", path, given.parts),
             tipple(f"files-{path}-j1", "a file for each partition, -j 1", path, given.parts, "--jobs", "1"),
-            tipple(f"shuffled-files-{path}", "a file for each partition, in random order", path, given.shuffled_parts),
             tipple(f"ordered-{path}", "one file, in the order of the key", path, [given.whole.file]),
-            tipple(f"shuffled-{path}", "one file, in random order", path, [given.shuffled]),
         ]
+        if given.shuffled is not None:
+            found += [
+                tipple(
+                    f"shuffled-files-{path}", "a file for each partition, in random order", path, given.shuffled_parts
+                ),
+                tipple(f"shuffled-{path}", "one file, in random order", path, [given.shuffled]),
+            ]
     return without_twins(found)
