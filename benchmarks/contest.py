@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data import read_through
-from measure import BenchmarkError, Command, Sample, run_together, tipple_command
+from measure import BenchmarkError, Command, Sample, confined, run_together, tipple_command
 from report import Result
 
 ORDER_SEED = 20250101
@@ -42,6 +42,8 @@ class Contestant:
     """Exit statuses that mean success."""
     optional: bool = False
     """Whether it is left out, with its reason, where it fails: what not every version of Tipple can do."""
+    cores: int | None = None
+    """So many for it and the server together; None for all."""
 
     @property
     def one_table(self) -> bool:
@@ -112,11 +114,12 @@ class Track(ABC):
         prepare: Callable[[str], None] = lambda _: None,
         accepted: tuple[int, ...] = (0,),
         optional: bool = False,
+        cores: int | None = None,
     ) -> Contestant:
         """A `tipple load` with some options as a contestant."""
         return Contestant(
             key, label, lambda database: [self._tipple(database, sources, table, options)], expected, prepare,
-            (table,), is_tipple=True, accepted=accepted, optional=optional,
+            (table,), is_tipple=True, accepted=accepted, optional=optional, cores=cores,
         )  # fmt: skip
 
     def _tipple(self, database: str, sources: Sequence[Path], table: str, options: Sequence[str]) -> Command:
@@ -140,7 +143,8 @@ class Track(ABC):
             self.settle()
             commands = contestant.commands(database)
             read_through(_files_of(commands))
-            sample = run_together(commands, postmaster=self.postmaster, accepted=contestant.accepted)
+            with confined(contestant.cores, self.postmaster):
+                sample = run_together(commands, postmaster=self.postmaster, accepted=contestant.accepted)
             if contestant.is_tipple:
                 summary = json.loads(self._summary.read_text())
                 sample.phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}

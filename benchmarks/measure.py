@@ -6,13 +6,14 @@ is worth nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,6 +100,31 @@ def run_together(
         return sample
 
 
+@contextlib.contextmanager
+def confined(number: int | None, postmaster: int | None) -> Iterator[None]:
+    """Has what is started meanwhile, and a server, run on so many cores only; on all with None."""
+    if number is None:
+        yield
+        return
+    all_cores = os.sched_getaffinity(0)
+    some = set(sorted(all_cores)[:number])
+    _confine(some, postmaster)
+    try:
+        yield
+    finally:
+        _confine(all_cores, postmaster)
+
+
+def _confine(cpus: set[int], postmaster: int | None) -> None:
+    os.sched_setaffinity(0, cpus)
+    if postmaster is None:
+        return
+    # What it starts later has its own.
+    for pid in (postmaster, *_children(postmaster)):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(pid, cpus)
+
+
 def median_of(samples: Sequence[Sample], value: Callable[[Sample], float | None]) -> float | None:
     """The median of one property; None where a sample lacks it."""
     values = [value(sample) for sample in samples]
@@ -111,17 +137,20 @@ def server_cpu(postmaster: int) -> float:
     while True:
         before = _stat(postmaster)
         living = 0
-        for entry in os.listdir("/proc"):
-            if entry.isdecimal():
-                fields = _stat(int(entry))
-                if fields and int(fields[1]) == postmaster:
-                    living += int(fields[11]) + int(fields[12])
+        for child in _children(postmaster):
+            fields = _stat(child)
+            living += int(fields[11]) + int(fields[12]) if fields else 0
         after = _stat(postmaster)
         if not after:
             raise BenchmarkError("the server is gone")
         # Times of an ended child move to its parent. Had one ended meanwhile it could be missing, or be twice here.
         if before and before[13:15] == after[13:15]:
             return (living + sum(map(int, after[11:15]))) / _TICKS
+
+
+def _children(pid: int) -> list[int]:
+    numbers = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return [number for number in numbers if (_stat(number) or ["", "0"])[1] == str(pid)]
 
 
 def _stat(pid: int) -> list[str]:

@@ -127,9 +127,9 @@ def run_partitions(
         for kind, base in (("ordered", "files"), ("shuffled", "shuffled-files")):
             text = f"{title}, {path}: one file, {kind}"
             goals += cost_goal(results, text, f"{kind}-{path}", f"{base}-{path}", at_most=ROUTING_COST)
-        one = next((result for result in results if result.key == f"files-{path}-j1"), None)
+        one = next((result for result in results if result.key == f"files-{path}-one-core"), None)
         goals += ratio_goal(
-            results, f"{title}, {path}, two streams: at least", f"files-{path}", one, at_least=STREAMS_FACTOR
+            results, f"{title}, {path}, a stream on each core: at least", f"files-{path}", one, at_least=STREAMS_FACTOR
         )
     goals += [goal for result in results if result.is_tipple for goal in _publish_goal(title, result)]
     return {"results": [result.record(megabytes) for result in results]}, goals
@@ -152,12 +152,15 @@ def _contestants(track: PostgresTrack, given: Divided) -> list[Contestant]:
         peers.make_table(database)
         track.with_extension(database)
 
-    def tipple(kind: str, label: str, path: str, sources: Sequence[Path], *options: str) -> Contestant:
+    def tipple(
+        kind: str, label: str, path: str, sources: Sequence[Path], *options: str, cores: int | None = None
+    ) -> Contestant:
         prepare = with_extension if path == "direct" else peers.make_table
         words = ("--write-path", path, *options)
         return track.contestant(
-            kind, f"Tipple {path}, {label}", sources, expected, *words, prepare=prepare, optional=path == "direct"
-        )
+            kind, f"Tipple {path}, {label}", sources, expected, *words, prepare=prepare, optional=path == "direct",
+            cores=cores,
+        )  # fmt: skip
 
     found = [
         *(peers.client(number, expected) for number in (1, sessions)),
@@ -167,6 +170,15 @@ def _contestants(track: PostgresTrack, given: Divided) -> list[Contestant]:
         found += [
             tipple(f"files-{path}", "a file for each partition", path, given.parts),
             tipple(f"files-{path}-j1", "a file for each partition, -j 1", path, given.parts, "--jobs", "1"),
+            tipple(
+                f"files-{path}-one-core",
+                "a file for each partition, -j 1, all on one core",
+                path,
+                given.parts,
+                "--jobs",
+                "1",
+                cores=1,
+            ),
             tipple(f"ordered-{path}", "one file, in the order of the key", path, [given.whole.file]),
         ]
         if given.shuffled is not None:

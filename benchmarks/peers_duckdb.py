@@ -16,7 +16,7 @@ import duckdb
 from contest import Contestant, Digest, Track
 from data import Data
 from measure import Command, run_together
-from peers_postgresql import ONE_STREAM_TIPPLE, PARALLEL_TIPPLE
+from peers_postgresql import ONE_CORE_TIPPLE, PARALLEL_TIPPLE
 
 from tipple.plan.tpch import CREATE_TABLE
 
@@ -92,14 +92,14 @@ def lineitem_contestants(track: DuckdbTrack, data: Data) -> list[Contestant]:
     def own(key: str, label: str, *statements: str) -> Contestant:
         return Contestant(key, label, lambda database: [track.statements(database, *statements)], expected)
 
-    def tipple(key: str, label: str, *options: str) -> Contestant:
-        return track.contestant(key, label, [data.file], expected, "--schema", "tpch", *options)
+    def tipple(key: str, label: str, *options: str, cores: int | None = None) -> Contestant:
+        return track.contestant(key, label, [data.file], expected, "--schema", "tpch", *options, cores=cores)
 
     return [
         own("copy", "COPY, default", create, copy()),
         own("copy-unordered", "COPY, preserve_insertion_order=false", UNORDERED, create, copy()),
         own("copy-unquoted", "COPY, the same, QUOTE ''", UNORDERED, create, copy(f"{TBL}, QUOTE '', ESCAPE ''")),
         tipple(PARALLEL_TIPPLE, "Tipple, defaults"),
-        tipple(ONE_STREAM_TIPPLE, "Tipple, -j 1", "--jobs", "1"),
+        tipple(ONE_CORE_TIPPLE, "Tipple, -j 1, on one core", "--jobs", "1", cores=1),
         tipple("tipple-unverified", "Tipple, --verify none", "--verify", "none"),
     ]

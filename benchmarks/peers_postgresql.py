@@ -20,10 +20,11 @@ from tipple.plan.tpch import CREATE_TABLE
 
 PARALLEL_TIPPLE = "tipple"
 """Key of the contestant that the goals are for: all defaults, without the extension."""
-ONE_STREAM_TIPPLE = "tipple-j1"
-"""Key of the same with one stream."""
+ONE_CORE_TIPPLE = "tipple-one-core"
+"""Key of the same with one stream, on one core with the server: beside a server, one stream keeps two cores busy."""
 DIRECT_TIPPLE = "tipple-direct"
 """Key of the same with the extension tipple_direct."""
+ONE_CORE_DIRECT = "tipple-direct-one-core"
 ONE_FREEZE = "copy-freeze-1"
 """Key of one session of COPY with FREEZE."""
 
@@ -211,8 +212,14 @@ def lineitem_contestants(track: PostgresTrack, data: Data) -> list[Contestant]:
     new = ("--schema", "tpch")
     sessions = cores()
 
-    def tipple(key: str, label: str, *options: str, prepare: Callable[[str], None] = lambda _: None) -> Contestant:
-        return track.contestant(key, label, [data.file], whole, *new, *options, prepare=prepare)
+    def tipple(
+        key: str,
+        label: str,
+        *options: str,
+        prepare: Callable[[str], None] = lambda _: None,
+        cores: int | None = None,
+    ) -> Contestant:
+        return track.contestant(key, label, [data.file], whole, *new, *options, prepare=prepare, cores=cores)
 
     found = [
         *(peers.client(number, whole) for number in (1, sessions, 2 * sessions)),
@@ -223,10 +230,15 @@ def lineitem_contestants(track: PostgresTrack, data: Data) -> list[Contestant]:
         peers.freeze(f"copy-freeze-{sessions}-tables", sessions, whole, server_side=False),
         peers.freeze(f"copy-file-freeze-{sessions}-tables", sessions, whole, server_side=True),
         tipple(PARALLEL_TIPPLE, f"Tipple, new table, defaults (-j {sessions})"),
-        tipple(ONE_STREAM_TIPPLE, "Tipple, new table, -j 1", "--jobs", "1"),
+        tipple("tipple-j1", "Tipple, new table, -j 1", "--jobs", "1"),
+        tipple(ONE_CORE_TIPPLE, "Tipple, new table, -j 1, all on one core", "--jobs", "1", cores=1),
         tipple("tipple-unverified", "Tipple, new table, --verify none", "--verify", "none"),
         tipple(
             DIRECT_TIPPLE, "Tipple, new table, direct", "--write-path", "direct", prepare=track.with_extension
+        ),
+        tipple(
+            ONE_CORE_DIRECT, "Tipple, new table, direct, -j 1, all on one core", "--write-path", "direct",
+            "--jobs", "1", prepare=track.with_extension, cores=1,
         ),
         track.contestant(
             "tipple-append", "Tipple, append to a table with rows", [data.file], twice, prepare=first_piece

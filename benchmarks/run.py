@@ -20,7 +20,7 @@ import argparse
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,10 @@ from measure import cores
 from partitions import run_partitions
 from peer_bulkload import bulkload
 from peers_duckdb import DuckdbTrack
-from peers_postgresql import DIRECT_TIPPLE, ONE_FREEZE, ONE_STREAM_TIPPLE, PARALLEL_TIPPLE, PostgresTrack
+from peers_postgresql import DIRECT_TIPPLE, ONE_CORE_DIRECT, ONE_CORE_TIPPLE, ONE_FREEZE, PARALLEL_TIPPLE, PostgresTrack
 from postgresql_server import bench_server
 from rejects import run_rejects
-from report import Goal, cpu_goal, direct_goals, ratio_goal, result_table, speed_goals, write_result
+from report import Goal, Result, cpu_goal, direct_goals, ratio_goal, result_table, speed_goals, write_result
 from script import add_lineitem, end, parse, parser_of
 
 PARTS = ("codec", "duckdb", "postgresql", "formats", "rejects", "partitions")
@@ -83,11 +83,15 @@ def _duckdb(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
         results = play(track.name, peers_duckdb.lineitem_contestants(track, data), track, given.how_often)
     content["duckdb"] = {"results": [result.record(data.megabytes) for result in results]}
     print("\n" + result_table(track.name, results, data.megabytes), flush=True)
-    one = next((result for result in results if result.key == ONE_STREAM_TIPPLE), None)
     return [
         *speed_goals(results, track.name, PARALLEL_TIPPLE, FACTOR, "its own COPY"),
-        *ratio_goal(results, f"{track.name}: two streams at least", PARALLEL_TIPPLE, one, at_least=STREAMS_FACTOR),
+        *_cores_goal(results, track.name, PARALLEL_TIPPLE, ONE_CORE_TIPPLE),
     ]
+
+
+def _cores_goal(results: Sequence[Result], title: str, subject: str, one_core: str) -> list[Goal]:
+    one = next((result for result in results if result.key == one_core), None)
+    return ratio_goal(results, f"{title}: a stream on each core, at least", subject, one, at_least=STREAMS_FACTOR)
 
 
 def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal]:
@@ -105,6 +109,8 @@ def _postgresql(given: argparse.Namespace, content: dict[str, Any]) -> list[Goal
         *speed_goals(results, "PostgreSQL", PARALLEL_TIPPLE, FACTOR, peers),
         *cpu_goal(results, "PostgreSQL", PARALLEL_TIPPLE, CPU_SHARE),
         *direct_goals(results, DIRECT_TIPPLE, ONE_FREEZE, data.megabytes, given.wal_level),
+        *_cores_goal(results, "PostgreSQL", PARALLEL_TIPPLE, ONE_CORE_TIPPLE),
+        *_cores_goal(results, "PostgreSQL, direct", DIRECT_TIPPLE, ONE_CORE_DIRECT),
     ]
 
 

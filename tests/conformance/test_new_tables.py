@@ -194,6 +194,47 @@ def test_a_check_that_knows_its_table(
     assert ours == target.rows(told)
 
 
+REFUSED = {
+    "a name that is taken": ("CONSTRAINT taken PRIMARY KEY (id)", "taken"),
+    "a column that is none": ("CHECK (nosuch > 0)", "nosuch"),
+    "no such operator": ("CHECK (id ~~ 5)", "operator"),
+    "a function that is none": ("CHECK (nosuch(id))", "nosuch"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("structure", [None, "sorted"])
+def test_what_the_server_refuses_is_told_before_the_load(
+    postgres_target: PostgresTarget, tmp_path: Path, case: str, structure: str | None
+) -> None:
+    """Not after hours of it, and not behind what is wrong with a record."""
+    constraint, said = REFUSED[case]
+    postgres_target.execute("CREATE TABLE other (id integer CONSTRAINT taken PRIMARY KEY)")
+    schema = write(tmp_path / "t.sql", f"CREATE TABLE t (id integer, {constraint})")
+    key = {"structure": structure, "key": "id"} if structure else {}
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", "1\nno number\n", schema=schema, header="no", check=False, **key
+    )
+    assert run.exit_code not in (0, 70)
+    assert said in run.output
+    assert "no number" not in run.output
+    assert postgres_target.leftovers("other") == set()
+
+
+def test_a_table_refers_to_one_that_comes_later(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is not there before the load, but when this one is published."""
+    write(tmp_path / "t.sql", "CREATE TABLE a (id integer REFERENCES b); CREATE TABLE b (id integer PRIMARY KEY);")
+    write(tmp_path / "a.csv", "1\n")
+    write(tmp_path / "b.csv", "1\n2\n")
+    job = write(
+        tmp_path / "job.toml",
+        f'publish = "together"\n[defaults]\ninto = "{postgres_target.url}"\nheader = "no"\n'
+        'schema = "${here}/t.sql"\nsources = "${here}/${table}.csv"\n[tables.b]\n[tables.a]\nafter = "b"\n',
+    )
+    run_tipple("run", job, "--progress", "none", check=True)
+    assert postgres_target.count("a") == 1
+
+
 def test_a_serial_column(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     schema = write(tmp_path / "t.sql", "CREATE TABLE t (id serial, big bigserial, a integer)")
     load_text(postgres_target, tmp_path / "in.csv", "7\n8\n", schema=schema, columns="a", header="no")

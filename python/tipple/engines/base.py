@@ -295,7 +295,7 @@ class LoadTask(msgspec.Struct, kw_only=True):
         return self.reads_stdin or self.stream is not None
 
 
-class Reject(msgspec.Struct, frozen=True, kw_only=True):
+class Reject(msgspec.Struct, frozen=True):
     """A record that could not be stored."""
 
     source: int
@@ -314,7 +314,7 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, row: Sequence[Any]) -> Reject:
         """From a row of the ledger, in the order of these fields."""
-        return cls(**dict(zip(cls.__struct_fields__, row, strict=True)))
+        return cls(*row)
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,6 +48,11 @@ def is_check(constraint: str) -> bool:
     return _unnamed(constraint)[1][:1] == ["CHECK"]
 
 
+def is_foreign_key(constraint: str) -> bool:
+    """Whether it refers to another table, which may be made after this one."""
+    return _unnamed(constraint)[1][:2] == ["FOREIGN", "KEY"]
+
+
 def is_unique(constraint: str) -> bool:
     """Whether it is a primary key or another unique one."""
     return bool({"PRIMARY", "UNIQUE"}.intersection(_unnamed(constraint)[1][:1]))

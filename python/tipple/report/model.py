@@ -49,7 +49,10 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="Bytes of its text, unpacked and decoded, that this run stored; null where it stored none."),
     ] = None
-    rows: Annotated[int | None, Meta(description="Rows stored from this file; null where the job was only planned.")]
+    rows: Annotated[
+        int | None,
+        Meta(description="Rows stored from this file; null for a job that was planned, resumed or done before."),
+    ]
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):

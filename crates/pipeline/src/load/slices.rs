@@ -262,7 +262,6 @@ impl<'c, 'p> Worker<'c, 'p> {
             if session.query(&statement, "writing the ledger")?.is_empty() {
                 return Err(Error::LostOwnership);
             }
-            // They refer to the slice's row.
             if let Some(log) = self.rejects.as_mut().filter(|log| log.count() > 0) {
                 log.copy_to_ledger(session)?;
             }

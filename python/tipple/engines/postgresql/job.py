@@ -20,12 +20,16 @@ from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import checks, ledger, merge, partitions, shape, stage, structure, tablespaces, unlogged
 from tipple.engines.postgresql import connection as connections
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.plan import constraints
+from tipple.plan.schema import TableDefinition
 from tipple.plan.structure import AppliedStructure
-from tipple.plan.url import TableName, parse_table_name
+from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
+REHEARSAL_MILLISECONDS = 500
+"""How long a new table's name is waited for before the load."""
 LOOKUP_SECONDS = 5
 """How long a server may take for the question why a load has failed."""
 
@@ -235,7 +239,7 @@ class JobOwner:
         staging = None
         if strategy in ("swap", "merge", "partition"):
             schema = "tipple" if task.ledger else self.table.schema
-            staging = TableName(schema, f"stage_{job_id.replace('-', '')}")
+            staging = TableName(schema, f"{stage.PREFIX}{job_id.replace('-', '')}")
         plan: dict[str, Any] = {
             "strategy": strategy,
             "staging": [staging.schema, staging.name] if staging else None,
@@ -245,6 +249,8 @@ class JobOwner:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
             if cut.block_records:
                 plan["block_records"] = cut.block_records
+        if strategy == "swap" and task.definition is not None:
+            self._rehearse(task.definition)
         with self.connection.transaction():
             if strategy == "swap" and task.definition is None:
                 # Whoever changes the table waits for the end of this transaction, in which something is made like it.
@@ -286,6 +292,21 @@ class JobOwner:
                 if "unlogged" in plan:
                     unlogged.remember(self.connection, job_id)
         return OwnedJob(job_id, 1, staging, strategy, plan, False)
+
+    def _rehearse(self, definition: TableDefinition) -> None:
+        """Makes the new table for a moment, so that what the server refuses of it is told before the load."""
+        own = [text for text in definition.constraints if not constraints.is_foreign_key(text)]
+        bare = msgspec.structs.replace(definition, constraints=tuple(own))
+        try:
+            with self.connection.transaction(force_rollback=True):
+                self.connection.execute(f"SET LOCAL lock_timeout = {REHEARSAL_MILLISECONDS}")
+                if self.structure is not None:
+                    method = quote_identifier(self.structure.access_method or "heap")
+                    self.connection.execute(f"SET LOCAL default_table_access_method = {method}")
+                self.connection.execute(bare.create_sql(self.table.sql, with_constraints=True))
+        except psycopg.errors.LockNotAvailable:
+            # Somebody else is making a table of this name, and may take it back.
+            return
 
     def _create_merge_staging(self, staging: TableName) -> None:
         """A table that is missing is there for a moment, which nobody sees, to be like; it comes with its rows."""

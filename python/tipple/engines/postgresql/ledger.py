@@ -71,12 +71,25 @@ CREATE_STATEMENTS = (
         column_name text,
         reason text NOT NULL,
         sqlstate text NOT NULL,
-        record bytea NOT NULL,
-        FOREIGN KEY (job_id, n) REFERENCES tipple.slice ON DELETE CASCADE
+        record bytea NOT NULL
     ) USING heap
     """,
     "CREATE INDEX IF NOT EXISTS reject_job_id_n_idx ON tipple.reject (job_id, n)",
+    # A foreign key would be looked up for every reject, which takes longer than storing it.
+    """
+    CREATE OR REPLACE FUNCTION tipple.forget_rejects() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog
+    AS 'BEGIN
+        DELETE FROM tipple.reject r USING gone WHERE r.job_id = gone.job_id AND r.n = gone.n;
+        RETURN NULL;
+    END'
+    """,
+    """
+    CREATE OR REPLACE TRIGGER forget_rejects AFTER DELETE ON tipple.slice REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION tipple.forget_rejects()
+    """,
 )
+FETCHED_ROWS = 10_000
+"""So many rejects are read at once."""
 
 
 class LedgerJob(msgspec.Struct, kw_only=True):
@@ -311,7 +324,8 @@ def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
 
 def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
     """A job's rejects in the order of its sources, fetched in pieces."""
-    with connection.transaction(), connection.cursor(name="tipple_rejects") as cursor:
+    with connection.transaction(), connection.cursor(name="tipple_rejects", binary=True) as cursor:
+        cursor.itersize = FETCHED_ROWS
         # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In
         # slices that were cut while their source was read, records are numbered in the source already.
         cursor.execute(

@@ -171,6 +171,8 @@ class PostgresLoad:
 
     def _in_users_words(self, text: str) -> str:
         """What the server says, with the names that a user knows tables and indexes by."""
+        if stage.PREFIX not in text:
+            return text
         for own, name in self.publish.index_names.items():
             text = text.replace(f'"{own}"', f'"{name}"')
         return stage.in_public(text, self.table, structure.key_names(self.task))
@@ -330,7 +332,8 @@ class PostgresLoad:
     def _in_public(self, rejects: Iterator[Reject]) -> Iterator[Reject]:
         """Rejects whose reasons speak of the table, not of what is staged for it."""
         for reject in rejects:
-            yield msgspec.structs.replace(reject, reason=self._in_users_words(reject.reason))
+            reason = self._in_users_words(reject.reason)
+            yield reject if reason is reject.reason else msgspec.structs.replace(reject, reason=reason)
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool

@@ -19,6 +19,8 @@ from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import privileges
 from tipple.plan.url import TableName, quote_identifier
 
+PREFIX = "stage_"
+"""With which the names begin of all that is staged, and of its indexes and constraints."""
 _STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9a-f]+)*"')
 _OF_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?(_[^"]+)"')
 
