@@ -177,8 +177,9 @@ class _TableRun(Part):
         rendezvous = self.job.together
         if rendezvous is None:
             raise TippleError("internal error: a load that is alone waits for others")
+        place = rendezvous.place_of(self.entry.name)
         self.job.staged(self)
-        return rendezvous.meet(load, publish)
+        return rendezvous.meet(load, publish, place)
 
     def _note(self, snapshot: Mapping[str, Any]) -> None:
         # What a phase does not tell stays as the one before it left it.

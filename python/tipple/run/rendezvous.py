@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tipple.errors import Interrupted
@@ -25,17 +26,32 @@ class Rendezvous:
         self._expected = loads
         self._stop = stop
         self._changed = threading.Condition()
-        self._waiting: list[Any] = []
+        self._places: dict[str, int] = {}
+        self._waiting: list[tuple[int, Any]] = []
+        """With its place in the order."""
         self._sent_back: list[Any] = []
         self._published = False
         self._publishing = False
         self.aborted = False
         """Whether nothing will be published any more."""
 
-    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
-        """Waits for all loads, and has one of them publish all; whether that was done. See `Together`."""
+    def place_of(self, table: str) -> int:
+        """Its place in the order of publishing: that in which tables were staged at first, each behind those that it
+        comes after. They keep it where they load something again.
+        """
         with self._changed:
-            self._waiting.append(load)
+            return self._places.setdefault(table, len(self._places))
+
+    def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]], place: int) -> bool:
+        """Waits for all loads, and has one of them publish all; whether that was done. See `Together`.
+
+        Args:
+            load: that has come.
+            publish: publishes all, those of a lower `place` first.
+            place: as `place_of` gives it.
+        """
+        with self._changed:
+            self._waiting.append((place, load))
             self._changed.notify_all()
             while not self._published:
                 if any(load is other for other in self._sent_back):
@@ -61,7 +77,7 @@ class Rendezvous:
         self._publishing = True
         self._changed.release()
         try:
-            back = list(publish(list(self._waiting)))
+            back = list(publish([load for _, load in sorted(self._waiting, key=itemgetter(0))]))
         except BaseException:
             self.aborted = True
             raise
@@ -71,7 +87,7 @@ class Rendezvous:
             self._changed.notify_all()
         self._published = not back
         self._sent_back = back
-        self._waiting = [load for load in self._waiting if not any(load is other for other in back)]
+        self._waiting = [(place, load) for place, load in self._waiting if not any(load is other for other in back)]
 
     def leave(self) -> None:
         """One load fewer: it has nothing to publish."""

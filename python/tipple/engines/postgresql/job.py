@@ -10,6 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -295,24 +296,28 @@ class JobOwner:
 
     def _rehearse(self, definition: TableDefinition) -> None:
         """Makes the new table for a moment, so that what the server refuses of it is told before the load."""
-        own = [text for text in definition.constraints if not constraints.is_foreign_key(text)]
-        bare = msgspec.structs.replace(definition, constraints=tuple(own))
         try:
             with self.connection.transaction(force_rollback=True):
                 self.connection.execute(f"SET LOCAL lock_timeout = {REHEARSAL_MILLISECONDS}")
                 if self.structure is not None:
                     method = quote_identifier(self.structure.access_method or "heap")
                     self.connection.execute(f"SET LOCAL default_table_access_method = {method}")
-                self.connection.execute(bare.create_sql(self.table.sql, with_constraints=True))
+                self._create_by_itself(definition)
         except psycopg.errors.LockNotAvailable:
             # Somebody else is making a table of this name, and may take it back.
             return
+
+    def _create_by_itself(self, definition: TableDefinition) -> None:
+        """Makes the table without its foreign keys: what they refer to may be published together with it."""
+        own = tuple(filterfalse(constraints.is_foreign_key, definition.constraints))
+        bare = msgspec.structs.replace(definition, constraints=own)
+        self.connection.execute(bare.create_sql(self.table.sql, with_constraints=True))
 
     def _create_merge_staging(self, staging: TableName) -> None:
         """A table that is missing is there for a moment, which nobody sees, to be like; it comes with its rows."""
         definition = self.task.definition
         if definition is not None:
-            self.connection.execute(definition.create_sql(self.table.sql, with_constraints=True))
+            self._create_by_itself(definition)
         merge.create_staging(self.connection, self.task, staging, self.table)
         if definition is not None:
             self.connection.execute(f"DROP TABLE {self.table.sql}")

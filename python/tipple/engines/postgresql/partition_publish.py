@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import filterfalse
 from typing import Any, Literal
 
 import msgspec
@@ -488,7 +489,9 @@ class PartitionPublish:
                 kind = "brin" if " USING brin " in index else "key"
                 ending = "_pkey" if primary else f"_{columns[:20]}_{kind}"
                 self._rename_indexes(final, "", [(name, ending)], taken)
-        for constraint in structure.constraints_left(self.connection, self.task, self.structure, table):
+        left = structure.constraints_left(self.connection, self.task, self.structure, table)
+        # Those are added when the tables are there which they refer to.
+        for constraint in filterfalse(constraints.is_foreign_key, left):
             self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())
         if self.structure is not None and self.structure.structure == "sorted":
             # Takes over those of the partitions.

@@ -206,6 +206,9 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         with connection.transaction(force_rollback=not structure.judges_records(task)):
             hidden = {key.constraint: key.staged_name for key in structure.staged_keys(task, staging)}
             for constraint in task.definition.constraints:
+                if constraints.is_foreign_key(constraint) and not structure.judges_records(task):
+                    # The table that it refers to may be made by the same job.
+                    continue
                 added = constraint
                 if constraint in hidden:
                     name = quote_identifier(hidden[constraint])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -31,6 +32,7 @@ from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.engines.postgresql.refused import Sources
 from tipple.errors import JobBusy, TippleError
+from tipple.plan import constraints
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -176,7 +178,10 @@ class Publish:
                 with self.connection.transaction():
                     if not self.is_patient:
                         self.connection.execute(f"SET LOCAL lock_timeout = {together.LOCKS_MILLISECONDS}")
-                    return self.make_visible(owned, choice, rows, digest)
+                    is_visible = self.make_visible(owned, choice, rows, digest)
+                    if is_visible:
+                        self.add_references(owned, choice)
+                    return is_visible
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if self.is_patient:
                     raise
@@ -209,6 +214,17 @@ class Publish:
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
         return True
+
+    def add_references(self, owned: OwnedJob, choice: Choice) -> None:
+        """Gives a new table its foreign keys, when the tables are there which they refer to."""
+        if choice.exists or owned.strategy not in ("swap", "partition"):
+            return
+        for constraint in filter(constraints.is_foreign_key, self._constraints_left(owned)):
+            self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}".encode())
+
+    def _constraints_left(self, owned: OwnedJob) -> list[str]:
+        given = owned.plan.get("checks", [])
+        return structure.constraints_left(self.connection, self.task, self.job.structure, self.table, given)
 
     def _merge(self, owned: OwnedJob, staging: TableName, rows: int) -> int:
         """Merges what is staged, and makes rejects of what the table refuses; gives the number of rows without them."""
@@ -262,10 +278,7 @@ class Publish:
             if self.task.tablespaces:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
-            left = structure.constraints_left(
-                self.connection, self.task, self.job.structure, self.table, owned.plan.get("checks", [])
-            )
-            for constraint in left:
+            for constraint in filterfalse(constraints.is_foreign_key, self._constraints_left(owned)):
                 with self._naming_records(owned):
                     self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             if self.task.tablespaces:

@@ -45,6 +45,9 @@ class Staged(msgspec.Struct, frozen=True, eq=False):
 def publish(staged: Sequence[Staged]) -> list[Staged]:
     """Makes the rows of all loads visible, and says so in the ledger, in one transaction.
 
+    Args:
+        staged: each behind those that it comes after.
+
     Returns:
         The loads of which the server has lost slices in a crash, or that lack an index; if there are any, nothing was
         published.
@@ -52,8 +55,6 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
     Raises:
         CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
     """
-    # In one order everywhere: two jobs must not wait for each other's tables.
-    staged = sorted(staged, key=lambda one: one.publish.table.sql)
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         for one in staged:
@@ -84,6 +85,9 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
                     lost.append(one)
         if lost:
             raise psycopg.Rollback(transaction)
+        for one in staged:
+            with one.publish.borrowing(connection):
+                one.publish.add_references(one.owned, one.choice)
     return lost
 
 
@@ -93,9 +97,10 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
     A reader of two of them may hold the first and wait for the second, just the other way round: so no lock is waited
     for as long as it takes the server to call that a deadlock and to end the reader's query.
     """
-    tables = [
+    # In one order everywhere: two jobs must not wait for each other's tables.
+    tables = sorted(
         one.publish.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists
-    ]
+    )
     if tables:
         milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // len(tables), 10)
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
