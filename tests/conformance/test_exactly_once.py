@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import tipple
 from big import TABLE, BigFile
 from command import run_tipple
 from loading import load, load_text
-from targets import Target, write
+from targets import PostgresTarget, Target, write
+from tipple.run.job import _Run
 
 
 @pytest.mark.parametrize("mode", ["append", "replace", "create"])
@@ -155,3 +157,78 @@ def test_ledger_holds_the_job_and_its_slices(engine_target: Target, big_file: Bi
         assert offset == position
         position += length
     assert position == os.path.getsize(big_file.path)
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_restart_that_fails_leaves_what_is_there(engine_target: Target, tmp_path: Path, mode: str) -> None:
+    """The plain command still knows that it has loaded these rows."""
+    target = engine_target
+    target.execute("CREATE TABLE t (a integer, b integer)")
+    path = write(tmp_path / "in.csv", "1,1\n2,1\n")
+    first = load(target, path, mode=mode, header="no")
+    unique = "a" if mode == "append" else "b"
+    if mode == "replace":
+        target.execute("DELETE FROM t WHERE a = 2")
+    target.execute(f"CREATE UNIQUE INDEX i ON t ({unique})")
+    load(target, path, mode=mode, header="no", restart=True, check=1)
+    target.execute("DROP INDEX i")
+    before = target.sorted_rows("t")
+    again = load(target, path, mode=mode, header="no")
+    assert again.summary is not None
+    assert first.summary is not None
+    assert (again.summary["status"], again.summary["job_id"]) == ("already loaded", first.summary["job_id"])
+    assert target.sorted_rows("t") == before
+    # One that succeeds is the command's job from then on.
+    second = load(target, path, mode=mode, header="no", restart=True)
+    assert target.count("t") == (2 if mode == "replace" else 4)
+    again = load(target, path, mode=mode, header="no")
+    assert again.summary is not None
+    assert second.summary is not None
+    assert (again.summary["status"], again.summary["job_id"]) == ("already loaded", second.summary["job_id"])
+    assert target.leftovers("t") == set()
+
+
+def test_a_job_goes_on_as_it_began(engine_target: Target, tmp_path: Path) -> None:
+    """What was begun without one commit for all has rows in the table, of which an atomic load knows nothing."""
+    target = engine_target
+    target.execute("CREATE TABLE t (a integer CHECK (a > 0), b varchar)")
+    good = write(tmp_path / "a.csv", "1,x\n" * 500_000)
+    bad = write(tmp_path / "b.csv", "0,x\n")
+    options = {"header": "no", "jobs": 1}
+    load(target, good, bad, no_atomic=True, check=1, **options)
+    stored = target.count("t")
+    run = load(target, good, bad, check=False, **options)
+    if stored:
+        assert run.exit_code == 2, run
+        assert "--no-atomic" in run.output
+    assert run.exit_code != 0
+    assert target.count("t") == stored
+
+
+def test_a_load_is_not_published_alone(
+    postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that has got rows since the job was planned could only be loaded in a transaction of its own."""
+    target = postgres_target
+    target.execute("CREATE TABLE b (a integer); CREATE TABLE c (a integer)")
+    for name in "bc":
+        write(tmp_path / f"{name}.csv", "1\n2\n")
+    job = write(
+        tmp_path / "job.toml",
+        f'publish = "together"\n[defaults]\ninto = "{target.url}"\nheader = "no"\n'
+        'sources = "${here}/${table}.csv"\n'
+        '[tables.c]\n[tables.b]\nafter = "c"\n',
+    )
+    load_all = _Run._load_all
+
+    def after_somebody(run: _Run) -> None:
+        target.execute("INSERT INTO b VALUES (99)")
+        load_all(run)
+
+    monkeypatch.setattr(_Run, "_load_all", after_somebody)
+    with pytest.raises(tipple.TippleError, match="were not loaded"):
+        tipple.run(job)
+    assert (target.count("b"), target.count("c")) == (1, 0)
+    monkeypatch.undo()
+    with pytest.raises(tipple.TippleError, match="already has rows"):
+        tipple.run(job)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loading import load_here
+from loading import load, load_here
 from targets import DuckdbTarget, Row, Target, write
 
 
@@ -103,3 +103,19 @@ def test_a_header_that_one_text_file_does_not_have(target: DuckdbTarget, tmp_pat
     run = load_here(target, tmp_path / "in", check=1)
     assert "01.csv has another header" in run.stderr
     assert target.count("t") == 0
+
+
+def test_a_first_record_that_the_columns_can_hold(engine_target: Target, tmp_path: Path) -> None:
+    """It is unlike those below, and may be one all the same: nobody but the user knows."""
+    engine_target.execute("CREATE TABLE t (code varchar, name varchar)")
+    path = write(tmp_path / "in.csv", "A12,foo\n100,bar\n101,baz\n102,qux\n103,x\n")
+    run = load(engine_target, path, check=2)
+    assert "--header yes" in run.output
+    assert "--header no" in run.output
+    assert engine_target.count("t") == 0
+    load(engine_target, path, header="no")
+    assert engine_target.count("t") == 5
+    engine_target.execute("CREATE TABLE u (code integer, name varchar)")
+    run = load(engine_target, path, table="u")
+    assert engine_target.count("u") == 4
+    assert "taken as a header" in " ".join(run.output.split())

@@ -251,12 +251,27 @@ def test_a_table_refers_to_one_of_the_same_job(
     run = run_tipple("run", job, "--progress", "none", check=False)
     assert run.exit_code == 1
     assert "a_b_fkey" in run.output
+    assert "tipple: a: " in run.output
     assert not any(name.startswith("public.") for name in postgres_target.tables())
     write(tmp_path / "a.csv", "1,2\n")
-    run_tipple("run", job, "--progress", "none", "--restart", check=True)
+    run_tipple("run", job, "--progress", "none", check=True)
     assert (postgres_target.count("a"), postgres_target.count("b")) == (1, 19_999)
     leaves = [name for (name,) in postgres_target.rows("SELECT relid::regclass::text FROM pg_partition_tree('a')")]
     assert postgres_target.leftovers("a", "b", *leaves) == set()
+
+
+@pytest.mark.parametrize("by", ["hash(a, 2)", "range(a, every=10)"])
+@pytest.mark.parametrize("skips", [False, True])
+def test_an_identity_column_of_a_partitioned_table(
+    target: PostgresTarget, tmp_path: Path, by: str, skips: bool
+) -> None:
+    """Before 17 the partitions do not know that the server makes its values."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, a integer)")
+    options = {"on_error": "skip", "rejects": tmp_path / "bad"} if skips else {}
+    load_text(
+        target, tmp_path / "in.csv", "1\n2\n33\n", schema=schema, columns="a", header="no", partition_by=by, **options
+    )
+    assert target.rows("SELECT count(DISTINCT id), sum(a) FROM t") == [(3, 36)]
 
 
 def test_a_serial_column(postgres_target: PostgresTarget, tmp_path: Path) -> None:
@@ -293,6 +308,24 @@ def test_the_database_has_another_access_method(postgres_target: PostgresTarget,
         assert target.count(name) == 2
     assert forms(target, "u", "v", "w", "x") == ["columns", "heap", "heap", "heap"]
     assert forms(target, "tipple.job", "tipple.slice", "tipple.reject") == ["heap"] * 3
+
+
+def test_heaps_stay_heaps(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Whatever the database's own default is."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE t (id integer); INSERT INTO t VALUES (7); CREATE TABLE e (id integer);"
+        "CREATE TABLE p (id integer) PARTITION BY RANGE (id);"
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); INSERT INTO p VALUES (7)"
+    )
+    target.server.execute(METHOD, target.database)
+    target.server.execute(f"ALTER DATABASE {target.database} SET default_table_access_method = columns")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    load(target, path, mode="replace", header="no")
+    load(target, path, table="e", header="no")
+    load(target, path, table="p", mode="replace", header="no")
+    assert [target.count(name) for name in ("t", "e", "p")] == [2, 2, 2]
+    assert forms(target, "t", "e", "p1") == ["heap"] * 3
 
 
 @pytest.mark.parametrize("options", [{}, {"verify": "checksum"}, {"structure": "columnstore"}], ids=str)

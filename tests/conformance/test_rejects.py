@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from command import environment
-from loading import load, load_here, load_stdin, load_words
+from loading import load, load_here, load_stdin, load_text, load_words
 from spoilt import TABLE, Spoilt, spoil, told
 from targets import DuckdbTarget, PostgresTarget, Target, write
 
@@ -542,3 +542,30 @@ def test_a_record_that_was_refused_stands_in_nobodys_way(engine_target: Target, 
     stored = [line for line in lines if line not in bad]
     found = engine_target.rows("SELECT k, v, w FROM t WHERE k >= 0 ORDER BY k")
     assert [f"{k},{v},{w}" for k, v, w in found] == sorted(stored, key=lambda line: int(line.partition(",")[0]))
+
+
+@pytest.mark.parametrize("by", ["", "PARTITION BY RANGE (a)"])
+def test_a_checksum_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path, by: str) -> None:
+    """Of what the server refused among other rows nobody has the digest."""
+    postgres_target.execute(f"CREATE TABLE t (a integer CHECK (a > 0), b text) {by}")
+    if by:
+        postgres_target.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (MINVALUE) TO (MAXVALUE)")
+    text = "".join(f"{-1 if n in (7, 70) else n},x\n" for n in range(1, 101))
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", text, header="no", no_ledger=True, on_error="skip", max_rejects=5,
+        rejects=tmp_path / "bad", verify="checksum", check=3,
+    )  # fmt: skip
+    assert run.summary is not None
+    assert run.summary["verify"]["kind"] == "count"
+    assert postgres_target.count("t") == 98
+
+
+def test_long_rejects_take_little_memory(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    text = "".join(f"x,{'y' * 60_000}\n" for _ in range(2_500)) + "1,z\n"
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", text, header="no", on_error="skip", max_rejects=2500,
+        rejects=tmp_path / "bad", memory_limit="160MB", jobs=2, check=3,
+    )  # fmt: skip
+    assert run.summary is not None
+    assert run.summary["peak_memory_bytes"] < 200_000_000

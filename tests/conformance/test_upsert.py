@@ -179,3 +179,17 @@ def test_a_key_that_the_table_has_twice(tmp_path: Path, on_conflict: str) -> Non
     assert run.summary is not None
     counts = {name: run.summary[f"rows_{name}"] for name in ("inserted", "updated", "ignored", "superseded")}
     assert counts == {"inserted": 1, "updated": 2 * updates, "ignored": int(not updates), "superseded": 1}
+
+
+@pytest.mark.parametrize("name", ["rowid", "RowId"])
+def test_a_column_that_hides_the_order(tmp_path: Path, name: str) -> None:
+    """DuckDB's `rowid` says which record is the last: a column of that name is refused, never a wrong record stored."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute(f'CREATE TABLE t (k integer, "{name}" integer, v varchar)')
+    path = write(tmp_path / "in.csv", "1,5,first\n1,3,last\n")
+    run = load(target, path, mode="upsert", key="k", header="no", check=2)
+    assert "rowid" in run.output
+    assert target.count("t") == 0
+    write(path, "1,first\n1,last\n")
+    load(target, path, mode="upsert", key="k", header="no", columns="k,v")
+    assert target.rows("SELECT k, v FROM t") == [(1, "last")]

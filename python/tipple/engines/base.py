@@ -180,6 +180,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How its bytes become text; None where they are the text, and can be read from any place."""
 
 
+class NotPublished(Exception):
+    """One of the loads that are published together cannot be."""
+
+    def __init__(self, load: Any, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.load = load
+        self.cause = cause
+
+
 class Together(Protocol):
     """Loads that become visible in one transaction. Each calls `meet` from a thread of its own when it has staged."""
 
@@ -189,7 +198,8 @@ class Together(Protocol):
         Args:
             load: the engine's own, ready to be published.
             publish: publishes the loads of this engine in one transaction, or gives those that have to load something
-                again before that can be done; it is called once, on the thread of any of them.
+                again before that can be done; it is called once, on the thread of any of them. NotPublished says which of
+                them has failed, and why.
 
         Returns:
             Whether the load is published; if not, it has to load something again.

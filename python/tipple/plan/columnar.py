@@ -129,19 +129,20 @@ def pick_fields(names: Sequence[str], wanted: Sequence[str], columns: Sequence[s
     """
     lower = {name.lower(): name for name in reversed(names)}
     picked: list[str] = []
+    missing: list[str] = []
     for given, column in zip(wanted, columns, strict=True):
         found = next((name for name in (given.strip(), fold_identifier(given), column) if name in names), None)
         found = found or lower.get(column.lower())
         if found is None:
-            break
-        picked.append(found)
-    else:
+            missing.append(given.strip())
+        else:
+            picked.append(found)
+    if not missing:
         return picked
-    if len(wanted) == len(names):
+    if not picked and len(wanted) == len(names):
         return list(names)
     raise UsageError(
-        f"--columns names {len(wanted)} columns; {where} has {len(names)}, "
-        f"and none named {wanted[len(picked)].strip()}",
+        f"--columns names {len(wanted)} columns; {where} has {len(names)}, and none named {missing[0]}",
         hint=f"name some of its columns ({', '.join(names)}), or one column of the table for each of them in order",
     )
 

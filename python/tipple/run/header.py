@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from tipple.engines.base import STDIN, Identity, TableColumn
@@ -12,7 +13,7 @@ from tipple.plan.sniff_columns import folded_names
 from tipple.plan.sources import Dialect
 from tipple.run.sources import read_first_record, read_header, readable
 
-__all__ = ["Heads"]
+__all__ = ["Heads", "columns_by_name", "may_hold"]
 
 _SHOWN = 5
 """Fields of a record that a message shows."""
@@ -101,3 +102,25 @@ def _different(path: str, names: Sequence[str], first_path: str, first_names: Se
 
 def _listed(fields: Sequence[str]) -> str:
     return ", ".join(map(readable, fields[:_SHOWN])) + (", …" if len(fields) > _SHOWN else "")
+
+
+_NUMBERS = frozenset({"int2", "int4", "int8", "integer", "float4", "float8", "numeric", "decimal"})
+_MOMENTS = frozenset({"date", "time", "timetz", "timestamp", "timestamptz"})
+_TRUTHS = frozenset({"t", "true", "y", "yes", "on", "1", "f", "false", "n", "no", "off", "0"})
+
+
+def may_hold(column: TableColumn, text: str) -> bool:
+    """Whether the column could hold this field of a first record; False only where that is beyond doubt."""
+    kind = column.codec_type if isinstance(column.codec_type, str) else next(iter(column.codec_type))
+    text = text.strip()
+    if not text:
+        return True
+    if kind in _NUMBERS:
+        try:
+            Decimal(text)
+        except InvalidOperation:
+            return False
+        return True
+    if kind in _MOMENTS:
+        return any(sign.isdigit() for sign in text)
+    return kind != "bool" or text.lower() in _TRUTHS

@@ -103,6 +103,8 @@ class _TableRun(Part):
         self.snapshot: dict[str, Any] = {}
         self.held: Session | None = None
         self.thread: threading.Thread | None = None
+        self.has_met = False
+        """Whether it has come to be published together with the others."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -177,6 +179,7 @@ class _TableRun(Part):
         rendezvous = self.job.together
         if rendezvous is None:
             raise TippleError("internal error: a load that is alone waits for others")
+        self.has_met = True
         place = rendezvous.place_of(self.entry.name)
         self.job.staged(self)
         return rendezvous.meet(load, publish, place)
@@ -383,7 +386,7 @@ class _Run:
         if self.together is not None:
             if table.status == "already loaded":
                 self.together.leave()
-            elif table.status != "loaded":
+            elif table.status != "loaded" or not table.has_met:
                 self.together.abort()
         with self.changed:
             table.streams, table.state = 0, "ended"

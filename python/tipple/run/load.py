@@ -333,8 +333,7 @@ def load(
                 )
                 request.resolve()
                 identities = list(request.sources)
-                if policy is not None:
-                    request.read_every_value()
+                request.read_every_value(judges=policy is not None)
                 if replay:
                     request.replay()
                     # Rejects are kept as text that was unpacked, decoded and cleared of comments; rows as CSV.

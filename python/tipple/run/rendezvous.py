@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from tipple.engines.base import NotPublished
 from tipple.errors import Interrupted
 
 __all__ = ["Rendezvous"]
@@ -30,6 +31,7 @@ class Rendezvous:
         self._waiting: list[tuple[int, Any]] = []
         """With its place in the order."""
         self._sent_back: list[Any] = []
+        self._failed: NotPublished | None = None
         self._published = False
         self._publishing = False
         self.aborted = False
@@ -59,6 +61,8 @@ class Rendezvous:
                     return False
                 # Whoever publishes must come to an end before anybody knows how.
                 if not self._publishing:
+                    if self._failed is not None and self._failed.load is load:
+                        raise self._failed.cause
                     if self.aborted:
                         raise Interrupted(
                             "a table to be published together with this one failed",
@@ -78,6 +82,9 @@ class Rendezvous:
         self._changed.release()
         try:
             back = list(publish([load for _, load in sorted(self._waiting, key=itemgetter(0))]))
+        except NotPublished as failed:
+            self.aborted, self._failed = True, failed
+            return
         except BaseException:
             self.aborted = True
             raise

@@ -24,7 +24,7 @@ from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.guess import AUTO, Guess
-from tipple.run.header import Heads, columns_by_name
+from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import with_encoding
 
@@ -147,12 +147,16 @@ class Request:
         if self.mode != "upsert":
             self.mode = "append"
 
-    def read_every_value(self) -> None:
-        """Has the core read what an engine would cast by itself: that would name no value that it refuses."""
+    def read_every_value(self, *, judges: bool) -> None:
+        """Has the core read what an engine would cast by itself: that would round numbers, and where records are judged
+        (`judges`), it would name no value that it refuses.
+        """
         if self.columnar_plan is None or self.session.capabilities.names_refused_records:
             return
         for field, column, as_text in zip(self.columnar_plan["fields"], self.columns, self.text_columns, strict=True):
-            if column.codec_type == "opaque" and as_text.codec_type != "opaque":
+            kind = as_text.codec_type
+            rounds = isinstance(kind, dict) and "integer" in kind
+            if column.codec_type == "opaque" and kind != "opaque" and (judges or rounds):
                 field["read_as"] = as_text.codec_type
 
     def choose_key(self, names: Sequence[str]) -> None:
@@ -300,6 +304,15 @@ class Request:
                 f"{self._header_place()} names the column {known[0]!r}, {found}",
                 hint="--header yes skips it and takes the fields in the table's order, --columns says which they are; "
                 "--header no if it is a record",
+            )
+        chosen = list(loadable.values())
+        if self.wanted_columns is not None:
+            chosen = self._named(self.wanted_columns, loadable, set(loadable), "--columns")
+        if all(may_hold(column, name) for column, name in zip(chosen, names, strict=False)):
+            raise UsageError(
+                f"the first record of {self.sources[0].path} ({', '.join(names[:5])}) may be a header or a record: "
+                f"it is unlike those below, but the columns of {self.name} can hold it",
+                hint="--header yes skips it, --header no stores it",
             )
         self.header = True
         self.notes.append(

@@ -107,14 +107,14 @@ impl Opening {
 }
 
 /// The columns, those that the target would cast by itself with the type to read them as: text may be anything, and
-/// integers may be too large.
+/// numbers may be too large for an integer, or none.
 fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Vec<Column> {
     let kind = |(field, (column, plan)): (&Arc<Field>, (&Column, &FieldPlan))| {
         let from = unpacked(field.data_type());
         let kind = plan.read_as.clone().filter(|kind| {
             let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
             // Bytes as text have a form of their own in every engine.
-            (is_text && *kind != ColumnType::Bytea) || (from.is_integer() && matches!(kind, ColumnType::Integer { .. }))
+            (is_text && *kind != ColumnType::Bytea) || (from.is_numeric() && matches!(kind, ColumnType::Integer { .. }))
         });
         Column { kind: kind.unwrap_or_else(|| column.kind.clone()), ..column.clone() }
     };

@@ -30,6 +30,8 @@ pub struct Context<'p> {
     late_rejects: Mutex<Vec<(u32, usize)>>,
     guarded: AtomicBool,
     target_digest: Mutex<Option<RowDigest>>,
+    /// Whether nobody knows the digest of some rows.
+    undigested: AtomicBool,
     routes: Mutex<Routes>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
@@ -80,6 +82,7 @@ impl<'p> Context<'p> {
             parts: Mutex::default(),
             next_part_n: AtomicU32::new(plan.first_part_n),
             target_digest: Mutex::default(),
+            undigested: AtomicBool::new(false),
             routes: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
@@ -263,6 +266,11 @@ impl<'p> Context<'p> {
         self.fallback_windows.load(Ordering::Relaxed)
     }
 
+    /// Takes note that some rows have no digest: the server has read them, or refused others beside them.
+    pub(super) fn forget_digest(&self) {
+        self.undigested.store(true, Ordering::Relaxed);
+    }
+
     /// Keeps what the target was found to hold.
     pub(super) fn set_target_digest(&self, digest: RowDigest) {
         *lock(&self.target_digest) = Some(digest);
@@ -291,7 +299,8 @@ impl<'p> Context<'p> {
             rows: sources.iter().map(|source| source.rows).sum(),
             rejects: self.rejects.load(Ordering::Relaxed),
             bytes: sources.iter().map(|source| source.bytes).sum(),
-            digest: self.plan.digest.then(|| format!("{:032x}", self.digest().sum)),
+            digest: (self.plan.digest && !self.undigested.load(Ordering::Relaxed))
+                .then(|| format!("{:032x}", self.digest().sum)),
             target_digest: target.map(|digest| format!("{:032x}", digest.sum)),
             target_rows: target.map(|digest| digest.rows),
             retries: self.counters.retries(),

@@ -254,6 +254,9 @@ impl<'c, 'p> Worker<'c, 'p> {
         totals: &SliceTotals,
         has_digest: bool,
     ) -> Result<()> {
+        if !has_digest {
+            self.context.forget_digest();
+        }
         if let Some(key) = &self.target.ledger {
             if !totals.rest.is_empty() && self.rest_n.is_none() {
                 self.rest_n = Some(self.context.new_part_n());

@@ -169,6 +169,12 @@ impl TextReader {
             None | Some(Named::Utf16) if little || big => (Named::Utf16, 2),
             None | Some(Named::Utf8) if self.raw.starts_with(UTF8_MARK) => (Named::Utf8, UTF8_MARK.len()),
             None => (Named::Utf8, 0),
+            // The mark of the byte order that was named all the same.
+            Some(named @ Named::Library { encoding, .. })
+                if (little && encoding == encoding_rs::UTF_16LE) || (big && encoding == encoding_rs::UTF_16BE) =>
+            {
+                (named, 2)
+            }
             Some(named) => (named, 0),
         };
         self.transcoder = Transcoder::new(named, big);

@@ -44,6 +44,8 @@ class DuckLoad:
         self.into = f"{catalog(self.connection)}.{self.table.sql}"
         self.notes: list[str] = []
         self.has_met = False
+        self.superseded: str | None = None
+        """A published job of the same command, whose place this one takes."""
         self.files = self._files()
         self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
         self.rows = Rows(self.connection, task, self.structure, self.files)
@@ -122,6 +124,13 @@ class DuckLoad:
                 )
             if earlier is not None and earlier["state"] == "published":
                 return self._already_loaded(earlier)
+            if earlier is not None and task.atomic:
+                stored = ledger.rows_done(self.connection, earlier["job_id"])
+                raise UsageError(
+                    f"job {earlier['job_id']}, which this command would go on with, was begun with --no-atomic",
+                    hint="repeat its command exactly, or begin anew with --restart; that job has stored "
+                    f"{stored:,} rows in the table already: delete them before --restart",
+                )
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
             self._settings()
@@ -299,7 +308,11 @@ class DuckLoad:
             if not task.restart:
                 why = "the table is gone" if gone else "another job has changed the table since"
                 self.notes.append(f"job {found['job_id']} had loaded this before, but {why}: loaded again")
-            ledger.give_up(self.connection, found["job_id"], "superseded")
+            if task.atomic:
+                # In the transaction of the new rows: until then the old ones are those of this command.
+                self.superseded = found["job_id"]
+            else:
+                ledger.give_up(self.connection, found["job_id"], "superseded")
             return None
         if found is None:
             for other in ledger.find_unfinished(self.connection, self.table):
@@ -327,6 +340,8 @@ class DuckLoad:
 
     def _begin_job(self, job_id: str, cut: Cut) -> None:
         task = self.task
+        if self.superseded is not None:
+            ledger.give_up(self.connection, self.superseded, "superseded")
         ledger.insert_job(
             self.connection,
             job_id=job_id,

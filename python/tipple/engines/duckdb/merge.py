@@ -16,6 +16,7 @@ from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.pull import duckdb_error
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
+from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 STAGING_NAME = "tipple_stage"
@@ -29,6 +30,12 @@ def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
 def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> None:
     """Creates the table for the rows; the one that they go to is there."""
     types = {column.name: column.type_text for column in task.columns}
+    if any(name.lower() == "rowid" for name in types):
+        # It would hide DuckDB's own, which tells which record is the last.
+        raise UsageError(
+            f"--mode upsert: {task.table} has a column named rowid, which hides the order of the records from DuckDB",
+            hint="give the column another name, or leave it out with --columns",
+        )
     collated = collated_types(connection, f"{catalog(connection)}.{task.table.sql}", types)
     columns = ", ".join(f"{quote_identifier(name)} {type_text}" for name, type_text in collated.items())
     connection.execute(f"CREATE TABLE {staging(connection, task)} ({columns})")

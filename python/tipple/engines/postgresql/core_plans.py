@@ -106,6 +106,18 @@ class CorePlans:
         tables = [self.table, *partitions.leaves(self.connection, self.table)]
         return any(stage.has_keys(self.connection, table) for table in tables)
 
+    def _superseding(self, owned: OwnedJob) -> list[dict[str, Any]]:
+        """What makes this the job of its command, in the place of one that was published before."""
+        replaced = self.chooser.job.replaces
+        if replaced is None:
+            return []
+        key = self.task.request_key.hex()
+        statements = (
+            ledger.SUPERSEDE.replace("%s", f"'{replaced}'"),
+            f"UPDATE tipple.job SET request_key = '\\x{key}' WHERE {_owned_by(owned)}",
+        )
+        return [{"sql": statement, "proves_ownership": False} for statement in statements]
+
     def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
         before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
         if not self.exists and self.task.definition is not None:
@@ -115,9 +127,10 @@ class CorePlans:
         if owned.unlogged:
             # With the rows, since a crash of the server has taken what was said before.
             before.append(unlogged.INSERT.format(job_id=owned.job_id))
-        after = []
+        after: list[dict[str, Any]] = []
         if self.task.ledger:
             after = [
+                *self._superseding(owned),
                 {
                     "sql": "UPDATE tipple.job SET state = 'published', rows = :rows, row_digest = :digest, "
                     f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {_owned_by(owned)} RETURNING 1",
@@ -190,7 +203,8 @@ class CorePlans:
     ) -> dict[str, Any]:
         # What came from standard input is gone once it is stored: a crash of the server must not take it back. Nor must
         # it take back what decides which records are rejects.
-        is_final = self.task.reads_stdin or structure.needs_order(self.task)
+        in_order = structure.needs_order(self.task) or self._judges_by_keys(owned)
+        is_final = self.task.reads_stdin or in_order
         sliced = owned.strategy != "single" and self.write_path != "direct" and not is_final
         # In place: the report has been given them already.
         self.settings["synchronous_commit"] = "off for slices, on for publish" if sliced else "on"

@@ -118,14 +118,21 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def misfit(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
     """Why no pages can be built for `table`, or None; asks the extension, which decides."""
+    reason = _misfit_of_columns(connection, task, table)
+    if reason is not None:
+        return reason
+    found = connection.execute("SELECT tipple_direct.why_not(%s::regclass)", (table.sql,)).fetchone()
+    return None if found is None or found[0] is None else str(found[0])
+
+
+def _misfit_of_columns(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
     loaded = {column.name for column in task.columns}
     for name, is_made, is_plain, dropped in connection.execute(_ATTRIBUTES, (table.sql,)):
         if is_made and name not in loaded and not dropped:
             return f"the server makes the values of its column {name}"
         if is_plain and not dropped:
             return f"its column {name} has the storage PLAIN"
-    found = connection.execute("SELECT tipple_direct.why_not(%s::regclass)", (table.sql,)).fetchone()
-    return None if found is None or found[0] is None else str(found[0])
+    return None
 
 
 def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
@@ -139,6 +146,10 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
     most = min(MANY_TABLES, task.routing_bytes // LEAST_SLOT_BYTES - 1)
     if len(found.partitions) > most:
         return f"it has {len(found.partitions)} partitions, more than {most}"
+    # Before 17 partitions do not know the identity columns of their table.
+    reason = _misfit_of_columns(connection, task, table)
+    if reason is not None:
+        return reason
     unroutable = partition_bounds.unroutable(found, task.columns, may_be_none=grows)
     if unroutable is not None:
         return f"the server has to find the partition of each record: {unroutable}"

@@ -72,6 +72,10 @@ class JobOwner:
         self.table = task.table
         self.structure: AppliedStructure | None = None
         """What the table is to be."""
+        self.replaces: str | None = None
+        """A published job of the same command, which is superseded when this one is published, and not before."""
+        self.going_on: str | None = None
+        """The job that this load had begun before it lost its connection."""
         self.keeps_structure = False
         """Whether it is so already, and rows may go in beside others."""
 
@@ -124,6 +128,8 @@ class JobOwner:
     def earlier_job(self) -> ledger.LedgerJob | None:
         """The job that this command began before, or None. With --restart it is given up."""
         task = self.task
+        if self.going_on is not None:
+            return ledger.find_by_id(self.connection, self.going_on)
         found = ledger.find_by_key(self.connection, task.request_key)
         if task.resume is not None:
             wanted = ledger.find_by_id(self.connection, task.resume)
@@ -139,7 +145,7 @@ class JobOwner:
                 self.notes.append(f"job {found.job_id} had loaded this before, but {why}: loaded again")
                 self._supersede(found)
                 return None
-        if found is None:
+        if found is None or (task.restart and found.state == "published"):
             for other in ledger.find_unfinished(self.connection, self.table):
                 if task.restart or _read_stdin(other):
                     if not task.restart:
@@ -155,11 +161,14 @@ class JobOwner:
                         f"job {other.job_id} into this table was left unfinished: run its command again, "
                         "or tipple jobs URL clean"
                     )
-            return None
-        if task.restart:
+        if found is None or not task.restart:
+            return found
+        if found.state == "published" and task.atomic:
+            # Until the new rows are there, the old ones are those of this command.
+            self.replaces = found.job_id
+        else:
             self._supersede(found)
-            return None
-        return found
+        return None
 
     def _why_gone(self, job: ledger.LedgerJob) -> str | None:
         """Why the rows of a published job are not there any more, or None."""
@@ -214,6 +223,12 @@ class JobOwner:
     def take_over(self, job: ledger.LedgerJob) -> OwnedJob | None:
         """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
         strategy: Strategy = job.plan["strategy"]
+        if (strategy == "incremental") == self.task.atomic:
+            how = "with" if self.task.atomic else "without"
+            raise UsageError(
+                f"job {job.job_id}, which this command would go on with, was begun {how} --no-atomic",
+                hint="repeat its command exactly, or begin anew with --restart" + self._duplicates_warning(job),
+            )
         staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
         self.session.terminate_streams(job.job_id)
         if staging is not None and not self._relation_exists(staging):
@@ -253,6 +268,10 @@ class JobOwner:
         if strategy == "swap" and task.definition is not None:
             self._rehearse(task.definition)
         with self.connection.transaction():
+            if task.definition is None and self.structure is None:
+                # What is staged is as the table is, whatever the database's own default is.
+                method = "heap" if strategy == "merge" else structure.method_of(self.connection, self.table)
+                self.connection.execute(f"SET LOCAL default_table_access_method = {quote_identifier(method)}")
             if strategy == "swap" and task.definition is None:
                 # Whoever changes the table waits for the end of this transaction, in which something is made like it.
                 self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS SHARE MODE")
@@ -281,7 +300,7 @@ class JobOwner:
                 ledger.insert_job(
                     self.connection,
                     job_id=job_id,
-                    request_key=task.request_key,
+                    request_key=task.request_key if self.replaces is None else None,
                     table=self.table,
                     mode=task.mode if task.replace_scope == "table" else "replace partitions",
                     request=task.request,

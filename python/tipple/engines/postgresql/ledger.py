@@ -88,8 +88,9 @@ CREATE_STATEMENTS = (
     FOR EACH STATEMENT EXECUTE FUNCTION tipple.forget_rejects()
     """,
 )
-FETCHED_ROWS = 10_000
-"""So many rejects are read at once."""
+FETCHED_BYTES = 2 << 20
+"""Of so many bytes are the rejects, at most, that are read at once, unless a single one is longer."""
+_LONGEST_REJECT = "SELECT max(length(record) + length(reason)) FROM tipple.reject WHERE job_id = %s"
 
 
 class LedgerJob(msgspec.Struct, kw_only=True):
@@ -236,7 +237,7 @@ def insert_job(
     connection: psycopg.Connection[Any],
     *,
     job_id: str,
-    request_key: bytes,
+    request_key: bytes | None,
     table: TableName,
     mode: str,
     request: dict[str, Any],
@@ -325,7 +326,8 @@ def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
 def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
     """A job's rejects in the order of its sources, fetched in pieces."""
     with connection.transaction(), connection.cursor(name="tipple_rejects", binary=True) as cursor:
-        cursor.itersize = FETCHED_ROWS
+        longest = connection.execute(_LONGEST_REJECT, (job_id,)).fetchone()
+        cursor.itersize = max(1, FETCHED_BYTES // max(int(longest[0] or 0) if longest is not None else 0, 200))
         # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In
         # slices that were cut while their source was read, records are numbered in the source already.
         cursor.execute(
@@ -357,6 +359,8 @@ UPDATE tipple.job SET state = 'published', rows = %s, row_digest = %s, staging =
        finished_at = clock_timestamp()
 WHERE job_id = %s AND epoch = %s AND state = 'loading'
 """
+
+SET_KEY = "UPDATE tipple.job SET request_key = %s WHERE job_id = %s"
 
 SUPERSEDE = """
 UPDATE tipple.job SET state = 'superseded', request_key = NULL, staging = NULL, owner_pid = NULL,

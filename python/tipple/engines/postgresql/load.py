@@ -24,12 +24,13 @@ from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import culprit, indexes, ledger, partitions, stage, structure
+from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, ConnectionFailed, TippleError, UsageError, VerifyFailed
+from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, UsageError, VerifyFailed
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ class PostgresLoad:
                 f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
                 hint="run the same command again when it is back: nothing is stored twice",
             ) from None
-        load = PostgresLoad(self.session, msgspec.structs.replace(self.given, restart=False))
+        began = self.owned is not None
+        load = PostgresLoad(self.session, msgspec.structs.replace(self.given, restart=self.given.restart and not began))
+        load.job.replaces = self.job.replaces
+        load.job.going_on = self.owned.job_id if self.owned is not None else None
         load.notes[:] = [*self.notes, "the connection to the server was lost: the load went on where it was"]
         if self.owned is not None:
             load.job.refuse_cancelled(self.owned, lost)
@@ -139,6 +143,7 @@ class PostgresLoad:
                 raise table_exists(self.table)
             choice = self.chooser.choose()
             owned = self.job.take_over(earlier) if earlier is not None else None
+            self._require_together(choice, choice.strategy if owned is None else owned.strategy)
         if owned is None:
             with runner.phase("split"):
                 cut = self._cut(choice)
@@ -168,6 +173,18 @@ class PostgresLoad:
                 if record is not None:
                     raise record from None
             raise
+
+    def _require_together(self, choice: Choice, strategy: str) -> None:
+        """Refuses to publish alone what was to be published with others: the table has changed since.
+
+        Raises:
+            JobBusy: it has.
+        """
+        if self.task.together is not None and strategy not in CAPABILITIES.together:
+            raise JobBusy(
+                f"{self.table} cannot be published together with the other tables any more: {choice.reason}",
+                hint="nothing was published; run the job again: it says then what stands against it",
+            )
 
     def _in_users_words(self, text: str) -> str:
         """What the server says, with the names that a user knows tables and indexes by."""
@@ -245,7 +262,7 @@ class PostgresLoad:
             self._note_outcome(result, outcome)
             rows: int = outcome["rows"]
             result.rejects = outcome["rejects"]
-            digest: int | None = int(outcome["digest"] or "0", 16)
+            digest = None if outcome["digest"] is None else int(outcome["digest"], 16)
             result.slices = len(outcome["slices"])
             lost = 0
             if self.task.ledger:

@@ -210,6 +210,9 @@ class Publish:
         if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
             unlogged.forget(self.connection, owned.job_id)
         if self.task.ledger:
+            if self.job.replaces is not None:
+                self.connection.execute(ledger.SUPERSEDE, (self.job.replaces,))
+                self.connection.execute(ledger.SET_KEY, (self.task.request_key, owned.job_id))
             text = None if digest is None else f"{digest:032x}"
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")

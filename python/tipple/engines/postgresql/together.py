@@ -7,7 +7,8 @@ carries out the transaction for all; the others do nothing meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines import core
+from tipple.engines.base import NotPublished
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger
 from tipple.engines.postgresql.job import OwnedJob
@@ -76,7 +78,7 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
     with connection.transaction() as transaction:
         _lock(connection, staged, is_patient=is_patient)
         for one in staged:
-            with one.publish.borrowing(connection):
+            with _blaming(one), one.publish.borrowing(connection):
                 try:
                     done = one.publish.make_visible(one.owned, one.choice, one.rows, one.digest)
                 except Incomplete:
@@ -86,9 +88,22 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
         if lost:
             raise psycopg.Rollback(transaction)
         for one in staged:
-            with one.publish.borrowing(connection):
+            with _blaming(one), one.publish.borrowing(connection):
                 one.publish.add_references(one.owned, one.choice)
     return lost
+
+
+@contextmanager
+def _blaming(one: Staged) -> Iterator[None]:
+    """What fails here is this load's failure, unless it is the connection's, or a lock's that is waited for again."""
+    try:
+        yield
+    except (errors.LockNotAvailable, errors.DeadlockDetected):
+        raise
+    except Exception as error:
+        if isinstance(error, psycopg.Error) and connections.is_lost(error):
+            raise
+        raise NotPublished(one, error) from error
 
 
 def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_patient: bool) -> None:

@@ -12,8 +12,10 @@ use crate::encode::arrow::{self, ArrowEncoder};
 use crate::encode::copy_text::escape;
 use crate::problem::ProblemKind;
 use crate::scan::Scanner;
-use crate::value::Refusal;
+use crate::value::{self, Refusal};
 use arrow_array::builder::BinaryBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
@@ -323,6 +325,7 @@ impl Way {
             Step::ToText => to_text(array.as_ref(), self.spelling).and_then(|texts| text(texts, to, &column.kind)),
             Step::Reread(reader) => reader.read(array.as_ref(), self.spelling),
         };
+        let converted = converted.and_then(|array| rounded(array, &column.kind));
         match first_null.filter(|_| column.not_null) {
             Some(null) => match converted {
                 Err((row, unfit)) if row < null => Err((row, unfit)),
@@ -331,6 +334,27 @@ impl Way {
             None => converted,
         }
     }
+}
+
+/// Moments with the digits of a second that the column keeps, rounded as those of a text are.
+fn rounded(array: ArrayRef, kind: &ColumnType) -> Result<ArrayRef, (usize, Unfit)> {
+    let (ColumnType::Timestamp { precision } | ColumnType::TimestampTz { precision, .. }) = kind else {
+        return Ok(array);
+    };
+    let Some(moments) = array.as_primitive_opt::<TimestampMicrosecondType>().filter(|_| *precision < 6) else {
+        return Ok(array);
+    };
+    let rounded = direct::map_array::<TimestampMicrosecondType, TimestampMicrosecondType>(moments, |micros| {
+        // The ends of the range are infinities.
+        if micros.checked_abs().is_none_or(|size| size == i64::MAX) {
+            return Ok(micros);
+        }
+        let since_2000 = micros.checked_sub(value::UNIX_EPOCH_MICROS);
+        let rounded = since_2000.and_then(|micros| value::timestamp::round(micros, *precision).ok());
+        let since_1970 = rounded.and_then(|micros| micros.checked_add(value::UNIX_EPOCH_MICROS));
+        since_1970.ok_or_else(|| Refusal::OutOfRange.into())
+    })?;
+    Ok(Arc::new(rounded.with_timezone_opt(moments.timezone())))
 }
 
 /// Checks text and fits it to its column.

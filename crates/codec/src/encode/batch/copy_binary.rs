@@ -78,7 +78,7 @@ fn put(values: &Values<'_>, row: usize, server: ServerVersion, out: &mut Vec<u8>
         Values::Float4(values) => fixed(out, values[row].to_be_bytes()),
         Values::Float8(values) => fixed(out, values[row].to_be_bytes()),
         Values::Date(values) => fixed(out, values::date(values[row])?.to_be_bytes()),
-        Values::Timestamp(values, precision) => fixed(out, values::timestamp(values[row], *precision)?.to_be_bytes()),
+        Values::Timestamp(values) => fixed(out, values::timestamp(values[row])?.to_be_bytes()),
         Values::Scaled64(values, scale) => sized(out, |out| {
             value::numeric::encode_binary_from_scaled(i128::from(values[row]), *scale, out);
             Ok(())

@@ -75,7 +75,7 @@ pub(super) fn find(from: &DataType, to: &DataType) -> Option<Convert> {
         (Timestamp(TimeUnit::Microsecond, _), Date32) => Some(days::<TimestampMicrosecondType, 86_400_000_000>),
         (Timestamp(TimeUnit::Nanosecond, _), Date32) => Some(days::<TimestampNanosecondType, 86_400_000_000_000>),
         (Date32, Timestamp(TimeUnit::Microsecond, None)) => {
-            Some(|array, _| map::<Date32Type, TimestampMicrosecondType>(array, |v| Ok(i64::from(v) * 86_400_000_000)))
+            Some(|array, _| map::<Date32Type, TimestampMicrosecondType>(array, midnight))
         }
         (Date64, Timestamp(TimeUnit::Microsecond, None)) => Some(scale_up::<Date64Type, 1_000>),
         // A moment keeps its UTC clock where the target has no zone; a clock without a zone is no moment.
@@ -106,7 +106,7 @@ fn map<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(
 }
 
 #[inline(always)]
-fn map_array<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(
+pub(super) fn map_array<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(
     array: &dyn Array,
     convert: impl Fn(From::Native) -> Result<To::Native, Unfit>,
 ) -> Result<PrimitiveArray<To>, (usize, Unfit)> {
@@ -241,11 +241,24 @@ where
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|_| (0, Refusal::OutOfRange.into()))
 }
 
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// The ends of both ranges are infinities.
+fn midnight(days: i32) -> Result<i64, Unfit> {
+    if days.checked_abs() == Some(i32::MAX) {
+        return Ok(if days > 0 { i64::MAX } else { -i64::MAX });
+    }
+    i64::from(days).checked_mul(DAY_MICROS).ok_or_else(|| Refusal::OutOfRange.into())
+}
+
 fn days<From, const UNITS_PER_DAY: i64>(array: &dyn Array, _: &DataType) -> Result<ArrayRef, (usize, Unfit)>
 where
     From: ArrowPrimitiveType<Native = i64>,
 {
     map::<From, Date32Type>(array, |value| {
+        if UNITS_PER_DAY == DAY_MICROS && value.checked_abs() == Some(i64::MAX) {
+            return Ok(if value > 0 { i32::MAX } else { -i32::MAX });
+        }
         if value % UNITS_PER_DAY != 0 {
             return Err(Loss::TimeOfDay.into());
         }

@@ -109,7 +109,7 @@ unsafe fn put(values: &Values<'_>, row: usize, server: ServerVersion, to: *mut u
             Values::Float4(values) => put_fixed(to, values[row].to_le_bytes(), 4),
             Values::Float8(values) => put_fixed(to, values[row].to_le_bytes(), 8),
             Values::Date(values) => put_fixed(to, values::date(values[row])?.to_le_bytes(), 4),
-            Values::Timestamp(values, precision) => put_fixed(to, values::timestamp(values[row], *precision)?.to_le_bytes(), 8),
+            Values::Timestamp(values) => put_fixed(to, values::timestamp(values[row])?.to_le_bytes(), 8),
             Values::Scaled64(values, scale) => put_scaled(to, i128::from(values[row]), *scale)?,
             Values::Scaled128(values, scale) => put_scaled(to, values[row], *scale)?,
             Values::Number(texts, typmod) => put_other_numeric(to, texts.value(row).as_bytes(), *typmod, server)?,

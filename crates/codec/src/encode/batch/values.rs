@@ -21,8 +21,7 @@ pub(super) enum Values<'b> {
     Float4(&'b [f32]),
     Float8(&'b [f64]),
     Date(&'b [i32]),
-    /// With the digits of a second that the column keeps.
-    Timestamp(&'b [i64], u8),
+    Timestamp(&'b [i64]),
     Scaled64(&'b [i64], u8),
     Scaled128(&'b [i128], u8),
     Number(&'b StringArray, Option<value::numeric::Typmod>),
@@ -62,8 +61,8 @@ fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
         (DataType::Float32, ColumnType::Float4) => Values::Float4(array.as_primitive::<Float32Type>().values()),
         (DataType::Float64, ColumnType::Float8) => Values::Float8(array.as_primitive::<Float64Type>().values()),
         (DataType::Date32, ColumnType::Date) => Values::Date(array.as_primitive::<Date32Type>().values()),
-        (DataType::Timestamp(..), ColumnType::Timestamp { precision }) => {
-            Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values(), *precision)
+        (DataType::Timestamp(..), ColumnType::Timestamp { .. }) => {
+            Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
         }
         (DataType::Decimal64(_, scale), _) => {
             Values::Scaled64(array.as_primitive::<Decimal64Type>().values(), scale.unsigned_abs())
@@ -99,9 +98,9 @@ pub(super) fn date(days: i32) -> Result<i32, Refusal> {
     if (value::date::FIRST..=value::date::LAST).contains(&days) { Ok(days) } else { Err(Refusal::OutOfRange) }
 }
 
-/// As [`date`], in microseconds, rounded to `precision` digits of a second as the server's own typmod does it.
+/// As [`date`], in microseconds.
 #[inline(always)]
-pub(super) fn timestamp(micros: i64, precision: u8) -> Result<i64, Refusal> {
+pub(super) fn timestamp(micros: i64) -> Result<i64, Refusal> {
     if micros == i64::MAX {
         return Ok(value::timestamp::INFINITY);
     }
@@ -110,8 +109,5 @@ pub(super) fn timestamp(micros: i64, precision: u8) -> Result<i64, Refusal> {
     }
     let micros = micros.checked_sub(value::UNIX_EPOCH_MICROS).ok_or(Refusal::OutOfRange)?;
     let range = value::timestamp::FIRST..=value::timestamp::LAST;
-    if !range.contains(&micros) {
-        return Err(Refusal::OutOfRange);
-    }
-    value::timestamp::round(micros, precision).map_err(|_| Refusal::OutOfRange)
+    if range.contains(&micros) { Ok(micros) } else { Err(Refusal::OutOfRange) }
 }

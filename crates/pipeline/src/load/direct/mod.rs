@@ -97,6 +97,9 @@ pub(super) fn run(
     if let Some(error) = context.failure() {
         return Err(error);
     }
+    if context.late_rejects() > 0 {
+        context.forget_digest();
+    }
     transaction::write_cut_and_rejects(context, target, &first.session, &mut logs)?;
     transaction::write_and_commit(context, &first.session, after)
 }
