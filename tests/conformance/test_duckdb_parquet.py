@@ -16,6 +16,7 @@ from command import Command, run_tipple, start_tipple
 from faults.oracle import FIRST_SEED
 from loading import load_here, load_words
 from targets import DuckdbTarget, lines, write
+from tipple.engines.duckdb.parquet import ParquetWork
 
 SCHEMA = "CREATE TABLE t (id bigint NOT NULL, day date, kind varchar, amount decimal(12,2));"
 KINDS = ("A", "b/c", "", "ä=%", " x ", "..")
@@ -279,20 +280,106 @@ def kill_at(target: DuckdbTarget, command: Command, moment: float | str) -> None
 
 
 def test_what_is_nobodys_job_stays(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
-    """Only a job's own directories are tidied, and not what somebody else has put beside them."""
+    """Only directories that this database lists are tidied, and not what somebody else has put beside them."""
     path = write(tmp_path / "in.csv", text(0, 100))
     options = {"schema": schema, "structure": "parquet"}
     load_here(target, path, **options)
     beside = files_of(target) / "backup"
     beside.mkdir()
     (beside / "precious.parquet").write_text("x")
-    left = files_of(target) / ".0b0e7a5c-7c1e-4b0c-9f5e-2a3b4c5d6e7f"
+    foreign = files_of(target) / ".0b0e7a5c-7c1e-4b0c-9f5e-2a3b4c5d6e7f"
+    foreign.mkdir()
+    left = files_of(target) / ".7d1c2b3a-7c1e-4b0c-9f5e-2a3b4c5d6e7f"
     left.mkdir()
+    target.execute(f"INSERT INTO tipple.parquet_directory VALUES ('main', 't', '{left.name[1:]}')")
     run_tipple("jobs", target.url, "clean")
-    load_here(target, path, **options, mode="replace", restart=True)
-    assert (beside / "precious.parquet").exists()
     assert not left.exists()
+    run = load_here(target, path, **options, mode="replace", restart=True)
+    assert (beside / "precious.parquet").exists()
+    assert foreign.exists()
+    assert run.summary is not None
+    assert any("holds 1 directories of jobs that this database did not run" in note for note in run.summary["notes"])
     assert shown(target) == 100
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_new_database_under_an_old_path(target: DuckdbTarget, tmp_path: Path, schema: Path, mode: str) -> None:
+    """A database that was moved away reads on from where it was; who comes after it removes only its own files."""
+    options = {"schema": schema, "structure": "parquet", "mode": mode}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    moved = DuckdbTarget(target.path.rename(tmp_path / "moved.duckdb"))
+    target.execute("CREATE TABLE other (id integer)")
+    run_tipple("jobs", target.url, "clean")
+    assert shown(moved) == 100
+    load_here(target, write(tmp_path / "b.csv", text(100, 50)), **options)
+    assert shown(moved) == 100
+    load_here(target, write(tmp_path / "c.csv", text(200, 20)), **{**options, "mode": "replace"})
+    assert (shown(target), shown(moved)) == (20, 100)
+    assert len(jobs(target)) == 2
+    # The moved one has no files under its new path, so it is replaced or nothing; the others' stay either way.
+    run_tipple("jobs", moved.url, "clean")
+    load_here(moved, tmp_path / "b.csv", **{**options, "mode": "replace"})
+    assert (shown(target), shown(moved)) == (20, 50)
+    assert len(jobs(target)) == 2
+
+
+def test_a_renamed_view_keeps_its_files(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    options = {"schema": schema, "structure": "parquet"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    target.execute("ALTER VIEW t RENAME TO old")
+    load_here(target, write(tmp_path / "b.csv", text(100, 50)), **options)
+    run_tipple("jobs", target.url, "clean")
+    assert (shown(target), target.count("old")) == (50, 100)
+
+
+def test_reached_by_a_link(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """The files are beside the database itself, by whatever path it is reached."""
+    options = {"schema": schema, "structure": "parquet"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    (tmp_path / "elsewhere").mkdir()
+    link = DuckdbTarget(tmp_path / "elsewhere" / "link.duckdb")
+    link.path.symlink_to(target.path)
+    load_here(link, write(tmp_path / "b.csv", text(100, 50)), mode="append")
+    assert shown(target) == 150
+    assert len(jobs(target)) == 2
+    assert not files_of(link).exists()
+
+
+def test_moved_without_its_files(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Appending is refused where it would lose the rows of files that are not there; replacing is not."""
+    options = {"schema": schema, "structure": "parquet", "verify": "checksum"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    moved = DuckdbTarget(target.path.rename(tmp_path / "moved.duckdb"))
+    more = write(tmp_path / "b.csv", text(100, 50))
+    refused = load_here(moved, more, **options, check=2)
+    assert "1 of its 1 directories of Parquet files are not in" in refused.stderr
+    assert "--mode replace" in refused.stderr
+    assert shown(moved) == 100
+    files_of(target).parent.rename(files_of(moved).parent)
+    load_here(moved, more, **options)
+    assert shown(moved) == 150
+    shutil.rmtree(files_of(moved) / jobs(moved)[0])
+    assert "1 of its 2 directories" in load_here(moved, more, **options, restart=True, check=2).stderr
+    load_here(moved, more, **options, mode="replace")
+    assert shown(moved) == 50
+
+
+def test_files_that_vanish_while_loading(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), schema=schema, structure="parquet")
+    away = tmp_path / "away"
+    begins = ParquetWork.begin
+
+    def begins_and_loses(work: ParquetWork, job_id: str) -> None:
+        begins(work, job_id)
+        assert work.before is not None
+        (work.directory / work.before.directories[0]).rename(away)
+
+    monkeypatch.setattr(ParquetWork, "begin", begins_and_loses)
+    run = load_here(target, write(tmp_path / "b.csv", text(100, 50)), mode="append", check=1)
+    assert "appending would lose rows" in run.stderr
+    assert target.value("SELECT count(*) FROM tipple.job WHERE state = 'published'") == 1
 
 
 def test_killed_while_tidying(

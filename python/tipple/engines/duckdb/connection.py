@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -72,6 +73,38 @@ def first_row(
     """The first row of a statement's result, which is read to its end: an unfinished one blocks the connection."""
     rows = connection.execute(statement, list(parameters)).fetchall()
     return rows[0] if rows else None
+
+
+_creation = threading.Lock()
+
+
+def create_once(
+    connection: duckdb.DuckDBPyConnection,
+    is_complete: Callable[[duckdb.DuckDBPyConnection], bool],
+    statements: Iterable[str],
+) -> None:
+    """Creates what is missing, in a transaction of its own; call it before that of the rows begins.
+
+    DuckDB refuses the second of two transactions that create the same, and loads on several threads of this process
+    (no other one has the database open) would all create it: only one at a time does, and none keeps others waiting.
+
+    Args:
+        connection: to the database.
+        is_complete: whether all of it is there.
+        statements: that create it, with `{catalog}` for the database's name.
+    """
+    with _creation:
+        if is_complete(connection):
+            return
+        creating = connection.cursor()
+        try:
+            creating.execute("BEGIN")
+            for statement in statements:
+                creating.execute(statement.format(catalog=catalog(connection)))
+            creating.execute("COMMIT")
+        finally:
+            # What is not committed is rolled back.
+            creating.close()
 
 
 def memory_connection() -> duckdb.DuckDBPyConnection:

@@ -8,7 +8,6 @@ and the ledger keeps them.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import duckdb
 
 from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import catalog, create_once, first_row
 from tipple.engines.spool import SpooledReject
 from tipple.plan.url import TableName, parse_table_name
 
@@ -80,27 +79,9 @@ def _slice(connection: duckdb.DuckDBPyConnection) -> str:
     return f"{catalog(connection)}.tipple.slice"
 
 
-_creation = threading.Lock()
-
-
 def ensure(connection: duckdb.DuckDBPyConnection) -> None:
-    """Creates the ledger where it is missing, in a transaction of its own; call it before that of the rows begins.
-
-    DuckDB refuses the second of two transactions that create the same, and loads on several threads of this process
-    (no other one has the database open) would all create it: only one at a time does, and none keeps others waiting.
-    """
-    with _creation:
-        if _is_complete(connection):
-            return
-        creating = connection.cursor()
-        try:
-            creating.execute("BEGIN")
-            for statement in CREATE_STATEMENTS:
-                creating.execute(statement.format(catalog=catalog(connection)))
-            creating.execute("COMMIT")
-        finally:
-            # What is not committed is rolled back.
-            creating.close()
+    """Creates the ledger where it is missing; call it before the transaction of the rows begins."""
+    create_once(connection, _is_complete, CREATE_STATEMENTS)
 
 
 def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:

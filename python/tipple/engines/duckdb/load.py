@@ -145,6 +145,8 @@ class DuckLoad:
             result = self._result("loaded", job_id, slices=len(cut.slices))
             if task.ledger:
                 ledger.ensure(self.connection)
+            if self.files is not None:
+                parquet.ensure(self.connection)
         if task.atomic:
             self._run_atomic(runner, result, cut)
         else:
@@ -397,6 +399,7 @@ class DuckLoad:
             self.structure.prepare()
         else:
             self.files.begin(job_id)
+            self.notes += self.files.notes()
 
     # Proof
 

@@ -5,24 +5,31 @@
 Each load writes a directory of its own, under a hidden name. It is synced to the disk and renamed; then one transaction
 makes a view that reads this directory too, notes it in `tipple.parquet_table`, and says in the ledger that the job is
 done. So a directory counts from that commit on, and only if it is noted: what a killed load has left counts for nobody,
-and the next load, or `tipple jobs clean`, removes it.
+and the next load, or `tipple jobs clean`, removes it (`parquet_directories`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
-from tipple.engines.duckdb.connection import catalog, first_row
-from tipple.errors import UsageError
+from tipple.engines.duckdb.connection import catalog, create_once, first_row
+from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
+from tipple.engines.duckdb.parquet_directories import (
+    claim,
+    claimed_tables,
+    clean,
+    count_of_others,
+    has_files,
+    table_directory,
+)
+from tipple.errors import TippleError, UsageError
 from tipple.plan.hive import HiveColumn, hive_column
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.storage import StorageSize
@@ -100,6 +107,21 @@ def find_all(connection: duckdb.DuckDBPyConnection) -> list[FileTable]:
     return [table for table in found if table is not None]
 
 
+def ensure(connection: duckdb.DuckDBPyConnection) -> None:
+    """Creates the lists of tables and directories where they are missing; call it before a load's transaction."""
+    statements = ("CREATE SCHEMA IF NOT EXISTS {catalog}.tipple", _CREATE, CREATE_DIRECTORY)
+    create_once(connection, _is_complete, statements)
+
+
+def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:
+    found = first_row(
+        connection,
+        "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND table_name IN ('parquet_table', 'parquet_directory')",
+    )
+    return found is not None and found[0] == 2
+
+
 def _has_any(connection: duckdb.DuckDBPyConnection) -> bool:
     known = first_row(
         connection,
@@ -166,6 +188,7 @@ class ParquetWork:
                 f"the files of {task.table} are divided in another way than --partition-by says",
                 hint="leave it out, or write all files anew with --mode replace",
             )
+        self._require_files()
         loaded = {column.name for column in task.columns}
         for name, type_text, not_null in self.table.columns:
             if not _is_exact(type_text):
@@ -176,13 +199,41 @@ class ParquetWork:
             if not_null and name not in loaded:
                 raise UsageError(f"column {name} refuses NULL, and no value is loaded", hint="see --columns")
 
+    @property
+    def _kept(self) -> tuple[str, ...]:
+        """The directories that are part of the table before this load, and stay part of it."""
+        return self.before.directories if self.before is not None and self.task.mode != "replace" else ()
+
+    def _require_files(self, error: type[TippleError] = UsageError) -> None:
+        missing = [name for name in self._kept if not has_files(self.directory / name)]
+        if missing:
+            raise error(
+                f"{self.task.table}: {len(missing)} of its {len(self._kept)} directories of Parquet files are not in "
+                f"{self.directory}, so appending would lose rows (the first one is {missing[0]})",
+                hint="if the database was moved, put its FILE.tables beside it under the new name; or write all rows "
+                "anew with --mode replace",
+            )
+
     # The rows
 
     def begin(self, job_id: str) -> None:
         """Prepares a directory for the files of a job."""
         self._job_id = job_id
-        clean(self.connection, self.directory, self.before)
+        self.tidy()
+        # Noted ones may be of an earlier version of Tipple, which listed none.
+        noted = self.before.directories if self.before is not None else ()
+        claim(self.connection, self.task.table, [*noted, job_id])
         self.directory.mkdir(parents=True, exist_ok=True)
+
+    def notes(self) -> list[str]:
+        """What a user should know of the place, once the load has begun."""
+        others = count_of_others(self.connection, self.directory)
+        if not others:
+            return []
+        return [
+            f"{self.directory} holds {others} directories of jobs that this database did not run: left as they are, "
+            "because another database may read them (one that was moved away, say); remove them if none does"
+        ]
 
     def copy_statement(self, stream: str, *, in_order: bool) -> str:
         """The statement that writes the rows of a stream of batches."""
@@ -210,14 +261,19 @@ class ParquetWork:
 
     def written_query(self) -> str:
         """The rows of this load, as they will be read."""
-        return self._query([self._hidden])
+        return self._query([self._hidden] if has_files(self._hidden) else [])
 
     # Publish
 
     def publish(self) -> None:
-        """Puts the directory into its place, and a view over all of them into the transaction that is open."""
-        directories = [] if self.task.mode == "replace" or self.before is None else [*self.before.directories]
-        if _has_files(self._hidden):
+        """Puts the directory into its place, and a view over all of them into the transaction that is open.
+
+        Raises:
+            TippleError: files of earlier loads are not in their place any more.
+        """
+        self._require_files(TippleError)
+        directories = [*self._kept]
+        if has_files(self._hidden):
             _sync_tree(self._hidden)
             os.rename(self._hidden, self.directory / self._job_id)
             directories.append(self._job_id)
@@ -225,8 +281,6 @@ class ParquetWork:
             _sync(directory)
         query = self._query([self.directory / name for name in directories])
         self.connection.execute(f"CREATE OR REPLACE VIEW {self.into} AS {query}")
-        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {catalog(self.connection)}.tipple")
-        self.connection.execute(_CREATE.format(catalog=catalog(self.connection)))
         divided = self.table.partition_by
         self.connection.execute(
             f"INSERT OR REPLACE INTO {catalog(self.connection)}.tipple.parquet_table VALUES (?, ?, ?, ?, ?)",
@@ -241,18 +295,18 @@ class ParquetWork:
 
     def tidy(self) -> None:
         """Removes, after the transaction, what is not part of the table: replaced files, or those of a failed load."""
-        clean(self.connection, self.directory, find(self.connection, self.task.table))
+        table = find(self.connection, self.task.table)
+        clean(self.connection, self.directory, self.task.table, table.directories if table is not None else ())
 
     @property
     def _hidden(self) -> Path:
         return self.directory / f".{self._job_id}"
 
     def _query(self, directories: list[Path]) -> str:
-        names = [directory for directory in directories if _has_files(directory)]
         columns = [(quote_identifier(name), type_text) for name, type_text, _ in self.table.columns]
-        if not names:
+        if not directories:
             return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
-        places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in names)
+        places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in directories)
         options = ", hive_partitioning = false"
         read_as: dict[str, str] = {}
         if self._reads_directories and self.hive is not None:
@@ -312,66 +366,14 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) ->
     return found
 
 
-def table_directory(path: str | None, table: TableName) -> Path:
-    """Where the files of a table are.
-
-    Raises:
-        UsageError: there is no place for files, or none that DuckDB could be told of.
-    """
-    if path is None:
-        raise UsageError(
-            "--structure parquet needs a place for files, and this database is in memory",
-            hint="load --into duckdb:///FILE; the files then go into FILE.tables",
-        )
-    whole = os.path.abspath(path)
-    schema = table.schema or "main"
-    named = f"{schema}.{table.name}"
-    # A name of the directory has to say which table it belongs to, and DuckDB takes paths as patterns.
-    if any(sign in whole + named for sign in "*?[]=") or any(sign in schema + table.name for sign in "./\0"):
-        raise UsageError(
-            f"--structure parquet: no directory can be called {whole}.tables/{named}",
-            hint="use names for database and table without * ? [ ] =, and for schema and table without . and / too",
-        )
-    return Path(f"{whole}.tables") / named
-
-
-def clean(connection: duckdb.DuckDBPyConnection, directory: Path, table: FileTable | None) -> list[str]:
-    """Removes directories of jobs that are not part of the table; gives their names.
-
-    One process at a time has a DuckDB file open for writing, so nobody else is writing into them. What has another name
-    than a job somebody else has put there.
-    """
-    kept = set(table.directories) if table is not None else set()
-    removed = []
-    for entry in _entries(directory):
-        if entry.name not in kept and _is_of_job(entry.name):
-            shutil.rmtree(entry)
-            removed.append(entry.name)
-    return removed
-
-
 def clean_all(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
-    """The same for all tables of a database."""
+    """Removes the files of jobs that are not part of any table; gives the names of their directories."""
     removed = []
-    for place in _entries(Path(f"{os.path.abspath(path)}.tables")):
-        schema, _, name = place.name.partition(".")
-        removed += clean(connection, place, find(connection, TableName(schema, name)))
+    for name in claimed_tables(connection):
+        table = find(connection, name)
+        kept = table.directories if table is not None else ()
+        removed += clean(connection, table_directory(path, name), name, kept)
     return removed
-
-
-def _entries(directory: Path) -> Iterator[Path]:
-    return iter([entry for entry in directory.iterdir() if entry.is_dir()] if directory.is_dir() else [])
-
-
-def _is_of_job(name: str) -> bool:
-    try:
-        return str(uuid.UUID(name.removeprefix("."))) == name.removeprefix(".")
-    except ValueError:
-        return False
-
-
-def _has_files(directory: Path) -> bool:
-    return next(directory.rglob("*.parquet"), None) is not None
 
 
 def _sync_tree(directory: Path) -> None:
