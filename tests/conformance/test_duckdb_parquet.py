@@ -191,6 +191,36 @@ def test_some_columns_and_sizes(target: DuckdbTarget, tmp_path: Path, schema: Pa
     assert "id refuses NULL" in refused.stderr
 
 
+def test_defaults_of_columns_that_are_not_loaded(target: DuckdbTarget, tmp_path: Path) -> None:
+    """As in a table: a later load, too, gets them; a NULL that is loaded stays NULL."""
+    columns = (
+        "id integer, s varchar DEFAULT 'it''s', n decimal(4,1) DEFAULT (1 + 0.5) NOT NULL, d date, f float DEFAULT 1"
+    )
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t ({columns});")
+    options = {"schema": schema, "columns": "id,f", "verify": "checksum"}
+    table = DuckdbTarget(tmp_path / "table.duckdb")
+    for into, structure in ((target, {"structure": "parquet", "partition_by": "list(s)"}), (table, {})):
+        load_here(into, write(tmp_path / "a.csv", "1,2.5\n2,\n"), **options, **structure)
+        load_here(into, write(tmp_path / "b.csv", "3,\n"), columns="id,s", mode="append")
+        load_here(into, write(tmp_path / "c.csv", "4\n"), columns="id", mode="append")
+    assert target.sorted_rows("t") == table.sorted_rows("t")
+    assert target.value("SELECT s FROM t WHERE id = 4") == "it's"
+
+
+def test_defaults_of_null(target: DuckdbTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (id integer, s varchar DEFAULT NULL NOT NULL);")
+    path = write(tmp_path / "a.csv", "1\n")
+    assert "s refuses NULL" in load_here(target, path, schema=schema, structure="parquet", columns="id", check=2).stderr
+
+
+@pytest.mark.parametrize("generated", ["GENERATED ALWAYS AS (id + 1)", "AS (id + 1) VIRTUAL"])
+def test_generated_columns(target: DuckdbTarget, tmp_path: Path, generated: str) -> None:
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t (id integer, g integer {generated});")
+    run = load_here(target, write(tmp_path / "a.csv", "1\n"), schema=schema, structure="parquet", columns="id", check=2)
+    assert f"column g is {generated}" in run.stderr
+    assert not files_of(target).exists()
+
+
 def test_no_rows(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
     empty = write(tmp_path / "empty.csv", "")
     for partition_by in ("list(kind)", None):

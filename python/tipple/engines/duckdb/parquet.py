@@ -32,6 +32,7 @@ from tipple.engines.duckdb.parquet_directories import (
 from tipple.errors import TippleError, UsageError
 from tipple.plan.hive import HiveColumn, hive_column
 from tipple.plan.partitioning import PartitionBy
+from tipple.plan.schema import ColumnDefinition
 from tipple.plan.storage import StorageSize
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, quote_identifier
@@ -56,12 +57,27 @@ _EXACT_TYPES = frozenset(
 """Types whose values Parquet gives back unchanged, besides DECIMAL, ENUM and lists of these."""
 
 
+class FileColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column of a table of files."""
+
+    name: str
+    type_text: str
+    not_null: bool
+    default_text: str | None = None
+    """The expression whose value a column gets that is not loaded."""
+
+    def value(self, *, is_loaded: bool) -> str:
+        """The column for a SELECT from the rows that are loaded."""
+        name = quote_identifier(self.name)
+        source = name if is_loaded else f"({self.default_text or 'NULL'})"
+        return f"CAST({source} AS {self.type_text}) AS {name}"
+
+
 class FileTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table of files, as the database knows it."""
 
     name: TableName
-    columns: tuple[tuple[str, str, bool], ...]
-    """Name, type, whether it refuses NULL."""
+    columns: tuple[FileColumn, ...]
     partition_by: PartitionBy | None
     directories: tuple[str, ...]
     """The names of the directories that the view reads."""
@@ -71,7 +87,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True):
         """What its directories are divided by."""
         if self.partition_by is None:
             return None
-        return hive_column(self.partition_by, {name: type_text for name, type_text, _ in self.columns})
+        return hive_column(self.partition_by, {column.name: column.type_text for column in self.columns})
 
 
 def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | None:
@@ -90,7 +106,7 @@ def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | 
         return None
     return FileTable(
         name=TableName(row[0], row[1]),
-        columns=tuple((column, type_text, not_null) for column, type_text, not_null in json.loads(row[2])),
+        columns=msgspec.json.decode(row[2], type=tuple[FileColumn, ...]),
         partition_by=None if row[3] is None else msgspec.convert(json.loads(row[3]), PartitionBy),
         directories=tuple(json.loads(row[4])),
     )
@@ -158,7 +174,7 @@ class ParquetWork:
             divided = self.before.partition_by
         self.table = FileTable(
             name=task.table,
-            columns=tuple((column.name, column.type_text, column.not_null) for column in columns),
+            columns=self._columns(columns),
             partition_by=divided,
             directories=(),
         )
@@ -169,6 +185,15 @@ class ParquetWork:
         if self.task.structure is None:
             reason = "the table is one of files already"
         self.applied = AppliedStructure(structure="parquet", load_as="parquet", reason=reason)
+
+    def _columns(self, columns: list[TableColumn]) -> tuple[FileColumn, ...]:
+        known: tuple[ColumnDefinition | FileColumn, ...] = self.before.columns if self.before is not None else ()
+        if self.task.definition is not None:
+            known = self.task.definition.columns
+        defaults = {column.name: column.default_text for column in known}
+        return tuple(
+            FileColumn(column.name, column.type_text, column.not_null, defaults.get(column.name)) for column in columns
+        )
 
     def _check(self) -> None:
         task, before = self.task, self.before
@@ -190,14 +215,21 @@ class ParquetWork:
             )
         self._require_files()
         loaded = {column.name for column in task.columns}
-        for name, type_text, not_null in self.table.columns:
-            if not _is_exact(type_text):
+        for defined in task.definition.columns if task.definition is not None else ():
+            if defined.generated_text is not None:
                 raise UsageError(
-                    f"column {name} of type {type_text} cannot be kept in Parquet files without loss",
+                    f"column {defined.name} is {defined.generated_text}, and Parquet files hold only what is loaded",
+                    hint="leave it out of the schema (a view over the table can compute it), or leave out "
+                    "--structure parquet",
+                )
+        for column in self.table.columns:
+            if not _is_exact(column.type_text):
+                raise UsageError(
+                    f"column {column.name} of type {column.type_text} cannot be kept in Parquet files without loss",
                     hint="give it another type (varchar holds any value), or leave out --structure parquet",
                 )
-            if not_null and name not in loaded:
-                raise UsageError(f"column {name} refuses NULL, and no value is loaded", hint="see --columns")
+            if column.not_null and column.name not in loaded and (column.default_text or "NULL").upper() == "NULL":
+                raise UsageError(f"column {column.name} refuses NULL, and no value is loaded", hint="see --columns")
 
     @property
     def _kept(self) -> tuple[str, ...]:
@@ -238,10 +270,7 @@ class ParquetWork:
     def copy_statement(self, stream: str, *, in_order: bool) -> str:
         """The statement that writes the rows of a stream of batches."""
         loaded = {column.name for column in self.task.columns}
-        values = ", ".join(
-            f"CAST({quote_identifier(name) if name in loaded else 'NULL'} AS {type_text}) AS {quote_identifier(name)}"
-            for name, type_text, _ in self.table.columns
-        )
+        values = ", ".join(column.value(is_loaded=column.name in loaded) for column in self.table.columns)
         rows = f"SELECT {values} FROM {stream}"
         options = ["FORMAT parquet"]
         if self.hive is not None:
@@ -287,7 +316,7 @@ class ParquetWork:
             [
                 self.task.table.schema,
                 self.task.table.name,
-                json.dumps(self.table.columns),
+                msgspec.json.encode(self.table.columns).decode(),
                 None if divided is None else json.dumps(msgspec.to_builtins(divided)),
                 json.dumps(directories),
             ],
@@ -303,7 +332,7 @@ class ParquetWork:
         return self.directory / f".{self._job_id}"
 
     def _query(self, directories: list[Path]) -> str:
-        columns = [(quote_identifier(name), type_text) for name, type_text, _ in self.table.columns]
+        columns = [(quote_identifier(column.name), column.type_text) for column in self.table.columns]
         if not directories:
             return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
         places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in directories)
@@ -322,7 +351,7 @@ class ParquetWork:
         """Whether the names of the directories give a column of the table; the files have it too."""
         if self.hive is None or not self.hive.is_own:
             return False
-        others = {name.lower() for name, _, _ in self.table.columns if name != self.hive.name}
+        others = {column.name.lower() for column in self.table.columns if column.name != self.hive.name}
         return self.hive.encoded_name.lower() not in others
 
 
@@ -335,7 +364,7 @@ def describe(
         return None
     return Table(
         name=found.name,
-        columns=tuple(column_of(*column) for column in found.columns),
+        columns=tuple(column_of(column.name, column.type_text, column.not_null) for column in found.columns),
     )
 
 
