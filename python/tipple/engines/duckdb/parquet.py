@@ -242,7 +242,7 @@ class ParquetWork:
             raise error(
                 f"{self.task.table}: {len(missing)} of its {len(self._kept)} directories of Parquet files are not in "
                 f"{self.directory}, so appending would lose rows (the first one is {missing[0]})",
-                hint="if the database was moved, put its FILE.tables beside it under the new name; or write all rows "
+                hint=f"if the database was moved, copy its FILE.tables to {self.directory.parent}; or write all rows "
                 "anew with --mode replace",
             )
 
@@ -263,7 +263,7 @@ class ParquetWork:
         if not others:
             return []
         return [
-            f"{self.directory} holds {others} directories of jobs that this database did not run: left as they are, "
+            f"{self.directory} holds directories of jobs that this database did not run ({others}): left as they are, "
             "because another database may read them (one that was moved away, say); remove them if none does"
         ]
 
