@@ -1,4 +1,4 @@
-"""Values of columnar sources are stored as they are, or refused: nothing is rounded, cut or put elsewhere in silence."""
+"""Values of columnar sources are stored as they are, or refused: none is rounded, cut or put elsewhere in silence."""
 
 from __future__ import annotations
 

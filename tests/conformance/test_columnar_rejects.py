@@ -134,3 +134,17 @@ def test_without_skipping_the_row_is_named(tmp_path: Path) -> None:
     assert "23505" in run.stderr
     assert str(path) in run.stderr
     assert "record    4" in run.stderr
+
+
+def test_bytes_are_replayed_as_they_were(tmp_path: Path) -> None:
+    """Also those that look like an escape, or are no text."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (k integer PRIMARY KEY, a blob); INSERT INTO t VALUES (0, 'z'), (1, 'z'), (2, 'z')")
+    values = [b"\\x41", b"\xff\x00a", b"abc"]
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": range(3), "a": pa.array(values, pa.binary())}), path)
+    options = {"on_error": "skip", "max_rejects": 3, "rejects": tmp_path / "bad"}
+    load(target, path, check=3, **options)
+    target.execute("DELETE FROM t")
+    load(target, path, replay=True, **options)
+    assert [a for (a,) in target.rows("SELECT a FROM t ORDER BY k")] == values

@@ -198,8 +198,8 @@ class Together(Protocol):
         Args:
             load: the engine's own, ready to be published.
             publish: publishes the loads of this engine in one transaction, or gives those that have to load something
-                again before that can be done; it is called once, on the thread of any of them. NotPublished says which of
-                them has failed, and why.
+                again before that can be done; it is called once, on the thread of any of them. NotPublished says which
+                of them has failed, and why.
 
         Returns:
             Whether the load is published; if not, it has to load something again.

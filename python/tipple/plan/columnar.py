@@ -151,7 +151,7 @@ def form_of(type_text: str) -> str:
     """How values are spelled where they go as text: the codec's `Form`."""
     if type_text.endswith("[]"):
         return "array"
-    return {"bytea": "bytes", "uuid": "uuid"}.get(type_text, "plain")
+    return {"bytea": "bytes", "blob": "bytes", "uuid": "uuid"}.get(type_text.lower(), "plain")
 
 
 def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:

@@ -44,7 +44,7 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
         if _NOT_IN_WINDOWS_1252.search(whole):
             return _encoding("LATIN1", 0.6, "not UTF-8, with bytes that Windows-1252 does not have")
-        return _encoding("WIN1252", 0.75, "not UTF-8, but accents stand where a language has them")
+        return _encoding("WIN1252", 0.65, "not UTF-8, but accents stand where a language has them")
     return _encoding("UTF8", 0.4, "there are bytes that are not valid UTF-8")
 
 

@@ -221,8 +221,14 @@ class PostgresLoad:
             )
         self.job.give_up(owned)
         spool.discard(self.task)
+        reason = self._in_users_words(reason)
+        if self.task.write_path == "direct":
+            raise TippleError(
+                f"--write-path direct is not possible: {reason}",
+                hint="nothing was published; without the option Tipple takes another path, which names the record",
+            )
         self.chooser.leave_direct(reason)
-        self.notes.append(f"begun anew without ready-made pages: {self._in_users_words(reason)}")
+        self.notes.append(f"begun anew without ready-made pages: {reason}")
         with runner.phase("split"):
             # What was left of an interrupted job is not all.
             cut = self._cut(choice)
