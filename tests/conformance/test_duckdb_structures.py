@@ -12,6 +12,7 @@ import pytest
 import tipple
 from loading import load, load_here
 from targets import DuckdbTarget, Row, lines, write
+from tipple.engines.base import NOTHING_TO_DO
 from tipple.engines.duckdb.connection import memory_connection
 
 ROWS = 400_000
@@ -134,6 +135,65 @@ def test_btree_with_nulls_is_unique(target: DuckdbTarget, tmp_path: Path, schema
     load_here(target, path, schema=schema, structure="btree", key="note")
     assert constraints(target) == []
     assert target.value("SELECT is_unique FROM duckdb_indexes() WHERE table_name = 't'")
+
+
+@pytest.mark.parametrize(
+    ("structure", "key"), [("sorted", "id"), ("sorted", "note"), ("btree", "id"), ("btree", "note")]
+)
+def test_the_same_command_twice(target: DuckdbTarget, tmp_path: Path, schema: Path, structure: str, key: str) -> None:
+    path = write(tmp_path / "in.csv", lines([(n, "", f"x{n}") for n in range(10)]))
+    options: dict[str, Any] = {"schema": schema, "structure": structure, "key": key}
+    statuses = []
+    for _ in range(2):
+        done = load_here(target, path, **options)
+        assert done.summary is not None
+        statuses.append(done.summary["status"])
+    assert statuses == ["loaded", "already loaded"]
+    plan = load_here(target, path, dry_run=True, **options)
+    assert plan.summary is not None
+    assert plan.summary["strategy"] == NOTHING_TO_DO
+    job = write(
+        tmp_path / "job.toml",
+        f"[tables.t]\nsources='{path}'\ninto='{target.url}'\nschema='{schema}'\n"
+        f"structure='{structure}'\nkey=['{key}']\n",
+    )
+    assert tipple.run(job).tables[0].status == "already loaded"
+    assert target.count("t") == 10
+    if structure == "sorted":
+        for more in ({}, {"dry_run": True}):
+            refused = load_here(target, path, restart=True, **options, **more, check=2)
+            assert "already has rows" in refused.stderr
+
+
+@pytest.mark.parametrize("key", ["id", "note"])
+def test_btree_that_is_there_takes_more_rows(target: DuckdbTarget, tmp_path: Path, schema: Path, key: str) -> None:
+    """A unique index is the key of a column that takes NULL, and stays the only one."""
+    first = write(tmp_path / "in.csv", lines([(n, "", f"x{n}") for n in range(10)]))
+    second = write(tmp_path / "more.csv", lines([(n, "", f"x{n}") for n in range(10, 15)]))
+    options: dict[str, Any] = {"structure": "btree", "key": key}
+    load_here(target, first, schema=schema, **options)
+    load_here(target, second, **options)
+    assert target.count("t") == 15
+    load_here(target, second, mode="replace", **options)
+    assert target.count("t") == 5
+    indexes = target.value("SELECT count(*) FROM duckdb_indexes() WHERE table_name = 't'")
+    assert (len(constraints(target)), indexes) == ((1, 0) if key == "id" else (0, 1))
+
+
+@pytest.mark.parametrize("load_as", ["heap", "btree"])
+def test_btree_keeps_comments(target: DuckdbTarget, tmp_path: Path, load_as: str) -> None:
+    """A table that had rows is made anew for its key."""
+    target.execute(
+        SCHEMA + "INSERT INTO t VALUES (1, NULL, 'old'); CREATE INDEX t_note ON t (note);"
+        "COMMENT ON TABLE t IS 'Ann''s table'; COMMENT ON COLUMN t.note IS 'a note'; COMMENT ON INDEX t_note IS 'i'"
+    )
+    path = write(tmp_path / "in.csv", lines([(n, "2000-01-01", f"x{n}") for n in range(10)]))
+    load_here(target, path, mode="replace", structure="btree", load_as=load_as, key="id")
+    assert constraints(target) == [("PRIMARY KEY", ["id"])]
+    assert target.value("SELECT comment FROM duckdb_tables() WHERE table_name = 't'") == "Ann's table"
+    commented = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 't' AND comment IS NOT NULL"
+    assert target.rows(commented) == [("note", "a note")]
+    assert target.value("SELECT comment FROM duckdb_indexes() WHERE index_name = 't_note'") == "i"
 
 
 def test_btree_with_duplicates(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:

@@ -119,3 +119,8 @@ def catalog(connection: duckdb.DuckDBPyConnection) -> str:
     """The database's own name, quoted: a file `tipple.duckdb` is a catalog of the same name as the ledger's schema."""
     found = first_row(connection, "SELECT current_database()")
     return quote_identifier(str(found[0]) if found else "memory")
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal, for the statements that take no parameters."""
+    return "'" + text.replace("'", "''") + "'"

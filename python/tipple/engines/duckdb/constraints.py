@@ -110,11 +110,24 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
 
 def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
     """Unique indexes that are no constraints; they may be over expressions."""
+    own = f"{catalog(connection)}.{table.sql}"
+    return [
+        Constraint(kind="unique", name=name, columns=columns, terms=by_bytes(connection, own, expressions))
+        for name, expressions, columns in unique_indexes(connection, table)
+    ]
+
+
+def unique_indexes(
+    connection: duckdb.DuckDBPyConnection, table: TableName
+) -> list[tuple[str, tuple[str, ...], tuple[str, ...] | None]]:
+    """Unique indexes that are no constraints: name, expressions, and the columns where these are nothing else."""
     rows = connection.execute(
         "SELECT index_name, sql FROM duckdb_indexes() WHERE database_name = current_database() "
         "AND schema_name = ? AND table_name = ? AND is_unique AND NOT is_primary AND sql IS NOT NULL",
         [table.schema, table.name],
     ).fetchall()
+    if not rows:
+        return []
     own = f"{catalog(connection)}.{table.sql}"
     names = [str(row[0]) for row in connection.execute(f"DESCRIBE {own}").fetchall()]
     found = []
@@ -122,8 +135,7 @@ def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> 
         terms = _INDEX.match(sql)
         if terms is not None:
             expressions = _split(terms.group(1))
-            parts = by_bytes(connection, own, expressions)
-            found.append(Constraint(kind="unique", name=name, columns=_columns(expressions, names), terms=parts))
+            found.append((str(name), expressions, _columns(expressions, names)))
     return found
 
 

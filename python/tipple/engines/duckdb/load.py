@@ -94,6 +94,8 @@ class DuckLoad:
         known = self.done_before()
         if known is not None:
             result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
+        else:
+            self.structure.require_empty()
         return result
 
     def done_before(self) -> str | None:
@@ -133,6 +135,7 @@ class DuckLoad:
                 )
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
+            self.structure.require_empty()
             self._settings()
         if earlier is not None:
             job_id = earlier["job_id"]

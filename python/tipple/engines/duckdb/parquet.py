@@ -19,7 +19,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
-from tipple.engines.duckdb.connection import catalog, create_once, first_row
+from tipple.engines.duckdb.connection import catalog, create_once, first_row, literal
 from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
 from tipple.engines.duckdb.parquet_directories import (
     claim,
@@ -286,7 +286,7 @@ class ParquetWork:
         if self.hive is None and in_order:
             self._hidden.mkdir()
             place = self._hidden / "data_0.parquet"
-        return f"COPY ({rows}) TO {_literal(str(place))} ({', '.join(options)})"
+        return f"COPY ({rows}) TO {literal(str(place))} ({', '.join(options)})"
 
     def written_query(self) -> str:
         """The rows of this load, as they will be read."""
@@ -335,13 +335,13 @@ class ParquetWork:
         columns = [(quote_identifier(column.name), column.type_text) for column in self.table.columns]
         if not directories:
             return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
-        places = ", ".join(_literal(f"{directory}/**/*.parquet") for directory in directories)
+        places = ", ".join(literal(f"{directory}/**/*.parquet") for directory in directories)
         options = ", hive_partitioning = false"
         read_as: dict[str, str] = {}
         if self._reads_directories and self.hive is not None:
             # As text, which the CAST makes what it was: `hive_types` knows no type with parameters, and a condition on
             # the column still leaves directories out.
-            options = f", hive_partitioning = true, hive_types = {{{_literal(self.hive.encoded_name)}: VARCHAR}}"
+            options = f", hive_partitioning = true, hive_types = {{{literal(self.hive.encoded_name)}: VARCHAR}}"
             read_as[quote_identifier(self.hive.name)] = quote_identifier(self.hive.encoded_name)
         values = ", ".join(f"CAST({read_as.get(name, name)} AS {kind}) AS {name}" for name, kind in columns)
         return f"SELECT {values} FROM read_parquet([{places}]{options})"
@@ -377,7 +377,7 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) ->
             files.setdefault("/".join(file.relative_to(directory / name).parts[:-1]), []).append(file)
     found = []
     for partition, paths in sorted(files.items()):
-        places = ", ".join(_literal(str(file)) for file in paths)
+        places = ", ".join(literal(str(file)) for file in paths)
         rows = first_row(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata([{places}])")
         found.append(
             StorageSize(
@@ -425,7 +425,3 @@ def _is_exact(type_text: str) -> bool:
     while element.endswith("[]"):
         element = element[:-2]
     return element in _EXACT_TYPES or element.startswith(("DECIMAL(", "ENUM("))
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import catalog, first_row, literal
 from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName
 
@@ -26,7 +26,7 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> lis
         full = f"{catalog(connection)}.{TableName(schema, name).sql}"
         used = first_row(
             connection,
-            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({_literal(full)}) WHERE block_id >= 0",
+            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({literal(full)}) WHERE block_id >= 0",
         )
         pages = int(used[0]) if used is not None else 0
         found.append(
@@ -39,7 +39,3 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> lis
             )
         )
     return found
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

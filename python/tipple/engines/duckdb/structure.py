@@ -15,7 +15,8 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import catalog, first_row, literal
+from tipple.engines.duckdb.constraints import unique_indexes
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure, StructureRequest
 from tipple.plan.url import TableName, quote_identifier
@@ -36,9 +37,18 @@ WHERE database_name = current_database() AND schema_name = coalesce(?, current_s
 """
 
 _INDEXES = """
-SELECT sql FROM duckdb_indexes()
+SELECT sql, index_name, comment FROM duckdb_indexes()
 WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
     AND sql IS NOT NULL
+"""
+
+_COMMENTS = """
+SELECT NULL, comment, -1 AS place FROM duckdb_tables()
+WHERE database_name = current_database() AND schema_name = $schema AND table_name = $name AND comment IS NOT NULL
+UNION ALL
+SELECT column_name, comment, column_index FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = $schema AND table_name = $name AND comment IS NOT NULL
+ORDER BY place
 """
 
 
@@ -68,8 +78,8 @@ class StructureWork:
         self.into = f"{catalog(connection)}.{task.table.sql}"
         self.keys = [] if task.definition is not None else _keys(connection, task.table)
         self.key: Key | None = None
-        self.indexes: list[str] = []
-        """Of a table that is made anew: the statements for its indexes."""
+        self.afterwards: list[str] = []
+        """Of a table that is made anew: the statements for its indexes and comments."""
         self.applied: AppliedStructure | None = None
         if task.structure is not None and task.structure.structure != "parquet":
             self.applied = self._resolve(task.structure, in_memory=in_memory)
@@ -93,6 +103,23 @@ class StructureWork:
 
     # Before and after the rows
 
+    def require_empty(self) -> None:
+        """Refuses to make a structure of a table whose rows stay; not where the same load was done before.
+
+        Raises:
+            UsageError: the table has rows, which the structure would leave as they are.
+        """
+        asked = self.task.structure
+        if asked is None or self.task.definition is not None or self.task.mode == "replace":
+            return
+        if not (self.order_by or self._makes_key):
+            return
+        if first_row(self.connection, f"SELECT 1 FROM {self.into} LIMIT 1") is not None:
+            raise UsageError(
+                f"{self.task.table} cannot become {asked.structure}: it already has rows",
+                hint="--mode replace makes its content anew; or leave out --structure",
+            )
+
     def prepare(self) -> None:
         """Creates the table, or empties it for a `replace`."""
         definition = self.task.definition
@@ -109,7 +136,7 @@ class StructureWork:
         """Makes what is made when all rows are in."""
         if self._makes_key and not self._makes_key_before:
             self._add_key()
-        for statement in self.indexes:
+        for statement in self.afterwards:
             self.connection.execute(statement)
 
     def _without_key(self, definition: TableDefinition) -> TableDefinition:
@@ -123,10 +150,32 @@ class StructureWork:
         """DuckDB adds no key to a table that has an index, or that had rows when the transaction began."""
         name = [self.task.table.schema, self.task.table.name]
         own = first_row(self.connection, _OWN_SQL, name)
-        self.indexes = [statement for (statement,) in self.connection.execute(_INDEXES, name).fetchall()]
+        self.afterwards = [*self._indexes(), *self._comments()]
         self.connection.execute(f"DROP TABLE {self.into}")
         if own is not None:
             self.connection.execute(str(own[0]))
+
+    def _indexes(self) -> list[str]:
+        """Statements for the table's indexes, each with its comment."""
+        table = self.task.table
+        statements = []
+        for sql, name, comment in self.connection.execute(_INDEXES, [table.schema, table.name]).fetchall():
+            statements.append(str(sql))
+            if comment is not None:
+                index = f"{catalog(self.connection)}.{TableName(table.schema, name).sql}"
+                statements.append(f"COMMENT ON INDEX {index} IS {literal(comment)}")
+        return statements
+
+    def _comments(self) -> list[str]:
+        """Statements for the comments on the table and its columns."""
+        table = self.task.table
+        found = self.connection.execute(_COMMENTS, {"schema": table.schema, "name": table.name}).fetchall()
+        return [
+            f"COMMENT ON TABLE {self.into} IS {literal(comment)}"
+            if column is None
+            else f"COMMENT ON COLUMN {self.into}.{quote_identifier(column)} IS {literal(comment)}"
+            for column, comment, _ in found
+        ]
 
     def _add_key(self) -> None:
         if self.key is None:
@@ -175,26 +224,14 @@ class StructureWork:
             case "memory":
                 return "memory", "the database is in memory"
             case "sorted":
-                self._require_empty(asked)
                 return "sorted", "DuckDB sorts rows on their way in, on disk where its memory does not hold them"
         if not self._makes_key:
             return "btree", "the table has the key already, and rows go into it as it is"
-        self._require_empty(asked)
         if asked.load_as == "btree":
             return "btree", "as asked"
         if self.task.rejects is not None:
             return "btree", "the key says which records are rejects"
         return "heap", "building an index once over all rows is faster than growing it row by row"
-
-    def _require_empty(self, asked: StructureRequest) -> None:
-        """Refuses to make a structure of a table whose rows stay."""
-        if self.task.definition is not None or self.task.mode == "replace":
-            return
-        if first_row(self.connection, f"SELECT 1 FROM {self.into} LIMIT 1") is not None:
-            raise UsageError(
-                f"{self.task.table} cannot become {asked.structure}: it already has rows",
-                hint="--mode replace makes its content anew; or leave out --structure",
-            )
 
     def _resolve_key(self, asked: StructureRequest) -> Key:
         definition = self.task.definition
@@ -212,9 +249,13 @@ class StructureWork:
 
 
 def _keys(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Key]:
-    """The keys of a table, its primary key first."""
+    """The keys of a table, its primary key first, and those that are unique indexes and no constraints last."""
     found: Sequence[tuple[str, list[str]]] = connection.execute(_KEYS, [table.schema, table.name]).fetchall()
-    return [Key(tuple(columns), kind == "PRIMARY KEY") for kind, columns in found]
+    indexed = (columns for _, _, columns in unique_indexes(connection, table))
+    return [
+        *(Key(tuple(columns), kind == "PRIMARY KEY") for kind, columns in found),
+        *(Key(columns, is_primary=False) for columns in indexed if columns is not None),
+    ]
 
 
 def _is_primary(definition: TableDefinition, constraint: str) -> bool:
