@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import tipple
 from big import TABLE, BigFile
 from command import environment
 from targets import DuckdbTarget, Target, write
+from tipple.engines.base import LoadResult, LoadTask, Runner
+from tipple.engines.duckdb.session import DuckSession
 
 
 def test_load(engine_target: Target, tmp_path: Path) -> None:
@@ -181,3 +184,178 @@ def test_threads_into_one_new_database(tmp_path: Path) -> None:
     counts = {record.table: record.rows for record in tipple.list_jobs(url)}
     assert set(counts) == {f"main.{name}" for name in names}
     assert len(tipple.list_jobs(url)) == len(names) - len(failures)
+
+
+class Loads:
+    """Loads on threads of their own, and what became of each."""
+
+    def __init__(self, *loads: dict[str, Any]) -> None:
+        self.errors: list[BaseException] = []
+        self.reports: list[tipple.LoadReport] = []
+        self.threads = [threading.Thread(target=self._load, kwargs=options) for options in loads]
+
+    def _load(self, **options: Any) -> None:
+        try:
+            self.reports.append(tipple.load(**options))
+        except BaseException as error:
+            self.errors.append(error)
+
+    def __enter__(self) -> Loads:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for thread in self.threads:
+            thread.join()
+
+
+class Held:
+    """A function for progress that holds its load in a phase until another thread says so."""
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def __call__(self, snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == self.phase:
+            self.reached.set()
+            assert self.released.wait(20)
+
+
+@pytest.mark.parametrize("spelled", ["x.duckdb", "./x.duckdb", "link.duckdb"])
+def test_a_table_of_duckdb_takes_one_load_at_a_time(tmp_path: Path, spelled: str) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    (tmp_path / "link.duckdb").symlink_to("x.duckdb")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    held = Held("split")
+    with Loads({"sources": path, "into": target.url, "table": "t", "progress": held}) as first:
+        assert held.reached.wait(20)
+        with pytest.raises(tipple.JobBusy, match=r"main\.t right now") as caught:
+            tipple.load(path, into=f"duckdb:///{tmp_path}/{spelled}", table="T")
+        held.released.set()
+    assert "run this one again" in str(caught.value.hint)
+    assert (first.errors, len(first.reports)) == ([], 1)
+    assert tipple.load(path, into=target.url, table="t").status == "already loaded"
+    assert target.count("t") == 2
+
+
+def test_the_memory_database_takes_one_load_into_a_table_at_a_time(tmp_path: Path) -> None:
+    schema = write(tmp_path / "s.sql", "CREATE TABLE busy (a integer);")
+    path = write(tmp_path / "in.csv", "1\n")
+    held = Held("split")
+    options: dict[str, Any] = {"sources": path, "into": "duckdb:///:memory:", "table": "busy", "schema": schema}
+    with Loads({**options, "progress": held}):
+        assert held.reached.wait(20)
+        with pytest.raises(tipple.JobBusy):
+            tipple.load(**options)
+        held.released.set()
+    assert tipple.load(**options).status == "already loaded"
+
+
+def test_a_table_that_was_made_since_the_load_was_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its load has not asked the ledger for that table, which may know that there is nothing left to do."""
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    path = write(tmp_path / "in.csv", "1\n")
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    options: dict[str, Any] = {"sources": path, "into": target.url, "table": "t", "schema": schema}
+    load = DuckSession.load
+
+    def load_late(session: DuckSession, task: LoadTask, runner: Runner) -> LoadResult:
+        monkeypatch.setattr(DuckSession, "load", load)
+        assert tipple.load(**options).status == "loaded"
+        return load(session, task, runner)
+
+    monkeypatch.setattr(DuckSession, "load", load_late)
+    with pytest.raises(tipple.JobBusy):
+        tipple.load(**options)
+    assert tipple.load(**options).status == "already loaded"
+    assert target.count("t") == 1
+
+
+def test_loads_into_one_duckdb_file_take_turns(tmp_path: Path) -> None:
+    """An upsert needs the order of its source, which another load gives up for all; both stage beside their tables."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute(
+        "CREATE TABLE t (a integer, b integer); CREATE TABLE u (a integer, b integer); CREATE TABLE v (a int)"
+    )
+    rows = write(tmp_path / "in.csv", "".join(f"{i % 1000},{i}\n" for i in range(200_000)))
+    plain = write(tmp_path / "plain.csv", "1\n")
+    upsert: dict[str, Any] = {"sources": rows, "into": target.url, "mode": "upsert", "key": ["a"]}
+    held = Held("load")
+    with Loads({**upsert, "table": "t", "progress": held}) as first:
+        assert held.reached.wait(20)
+        with Loads({**upsert, "table": "u"}, {"sources": plain, "into": target.url, "table": "v"}) as others:
+            time.sleep(0.5)
+            assert all(thread.is_alive() for thread in others.threads)
+            held.released.set()
+    assert first.errors + others.errors == []
+    for table in ("t", "u"):
+        assert target.rows(f"SELECT count(*), min(b), max(b) FROM {table}") == [(1000, 199_000, 199_999)]
+    assert target.count("v") == 1
+
+
+def test_ctrl_c_while_it_waits_for_its_turn(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer); CREATE TABLE u (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    held = Held("split")
+
+    def press(_snapshot: Mapping[str, Any]) -> None:
+        if held.reached.is_set():
+            signal.raise_signal(signal.SIGINT)
+
+    with Loads({"sources": path, "into": target.url, "table": "t", "progress": held}) as first:
+        assert held.reached.wait(20)
+        try:
+            with pytest.raises(tipple.Interrupted):
+                tipple.load(path, into=target.url, table="u", progress=press)
+        finally:
+            held.released.set()
+    assert first.errors == []
+    assert tipple.load(path, into=target.url, table="u").status == "loaded"
+
+
+def test_tables_that_are_published_together_share_a_turn(tmp_path: Path) -> None:
+    """Each of them waits for the others, and a load of somebody else for all of them."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    names = [f"t{i}" for i in range(4)]
+    target.execute("".join(f"CREATE TABLE {name} (a integer);" for name in (*names, "other")))
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    job = write(
+        tmp_path / "job.toml",
+        f"publish='together'\n[defaults]\nsources='{path}'\ninto='{target.url}'\nmode='upsert'\nkey=['a']\n"
+        + "".join(f"[tables.{name}]\n" for name in names),
+    )
+    other = Loads({"sources": path, "into": target.url, "table": "other", "mode": "upsert", "key": ["a"]})
+    begun: list[Loads] = []
+
+    def begin(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "run" and not begun:
+            begun.append(other.__enter__())
+
+    report = tipple.run(job, progress=begin)
+    other.__exit__()
+    assert (report.exit_status, other.errors) == (0, [])
+    assert [target.count(name) for name in (*names, "other")] == [2] * 5
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_settings_of_the_callers_connection_stay(tmp_path: Path, good: bool) -> None:
+    names = ("preserve_insertion_order", "write_buffer_row_group_count", "memory_limit", "threads")
+    asked = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
+    path = write(tmp_path / "in.csv", "1\n" if good else "x\n")
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute("CREATE TABLE t (a integer)")
+        for limit in ("RESET memory_limit", "SET memory_limit = '777MiB'"):
+            connection.execute(limit)
+            before = connection.execute(asked).fetchall()
+            try:
+                tipple.load(
+                    path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", jobs=1, memory_limit="300MB", restart=True
+                )
+                assert good
+            except tipple.BadRecord:
+                assert not good
+            assert connection.execute(asked).fetchall() == before

@@ -18,7 +18,7 @@ import duckdb
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, parquet
+from tipple.engines.duckdb import ledger, merge, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import ConstraintViolated, duckdb_error
@@ -118,6 +118,9 @@ class DuckLoad:
     def _run(self, runner: Runner) -> LoadResult:
         task = self.task
         with runner.phase("prepare"):
+            if not self.exists and self.session.describe(self.table) is not None:
+                # It was made since the load was planned: nobody has asked the ledger for that table.
+                raise turns.busy(self.table)
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
             if task.resume and not _is_job(earlier, task.resume):
                 raise UsageError(
@@ -389,12 +392,16 @@ class DuckLoad:
     # Rows
 
     def _settings(self) -> None:
-        keeps = self.rows.keep_order or bool(self.structure.order_by)
-        self.connection.execute(f"SET preserve_insertion_order = {str(keeps).lower()}")
+        settings = self.session.settings
+        settings.set("preserve_insertion_order", self._keeps_order)
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
-        self.connection.execute("SET write_buffer_row_group_count = 1")
+        settings.set("write_buffer_row_group_count", "1")
         if self.task.memory_limit_bytes is not None:
-            self.connection.execute(f"SET memory_limit = '{self.task.memory_limit_bytes} bytes'")
+            settings.set("memory_limit", f"{self.task.memory_limit_bytes} bytes")
+
+    @property
+    def _keeps_order(self) -> str:
+        return str(self.rows.keep_order or bool(self.structure.order_by)).lower()
 
     def _make_room(self, job_id: str) -> None:
         """Creates the table that is missing, or takes the rows away that are to be replaced."""
@@ -485,8 +492,7 @@ class DuckLoad:
             return
 
     def _shown_settings(self) -> dict[str, str]:
-        keeps = self.rows.keep_order or bool(self.structure.order_by)
-        settings = {"preserve_insertion_order": str(keeps).lower()}
+        settings = {"preserve_insertion_order": self._keeps_order}
         if self.structure.order_by:
             # The load's own limit is shown by its option's name.
             for name in ("memory_limit", "temp_directory"):

@@ -7,9 +7,10 @@ import uuid
 import duckdb
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
-from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes
+from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes, turns
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
+from tipple.engines.duckdb.settings import Settings
 from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
@@ -28,6 +29,7 @@ class DuckSession:
         self.in_transaction = False
         """Whether loads that publish together have begun their transaction."""
         self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
+        self.settings = Settings(self.connection)
 
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none."""
@@ -73,8 +75,9 @@ class DuckSession:
         return DuckLoad(self, task).plan()
 
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
-        """Loads, verifies and publishes."""
-        return DuckLoad(self, task).run(runner)
+        """Loads, verifies and publishes; JobBusy where another load into the table is under way."""
+        with turns.turn(self, task.table, runner):
+            return DuckLoad(self, task).run(runner)
 
     @property
     def path(self) -> str | None:
@@ -154,4 +157,7 @@ class DuckSession:
 
     def close(self) -> None:
         """Ends the session."""
+        # With the last connection the database's settings are gone, but others may have it open.
+        self.settings.restore()
         self.connection.close()
+        turns.end(self)
