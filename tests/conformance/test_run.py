@@ -141,6 +141,33 @@ def test_dry_run(engine_target: Target, tmp_path: Path) -> None:
     assert json.loads(run(engine_target, job, "--dry-run", "--json").stdout)["tables"][2]["report"]["slices"] == 1
 
 
+@pytest.mark.parametrize("sequence", ["numbers", "main.numbers"])
+def test_plans_know_what_the_database_has(tmp_path: Path, sequence: str) -> None:
+    """A plan opens a DuckDB file for reading; its types and sequences are known all the same."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute("CREATE TYPE mood AS ENUM ('calm', 'glad'); CREATE SEQUENCE numbers; CREATE SCHEMA other")
+    target.execute("CREATE TYPE other.size AS ENUM ('small'); CREATE MACRO twice(x) AS 2 * x")
+    schema = write(
+        tmp_path / "s.sql",
+        f"CREATE TABLE m (x mood, s other.size, n integer DEFAULT nextval('{sequence}') NOT NULL,"
+        " d integer DEFAULT twice(2), g integer GENERATED ALWAYS AS (d + 1), PRIMARY KEY (n));",
+    )
+    path = write(tmp_path / "in.csv", "glad,small\ncalm,small\n")
+    options: dict[str, Any] = {"table": "m", "schema": schema, "columns": ["x", "s"]}
+    assert tipple.load(path, into=target.url, **options, dry_run=True).status == "planned"
+    job = write(
+        tmp_path / "job.toml",
+        f"[tables.m]\nsources='{path}'\ninto='{target.url}'\nschema='{schema}'\ncolumns=['x','s']\n",
+    )
+    assert tipple.run(job).tables[0].status == "loaded"
+    assert target.sorted_rows("m") == [("calm", "small", 2, 4, 5), ("glad", "small", 1, 4, 5)]
+    for wrong in ("CREATE TABLE w (x nothing);", "CREATE TABLE w (x mood, n integer DEFAULT nextval('nothing'));"):
+        write(schema, wrong)
+        with pytest.raises(tipple.UsageError, match="nothing"):
+            tipple.load(path, into=target.url, table="w", schema=schema, dry_run=True)
+    assert target.leftovers("m") == set()
+
+
 @pytest.mark.parametrize(
     ("addition", "said"),
     [

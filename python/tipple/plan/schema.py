@@ -97,12 +97,13 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
             hint="correct the CREATE TABLE statement in the schema file",
         )
 
-    def create_sql(self, qualified_name: str, with_constraints: bool) -> str:
+    def create_sql(self, qualified_name: str, with_constraints: bool, *, temporary: bool = False) -> str:
         """The statement that creates the table under another name.
 
         Args:
             qualified_name: the new name, quoted where needed, as `TableName.sql` gives it.
             with_constraints: False leaves out all but NOT NULL; add `constraints` after the load.
+            temporary: makes it a table of the session.
 
         Raises:
             UsageError: the statement is of a kind that cannot be copied to another name.
@@ -115,9 +116,9 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
         elements = [column.sql for column in self.columns]
         if with_constraints:
             elements.extend(self.constraints)
-        head = "CREATE UNLOGGED TABLE" if self.unlogged else "CREATE TABLE"
+        kind = "TEMP TABLE" if temporary else "UNLOGGED TABLE" if self.unlogged else "TABLE"
         tail = f" {self.options_text}" if self.options_text else ""
-        return f"{head} {qualified_name} (\n    " + ",\n    ".join(elements) + f"\n){tail}"
+        return f"CREATE {kind} {qualified_name} (\n    " + ",\n    ".join(elements) + f"\n){tail}"
 
 
 def plain_table(name: TableName, columns: Sequence[tuple[str, str, bool]]) -> TableDefinition:

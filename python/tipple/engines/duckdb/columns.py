@@ -46,11 +46,18 @@ _COUNTS_MICROSECONDS = re.compile(r"\b(?:TIMESTAMP|TIMESTAMP_MS|TIMESTAMP_S|TIME
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
-def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | None:
-    """The table `name`, found in the named schema or else in the current one, or None."""
+_OWN = "database_name = current_database()"
+
+
+def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporary: bool = False) -> Table | None:
+    """The table `name`, found in the named schema or else in the current one, or None.
+
+    A `temporary` one is looked for among those of the connection, and nowhere else.
+    """
+    within = "database_name = 'temp'" if temporary else _OWN
     found = first_row(
         connection,
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() "
+        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {within} "
         "AND schema_name = coalesce(?, current_schema()) AND lower(table_name) = lower(?) "
         "AND NOT internal",
         [name.schema, name.name],
@@ -72,11 +79,11 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
         return parquet.describe(connection, name, column_of)
     rows = connection.execute(
         "SELECT c.column_name, c.data_type, NOT c.is_nullable, c.column_default FROM duckdb_columns() c "
-        "WHERE c.database_name = current_database() AND c.schema_name = ? AND c.table_name = ? "
+        f"WHERE c.{within} AND c.schema_name = ? AND c.table_name = ? "
         "ORDER BY c.column_index",
         list(found),
     ).fetchall()
-    generated = generated_columns(connection, TableName(*found))
+    generated = generated_columns(connection, TableName(*found), within)
     return Table(
         name=TableName(*found),
         columns=tuple(
@@ -86,12 +93,11 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName) -> Table | 
     )
 
 
-def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
+def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName, within: str = _OWN) -> set[str]:
     """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
     sql = first_row(
         connection,
-        "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = ? "
-        "AND table_name = ?",
+        f"SELECT sql FROM duckdb_tables() WHERE {within} AND schema_name = ? AND table_name = ?",
         [name.schema, name.name],
     )
     if sql is None or "GENERATED ALWAYS AS" not in str(sql[0]).upper():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import duckdb
+import msgspec
 
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes, turns
@@ -15,7 +16,7 @@ from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target
+from tipple.plan.url import TableName, Target, quote_identifier
 
 
 class DuckSession:
@@ -37,14 +38,14 @@ class DuckSession:
 
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
-        probe = TableName(None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
-        # A database that is open for reading takes no table, not even for a moment; in another, a transaction of loads
-        # that publish together may be open already.
-        prober = duckdb.connect() if self.read_only else self.connection.cursor()
+        # A temporary one: it can be made where the database is open for reading, and knows the database's own types.
+        probe = TableName("main", f"tipple_probe_{uuid.uuid4().hex[:8]}")
+        # On a connection of its own: a transaction of loads that publish together may be open already.
+        prober = self.connection.cursor()
         prober.execute("BEGIN")
         try:
-            prober.execute(definition.create_sql(probe.sql, with_constraints=False))
-            found = columns.describe(prober, probe)
+            _create_probe(prober, definition, quote_identifier(probe.name))
+            found = columns.describe(prober, probe, temporary=True)
         except duckdb.Error as error:
             raise definition.refused("DuckDB", str(error)) from None
         finally:
@@ -161,3 +162,18 @@ class DuckSession:
         self.settings.restore()
         self.connection.close()
         turns.end(self)
+
+
+def _create_probe(prober: duckdb.DuckDBPyConnection, definition: TableDefinition, name: str) -> None:
+    """Creates a temporary table as the definition says, in the transaction that is open."""
+    try:
+        prober.execute(definition.create_sql(name, with_constraints=False, temporary=True))
+    except duckdb.InvalidInputException as error:
+        if "read-only mode" not in str(error):
+            raise
+        # All names are known, and the default of a column is a sequence, which nothing may depend on here.
+        plain = [msgspec.structs.replace(column, default_text=None) for column in definition.columns]
+        without = msgspec.structs.replace(definition, columns=tuple(plain))
+        prober.execute("ROLLBACK")
+        prober.execute("BEGIN")
+        prober.execute(without.create_sql(name, with_constraints=False, temporary=True))
