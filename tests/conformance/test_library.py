@@ -241,6 +241,23 @@ def test_a_table_of_duckdb_takes_one_load_at_a_time(tmp_path: Path, spelled: str
     assert target.count("t") == 2
 
 
+def test_a_table_of_files_keeps_the_rows_of_both(tmp_path: Path) -> None:
+    """Which files it has is looked up when nobody else can add some."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    paths = [write(tmp_path / f"{number}.csv", f"{number}\n") for number in range(3)]
+    options: dict[str, Any] = {"into": target.url, "table": "t", "structure": "parquet"}
+    tipple.load(paths[0], schema=schema, **options)
+    held = Held("split")
+    with Loads({"sources": paths[1], "progress": held, **options}):
+        assert held.reached.wait(20)
+        with pytest.raises(tipple.JobBusy):
+            tipple.load(paths[2], **options)
+        held.released.set()
+    tipple.load(paths[2], **options)
+    assert target.sorted_rows("t") == [(0,), (1,), (2,)]
+
+
 def test_the_memory_database_takes_one_load_into_a_table_at_a_time(tmp_path: Path) -> None:
     schema = write(tmp_path / "s.sql", "CREATE TABLE busy (a integer);")
     path = write(tmp_path / "in.csv", "1\n")

@@ -45,11 +45,11 @@ def turn(session: DuckSession, table: TableName, runner: Runner) -> Iterator[Non
     """
     database = _database(session)
     claim = (database, table.sql.lower())
+    waiting = _Waiting(database, session)
     with _changed:
         if claim in _tables:
             raise busy(table)
         _tables.add(claim)
-    waiting = _Waiting(database, session)
     try:
         if not waiting.wait(0):
             with runner.phase("prepare"):
