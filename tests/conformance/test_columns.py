@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from loading import load_text
-from targets import PostgresTarget, Target
+from targets import DuckdbTarget, PostgresTarget, Target
+from tipple.engines.duckdb.columns import describe
+from tipple.plan.url import TableName
 
 GENERATED = "GENERATED ALWAYS AS (a * 2)"
 
@@ -51,6 +54,39 @@ def test_generated_column_cannot_be_named(engine_target: Target, tmp_path: Path)
     assert run.exit_code in (1, 2), str(run)
     assert "generated" in run.stderr
     assert engine_target.count("t") == 0
+
+
+GENERATED_COLUMNS = {
+    "of a type with two numbers": ("a INTEGER, d DECIMAL(10,2) GENERATED ALWAYS AS (a*2)", ["d"]),
+    "the first one": ("g INTEGER GENERATED ALWAYS AS (a+1), a INTEGER", ["g"]),
+    "without the words": ("a INTEGER, g AS (a || ',')", ["g"]),
+    "quoted, of nested parentheses": (
+        """a INTEGER DEFAULT (1), "g "", (AS" INTEGER /* , b */ AS (greatest(a, 2) + length('), "')), "B" INT AS (a)""",
+        ['g ", (AS', "B"],
+    ),
+    "one after many types": (
+        """a INTEGER, e ENUM('GENERATED ALWAYS AS', ','), t STRUCT(x INTEGER, "generated" INTEGER), m INTEGER[2],
+           g INTEGER AS (a), CHECK (a > 0 AND a < greatest(5, 6)), UNIQUE (a)""",
+        ["g"],
+    ),
+    "none but in a default": ("a INTEGER, s VARCHAR DEFAULT 'b GENERATED ALWAYS AS'", []),
+    "none but in names": ('a INTEGER, generated INTEGER, always INTEGER, "GENERATED ALWAYS AS" INTEGER', []),
+}
+
+
+@pytest.mark.parametrize("case", GENERATED_COLUMNS)
+def test_generated_columns_of_duckdb(case: str, tmp_path: Path) -> None:
+    """Its catalog lists them as others; they must be left out, and no others."""
+    definition, expected = GENERATED_COLUMNS[case]
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute(f"CREATE TABLE t ({definition})")
+    with duckdb.connect(str(target.path)) as connection:
+        table = describe(connection, TableName(None, "t"))
+    assert table is not None
+    assert [column.name for column in table.columns if column.generated] == expected
+    fields = [column.name for column in table.columns if not column.generated]
+    load_text(target, tmp_path / "in.csv", f"1{',' * (len(fields) - 1)}\n", trailing_delimiter="no")
+    assert target.rows("SELECT a FROM t") == [(1,)]
 
 
 def test_defaults_that_number_rows(engine_target: Target, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -11,7 +12,8 @@ import msgspec
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
 from tipple.engines.duckdb import parquet
 from tipple.engines.duckdb.connection import first_row
-from tipple.plan.url import TableName
+from tipple.plan.sql_tokens import Token, statements
+from tipple.plan.url import TableName, fold_identifier
 
 _PLAIN_TYPES: dict[str, Any] = {
     "BOOLEAN": "bool",
@@ -102,12 +104,33 @@ def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName, wi
     )
     if sql is None or "GENERATED ALWAYS AS" not in str(sql[0]).upper():
         return set()
-    generated = set()
-    for quoted, plain in re.findall(
-        r'(?:"((?:[^"]|"")+)"|(\w+))\s+[^,]*?GENERATED ALWAYS AS', str(sql[0]), flags=re.IGNORECASE
-    ):
-        generated.add(quoted.replace('""', '"') or plain)
-    return generated
+    # DuckDB before 2.0 has no catalog function that tells; its SQL has these words, however they were written.
+    return {
+        _name(column[0])
+        for column in _listed(next(statements(str(sql[0])), []))
+        if " GENERATED ALWAYS AS " in f" {' '.join(token.word for token in column)} "
+    }
+
+
+def _listed(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """What a CREATE TABLE lists, without what stands in further parentheses."""
+    depth = 0
+    part: list[Token] = []
+    for token in tokens:
+        depth -= token.text in (")", "]")
+        if depth == 1 and token.text == ",":
+            yield part
+            part = []
+        elif depth == 1:
+            part.append(token)
+        depth += token.text in ("(", "[")
+    if part:
+        yield part
+
+
+def _name(token: Token) -> str:
+    """A column's name; DuckDB keeps the case of one that is not quoted."""
+    return fold_identifier(token.text) if token.kind == "quoted" else token.text
 
 
 def _keeps_nanoseconds(type_text: str) -> bool:
