@@ -7,7 +7,8 @@ import gzip
 import os
 import random
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import duckdb
 import pytest
@@ -16,6 +17,9 @@ from command import Run
 from loading import load, load_here, load_stdin
 from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
+from tipple.engines.base import LoadTask
+from tipple.engines.duckdb import merge_violations
+from tipple.engines.duckdb.constraints import Constraint
 
 SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 TABLES = (
@@ -369,3 +373,36 @@ def test_a_unique_index_that_is_no_constraint(engine_target: Target, tmp_path: P
     assert engine_target.rows("SELECT id FROM t ORDER BY 1") == [(1,), (3,), (9,)]
     run = load(engine_target, path, mode="upsert", key="id", header="no", restart=True, check=1)
     assert "record    2" in run.stderr
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+@pytest.mark.parametrize(
+    ("key", "code"), [("key", "code"), ("c0", "u0"), ("u0", "c0"), ("k1", "k0"), ("violated", "e"), ("t", "s")]
+)
+def test_columns_of_any_name(engine_target: Target, tmp_path: Path, mode: str, key: str, code: str) -> None:
+    """What is asked about records has names of its own, which are none of the user's."""
+    engine_target.execute(f'CREATE TABLE k ("{key}" varchar, "{code}" integer UNIQUE, PRIMARY KEY ("{key}"))')
+    engine_target.execute("INSERT INTO k VALUES ('a', 1), ('b', 2)")
+    path, rejects = write(tmp_path / "in.csv", "a,2\nc,3\nd,3\n"), tmp_path / "bad"
+    options = {**SKIP, "mode": mode, "key": key if mode == "upsert" else None, "rejects": rejects, "header": "no"}
+    load(engine_target, path, table="k", **options, check=3)
+    assert rejects.read_text() == "a,2\nd,3\n"
+    assert engine_target.sorted_rows("k") == [("a", 1), ("b", 2), ("c", 3)]
+
+
+def test_an_error_among_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nothing can be tidied up in the transaction that has failed by it."""
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (id integer, code integer)")
+        connection.begin()
+
+        def fails(*_: object) -> None:
+            connection.execute("SELECT error('the cause')")
+
+        monkeypatch.setattr(merge_violations, "judged", fails)
+        task = cast(LoadTask, SimpleNamespace(key=["id"]))
+        unique = Constraint(kind="unique", name="u", columns=("code",), terms=("code",))
+        with pytest.raises(duckdb.Error, match="the cause"):
+            list(merge_violations.among_keys(connection, task, [(0, unique)], "t", "t", "1, 2"))
+        with pytest.raises(duckdb.Error, match="aborted"):
+            connection.execute("SELECT 1")

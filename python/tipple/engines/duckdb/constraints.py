@@ -60,6 +60,20 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
                 }
 
 
+def aliases(terms: Sequence[str]) -> str:
+    """Names for the terms of a constraint that no user's column has: columns within a term cannot be qualified."""
+    return ", ".join(map(_alias, range(len(terms))))
+
+
+def aliased(terms: Sequence[str]) -> str:
+    """The terms by these names, as a SELECT lists them."""
+    return ", ".join(f"{term} AS {_alias(index)}" for index, term in enumerate(terms))
+
+
+def _alias(index: int) -> str:
+    return f"tipple_term_{index}"
+
+
 _KINDS: dict[str, Literal["check", "unique", "foreign key"]] = {
     "CHECK": "check",
     "PRIMARY KEY": "unique",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import duckdb
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb.constraints import Constraint
+from tipple.engines.duckdb.constraints import Constraint, aliased, aliases
 from tipple.engines.merge_turns import Claim, Suspect, judged
 from tipple.plan.url import quote_identifier
 
@@ -53,36 +54,35 @@ def among_keys(
     if not numbered:
         return
     names = [quote_identifier(name) for name in task.key]
-    key = ", ".join(f"{name} AS c{index}" for index, name in enumerate(names))
-    cs = ", ".join(f"c{index}" for index in range(len(names)))
+    keys = [f"tipple_key_{index}" for index in range(len(names))]
+    key = ", ".join(f"{name} AS {alias}" for name, alias in zip(names, keys, strict=True))
+    listed = ", ".join(keys)
     queries = []
     for _, constraint in numbered:
-        parts = ", ".join(f"{term} AS u{index}" for index, term in enumerate(constraint.terms))
-        us = ", ".join(f"u{index}" for index in range(len(constraint.terms)))
+        terms = aliases(constraint.terms)
         complete = " AND ".join(f"{term} IS NOT NULL" for term in constraint.terms)
-        staged = f"(SELECT DISTINCT {key}, {parts} FROM {good} WHERE {complete})"
-        queries.append(
-            f"SELECT {cs} FROM {staged} JOIN (SELECT {us} FROM {staged} GROUP BY {us} HAVING count(*) > 1) USING ({us})"
-        )
-        held = f"(SELECT {key}, {parts} FROM {target} WHERE {complete})"
-        differs = " OR ".join(f"s.c{index} IS DISTINCT FROM t.c{index}" for index in range(len(names)))
+        staged = f"(SELECT DISTINCT {key}, {aliased(constraint.terms)} FROM {good} WHERE {complete})"
+        shared = f"(SELECT {terms} FROM {staged} GROUP BY {terms} HAVING count(*) > 1)"
+        queries.append(f"SELECT {listed} FROM {staged} JOIN {shared} USING ({terms})")
+        held = f"(SELECT {key}, {aliased(constraint.terms)} FROM {target} WHERE {complete})"
+        differs = " OR ".join(f"s.{alias} IS DISTINCT FROM t.{alias}" for alias in keys)
         # Who wants it, and who has it and may give it up.
-        for alias in "st":
-            own = ", ".join(f"{alias}.c{index}" for index in range(len(names)))
-            queries.append(f"SELECT {own} FROM {staged} s JOIN {held} t USING ({us}) WHERE {differs}")
+        for side in "st":
+            own = ", ".join(f"{side}.{alias}" for alias in keys)
+            queries.append(f"SELECT {own} FROM {staged} s JOIN {held} t USING ({terms}) WHERE {differs}")
     connection.execute(
         f"CREATE TEMP TABLE {SUSPECTS.removeprefix('temp.')} AS "
-        f"SELECT {cs}, row_number() OVER () AS key FROM ({' UNION '.join(queries)})"
+        f"SELECT {listed}, row_number() OVER () AS tipple_key FROM ({' UNION '.join(queries)})"
     )
     try:
         suspects: dict[tuple[int, int], Suspect] = {}
         held_by: dict[Claim, int | None] = {}
+        of_key = " AND ".join(f"e.{name} = s.{alias}" for name, alias in zip(names, keys, strict=True))
         for number, constraint in numbered:
             own = ", ".join(constraint.terms)
             texts = ", ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms)
-            of_key = " AND ".join(f"{name} = s.c{index}" for index, name in enumerate(names))
             for source, offset, key_number, *values in connection.execute(
-                f"SELECT {place}, s.key, {texts} FROM {good} e JOIN {SUSPECTS} s ON {of_key}"
+                f"SELECT {place}, tipple_key, {texts} FROM {good} e JOIN {SUSPECTS} s ON {of_key}"
             ).fetchall():
                 at = (source, offset)
                 claims = suspects[at].claims if at in suspects else ()
@@ -90,15 +90,13 @@ def among_keys(
                     claims += ((number, tuple(values)),)
                 suspects[at] = Suspect(at, key_number, claims)
             for key_number, *values in connection.execute(
-                f"SELECT s.key, {texts} FROM {target} e LEFT JOIN {SUSPECTS} s ON {of_key} "
+                f"SELECT tipple_key, {texts} FROM {target} e LEFT JOIN {SUSPECTS} s ON {of_key} "
                 f"WHERE ({own}) IN (SELECT ({own}) FROM {good} e JOIN {SUSPECTS} s ON {of_key})"
             ).fetchall():
                 if None not in values:
                     held_by[number, tuple(values)] = key_number
         yield from judged(suspects.values(), held_by)
     finally:
-        try:
+        # In a transaction that has failed nothing can be dropped, and rolling back takes it away.
+        with suppress(duckdb.Error):
             connection.execute(f"DROP TABLE IF EXISTS {SUSPECTS}")
-        except duckdb.Error:
-            # The transaction has failed, and takes the table with it.
-            return

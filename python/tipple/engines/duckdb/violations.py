@@ -20,7 +20,7 @@ from tipple.engines.duckdb import merge_violations
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
-from tipple.engines.duckdb.constraints import Constraint, constraints_of
+from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of
 from tipple.plan.url import quote_identifier
 
 EXAMINED = "temp.tipple_examined"
@@ -182,29 +182,22 @@ def _violations_of_upsert(
 
 def _refused_alone(constraint: Constraint, target: str) -> str:
     """A query for the places of records that are refused whatever other records there are."""
-    mine = _keys(EXAMINED, constraint.terms, PLACE)
+    names, mine = aliases(constraint.terms), _keys(EXAMINED, constraint.terms, PLACE)
     match constraint.kind:
         case "check":
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT ({constraint.terms[0]})"
         case "unique":
-            return (
-                f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({_names(constraint)})"
-            )
+            return f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({names})"
         case "foreign key":
             # Where a table refers to itself, DuckDB wants the other row to be there before the statement.
             known = _keys(constraint.refers_to or target, constraint.refers_to_terms)
-            return f"SELECT {PLACE} FROM {mine} ANTI JOIN {known} USING ({_names(constraint)})"
-
-
-def _names(constraint: Constraint) -> str:
-    return ", ".join(f"k{index}" for index in range(len(constraint.terms)))
+            return f"SELECT {PLACE} FROM {mine} ANTI JOIN {known} USING ({names})"
 
 
 def _keys(table: str, terms: Sequence[str], *others: str) -> str:
     """The keys of a table's rows, as a table; one with a NULL equals none, and refers to nothing."""
-    keys = ", ".join(f"{term} AS k{index}" for index, term in enumerate(terms))
     complete = " AND ".join(f"{term} IS NOT NULL" for term in terms)
-    return f"(SELECT {', '.join([*others, keys])} FROM {table} WHERE {complete})"
+    return f"(SELECT {', '.join([*others, aliased(terms)])} FROM {table} WHERE {complete})"
 
 
 def _duplicates(
@@ -215,7 +208,7 @@ def _duplicates(
     for number, constraint in enumerate(constraints):
         if constraint.kind != "unique":
             continue
-        names = _names(constraint)
+        names = aliases(constraint.terms)
         good = f"{_keys(EXAMINED, constraint.terms, PLACE)} ANTI JOIN {REFUSED} USING ({PLACE})"
         shared = f"SELECT {names}, row_number() OVER () AS key FROM {good} GROUP BY {names} HAVING count(*) > 1"
         queries.append(f"SELECT {PLACE}, {number} AS violated, key FROM {good} JOIN ({shared}) USING ({names})")
