@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from command import environment
 from loading import load, load_here, load_stdin, load_text, load_words
 from spoilt import TABLE, Spoilt, spoil, told
 from targets import DuckdbTarget, PostgresTarget, Target, write
+from tipple.engines.duckdb.pull import duckdb_error
 
 SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 
@@ -377,6 +379,35 @@ def test_constraints(engine_target: Target, tmp_path: Path, old_rows: int) -> No
 def test_constraints_transaction_by_transaction(tmp_path: Path) -> None:
     """DuckDB's transactions come in the order of the sources, so the same records are rejected."""
     check_keyed(DuckdbTarget(tmp_path / "target.duckdb"), tmp_path, 1, no_atomic=True)
+
+
+@pytest.mark.parametrize("atomic", ["", "--no-atomic"])
+def test_values_that_read_like_other_errors(tmp_path: Path, atomic: str) -> None:
+    """DuckDB's message quotes the key; what kind of error it is its class says."""
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute("CREATE TABLE t (name varchar PRIMARY KEY, n integer)")
+    path = write(tmp_path / "in.csv", "disk1,1\ndisk full,2\ndisk1,3\n")
+    options: dict[str, Any] = {"header": "no", "no_atomic": atomic != ""}
+    run = load(target, path, **options, check=1)
+    assert "record    3" in run.stderr
+    assert "free space" not in run.stderr
+    load(target, path, **options, restart=True, on_error="skip", max_rejects=1, rejects=tmp_path / "bad", check=3)
+    assert target.sorted_rows("t") == [("disk full", 2), ("disk1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (duckdb.IOException('Could not write file "t": No space left on device'), "free space"),
+        (duckdb.TransactionException("Failed to commit: No space left on device"), "free space"),
+        (duckdb.IOException("Could not set lock on file /mnt/disk1/t.duckdb"), "mend the cause"),
+        (duckdb.ConversionException("Could not convert string 'no disk space' to INT32"), "mend the value"),
+        (duckdb.ConversionException("Could not convert string 'constraint violation' to INT32"), "mend the value"),
+        (duckdb.TransactionException("Failed to commit: constraint violation: duplicate key disk full"), "constraint"),
+    ],
+)
+def test_remedies_by_the_class_of_an_error(error: duckdb.Error, hint: str) -> None:
+    assert hint in str(duckdb_error(error, "storing rows").hint)
 
 
 @pytest.mark.parametrize("verify", ["count", "checksum"])

@@ -17,6 +17,10 @@ STREAM = "tipple_batches"
 """The name by which the statement reads from the core."""
 INTERRUPT_SECONDS = 0.1
 
+_WRITING = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException)
+"""What fails while a file is written or a transaction committed; messages of other kinds may quote any value."""
+_DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk", re.IGNORECASE)
+
 
 class ConstraintViolated(TippleError):
     """A record violates a constraint; DuckDB does not say which."""
@@ -113,11 +117,13 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     hint = "nothing was published; mend the cause and run the same command again"
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
-    elif "No space left" in message or "disk" in message.lower():
-        hint = "free space on the disk of the database file and run the same command again; nothing was published"
-    elif isinstance(error, duckdb.ConstraintException) or "constraint violation" in message:
+    elif isinstance(error, duckdb.ConstraintException) or (
+        isinstance(error, _WRITING) and "constraint violation" in message
+    ):
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
+    elif isinstance(error, _WRITING) and _DISK_FULL.search(message):
+        hint = "free space on the disk of the database file and run the same command again; nothing was published"
     elif isinstance(error, duckdb.TransactionException) and "onflict" in message:
         hint = "another load in this process changes the same table: run this one again; nothing was published"
     elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* already exists", message):
