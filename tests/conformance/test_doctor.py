@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from command import Run, run_tipple
 from loading import load
 from servers.extension import extension_missing_reason, install_extension
 from servers.postgres import PostgresServer, scratch
-from targets import PostgresTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 ORDER = ["broken", "slow", "note", "ok"]
 
@@ -188,6 +189,55 @@ def test_rights(postgres_target: PostgresTarget) -> None:
         assert any(finding["level"] == "broken" and "GRANT SELECT, INSERT" in finding["remedy"] for finding in found)
     finally:
         server.execute("DROP OWNED BY doctor_guest; DROP ROLE doctor_guest", postgres_target.database)
+
+
+def test_what_a_load_would_refuse(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is told as the load itself tells it, with the same remedy."""
+    server, database = postgres_target.server, postgres_target.database
+    postgres_target.execute("CREATE TABLE t (a integer); CREATE VIEW vw AS SELECT * FROM t")
+    path = write(tmp_path / "in.csv", "1\n")
+    load(postgres_target, path)
+    server.execute(
+        "DROP ROLE IF EXISTS doctor_guest; CREATE ROLE doctor_guest LOGIN PASSWORD 'x'; CREATE SCHEMA secret; "
+        "CREATE TABLE secret.s (a integer); GRANT SELECT, INSERT ON t TO doctor_guest",
+        database,
+    )
+    guest = f"postgresql://doctor_guest:x@127.0.0.1:{server.port}/{database}"
+    try:
+        for url, name, subject, remedy in [
+            (postgres_target.url, "vw", "table vw", "load into the table under it"),
+            (guest, "secret.s", "table secret.s", 'GRANT USAGE ON SCHEMA "secret" TO "doctor_guest"'),
+            (guest, "t", "ledger", "GRANT USAGE, CREATE ON SCHEMA tipple"),
+        ]:
+            told = find(findings(url, "--table", name), subject)
+            assert told["level"] == "broken"
+            assert remedy in told["remedy"]
+            refused = load(url, write(tmp_path / "more.csv", "2\n"), table=name, check=2)
+            assert told["found"] in refused.stderr
+        assert "GRANT USAGE" in doctor(guest, "--sizes", "--table", "secret.s", check=2).stderr
+    finally:
+        server.execute("DROP OWNED BY doctor_guest; DROP ROLE doctor_guest", database)
+
+
+def test_names_in_duckdb_know_no_case(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute('CREATE TABLE "Orders" (a integer PRIMARY KEY)')
+    told = find(findings(target, "--table", "orders"), "table orders")
+    assert (told["level"], told["found"]) == ("slow", "1 × PRIMARY KEY")
+    (size,) = json.loads(doctor(target, "--sizes", "--json", "--table", "oRDERS", check=0).stdout)
+    assert size["name"] == "main.Orders"
+
+
+def test_parquet_files_that_are_gone(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer)")
+    load(target, write(tmp_path / "in.csv", "1\n"), schema=schema, structure="parquet")
+    assert find(findings(target, "--table", "t"), "table t")["level"] == "ok"
+    (directory,) = (tmp_path / "t.duckdb.tables" / "main.t").iterdir()
+    shutil.rmtree(directory)
+    told = find(findings(target, "--table", "t"), "table t")
+    assert told["level"] == "broken"
+    assert str(directory) in told["found"]
 
 
 def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from tipple.errors import TippleError
 from tipple.plan.size import format_bytes
 
 Level = Literal["ok", "note", "slow", "broken"]
@@ -36,6 +37,13 @@ def graded(ok: bool, level: Level, *, subject: str, found: str, effect: str, rem
     if ok:
         return Finding(level="ok", subject=subject, found=found)
     return Finding(level=level, subject=subject, found=found, effect=effect, remedy=remedy)
+
+
+def refused(subject: str, error: TippleError) -> Finding:
+    """What was looked at: the load would be refused because of it, and say so."""
+    return Finding(
+        level="broken", subject=subject, found=str(error), effect="the load is refused", remedy=error.hint or ""
+    )
 
 
 def disk_finding(directory: str, source_bytes: int = 0, *, subject: str | None = None) -> Finding:

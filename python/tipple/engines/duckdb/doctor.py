@@ -33,7 +33,7 @@ def examine(
     findings += _memory_database() if path is None else _file(path, source_bytes)
     findings += _jobs(connection)
     if table is not None:
-        findings += _table(connection, table)
+        findings += _table(connection, path, table)
     return findings
 
 
@@ -41,7 +41,7 @@ def before_load(
     connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName, source_bytes: int
 ) -> list[Finding]:
     """What this load should know: a few quick looks, at what can hurt it only."""
-    findings = list(_table(connection, table))
+    findings = list(_table(connection, path, table))
     if path is not None:
         findings += _file(path, source_bytes)
     return [finding for finding in findings if finding.level in ("broken", "slow")]
@@ -111,15 +111,15 @@ def _jobs(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
             )
 
 
-def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[Finding]:
+def _table(connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName) -> Iterator[Finding]:
     subject = f"table {table}"
     where = (
-        "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?"
+        "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) "
+        "AND lower(table_name) = lower(?)"
     )
     files = parquet.find(connection, table)
     if files is not None:
-        count = len(files.directories)
-        yield Finding(level="ok", subject=subject, found=f"Parquet files of {count} loads (--structure parquet)")
+        yield _files(subject, files, parquet.missing(files, path) if path is not None else [])
         return
     if first_row(connection, f"SELECT 1 FROM duckdb_tables() {where}", [table.schema, table.name]) is None:
         yield Finding(
@@ -144,6 +144,19 @@ def _table(connection: duckdb.DuckDBPyConnection, table: TableName) -> Iterator[
             "--on-error skip, costs a second look at the sources",
             remedy="load into a table without them, and check keys by a query",
         )
+
+
+def _files(subject: str, table: parquet.FileTable, missing: list[str]) -> Finding:
+    return graded(
+        not missing,
+        "broken",
+        subject=subject,
+        found=f"directories of its Parquet files are gone: {', '.join(missing)}"
+        if missing
+        else f"Parquet files of {len(table.directories)} loads (--structure parquet)",
+        effect="the rows of those loads are lost, and a load goes on without them",
+        remedy="bring them back from a backup, or load their sources again with --restart",
+    )
 
 
 def not_durable(task: LoadTask) -> list[Finding]:

@@ -368,6 +368,12 @@ def describe(
     )
 
 
+def missing(table: FileTable, path: str) -> list[str]:
+    """The directories that the view reads, and that are not there."""
+    directory = table_directory(path, table.name)
+    return [str(directory / name) for name in table.directories if not (directory / name).is_dir()]
+
+
 def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) -> list[StorageSize]:
     """The room that the files take, by partition."""
     directory = table_directory(path, table.name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
-from tipple.plan.url import TableName
+from tipple.errors import UsageError
+from tipple.plan.url import TableName, quote_identifier
 
 # The types are looked up by OID in pg_catalog: a user's own type named "text" is not taken for the real one.
 _PLAIN_TYPES = {
@@ -71,9 +73,36 @@ def describe(connection: psycopg.Connection[Any], name: TableName) -> Table | No
 
 
 def relation_kind(connection: psycopg.Connection[Any], name: TableName) -> str | None:
-    """`relkind` of the relation `name` (r table, p partitioned, v view, f foreign, ...), or None."""
-    found = connection.execute(_TABLE_QUERY, (name.sql,)).fetchone()
+    """`relkind` of the relation `name` (r table, p partitioned, v view, f foreign, ...), or None.
+
+    Raises:
+        UsageError: the role may not use its schema.
+    """
+    try:
+        found = connection.execute(_TABLE_QUERY, (name.sql,)).fetchone()
+    except (errors.UndefinedObject, errors.InvalidSchemaName):
+        return None
+    except errors.InsufficientPrivilege as error:
+        role, schema = connection.info.user, quote_identifier(name.schema or "")
+        raise UsageError(
+            f"this role may not use {name}: {error.diag.message_primary}",
+            hint=f'as the schema\'s owner: GRANT USAGE ON SCHEMA {schema} TO "{role}";',
+        ) from None
     return None if found is None else str(found[3])
+
+
+def require_table(connection: psycopg.Connection[Any], name: TableName) -> None:
+    """Refuses what no rows can be loaded into; that there may be nothing of this name is no matter.
+
+    Raises:
+        UsageError: it is something else than a table, or the role may not use it.
+    """
+    kind = relation_kind(connection, name)
+    if kind is not None and kind not in "rpf":
+        raise UsageError(
+            f"{name} is not a table",
+            hint="name a table; to load into a view, load into the table under it",
+        )
 
 
 def _columns(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:

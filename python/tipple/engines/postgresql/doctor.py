@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tipple.engines.findings import Finding, disk_finding, graded
+from tipple.engines.findings import Finding, disk_finding, graded, refused
 from tipple.engines.postgresql import direct, ledger
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
+from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -249,6 +250,11 @@ def _ledger(connection: Connection) -> Iterator[Finding]:
                 effect="a load needs --no-ledger, and cannot be resumed",
                 remedy=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}";',
             )
+        return
+    try:
+        ledger.check_rights(connection)
+    except UsageError as error:
+        yield refused("ledger", error)
         return
     for job in ledger.records(connection):
         if job.state == "loading" and not job.running:

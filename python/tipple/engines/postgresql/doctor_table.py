@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.findings import Finding
-from tipple.engines.postgresql import partitions, stage
+from tipple.engines.findings import Finding, refused
+from tipple.engines.postgresql import columns, partitions, stage
+from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -53,6 +54,11 @@ _EFFECTS = {
 
 def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]:
     """All that the table does to a load."""
+    try:
+        columns.require_table(connection, table)
+    except UsageError as error:
+        yield refused(f"table {table}", error)
+        return
     found = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
     oid = found[0] if found is not None else None
     if oid is None:

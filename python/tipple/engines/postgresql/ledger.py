@@ -114,7 +114,7 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
         UsageError: the role may not; says what to grant.
     """
     if exists(connection):
-        _check_rights(connection)
+        check_rights(connection)
         return
     role, database = connection.info.user, connection.info.dbname
     try:
@@ -132,7 +132,12 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
         ) from None
 
 
-def _check_rights(connection: psycopg.Connection[Any]) -> None:
+def check_rights(connection: psycopg.Connection[Any]) -> None:
+    """Whether the role may write the ledger that is there.
+
+    Raises:
+        UsageError: it may not; says what to grant.
+    """
     allowed = connection.execute(
         "SELECT has_schema_privilege('tipple', 'USAGE, CREATE') "
         "AND has_table_privilege('tipple.job', 'SELECT, INSERT, UPDATE, DELETE') "

@@ -7,7 +7,6 @@ import socket
 import uuid
 
 import psycopg
-from psycopg import errors
 
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
@@ -17,7 +16,7 @@ from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target, parse_table_name, quote_identifier
+from tipple.plan.url import TableName, Target, parse_table_name
 
 CANCEL_SECONDS = 5
 
@@ -50,23 +49,7 @@ class PostgresSession:
         Raises:
             UsageError: the name is that of something that cannot be loaded into.
         """
-        try:
-            kind = columns.relation_kind(self.connection, table)
-        except errors.UndefinedObject:
-            kind = None
-        except errors.InvalidSchemaName:
-            kind = None
-        except errors.InsufficientPrivilege as error:
-            schema = quote_identifier(table.schema or "")
-            raise UsageError(
-                f"this role may not use {table}: {error.diag.message_primary}",
-                hint=f"as the schema's owner: GRANT USAGE ON SCHEMA {schema} TO this role",
-            ) from None
-        if kind is not None and kind not in "rpf":
-            raise UsageError(
-                f"{table} is not a table",
-                hint="name a table; to load into a view, load into the table under it",
-            )
+        columns.require_table(self.connection, table)
         return columns.describe(self.connection, table)
 
     def columns_of(self, definition: TableDefinition) -> Table:
@@ -160,7 +143,13 @@ class PostgresSession:
             return []
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
-        """The room that tables, partitions and indexes take."""
+        """The room that tables, partitions and indexes take.
+
+        Raises:
+            UsageError: the role may not look at the table.
+        """
+        if table is not None:
+            columns.relation_kind(self.connection, table)
         return sizes.sizes(self.connection, table)
 
     def sizes_after(self, table: TableName) -> list[StorageSize]:
