@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 import tipple
+from command import run_tipple
 from targets import write
 from tipple.cli.commands import cli
 from tipple.errors import UsageError
 
 ROWS = "1,a\nx,b\n3,c\n"
+INTO = ("--into", "duckdb:///x.duckdb", "--table", "a", "--schema", "s.sql")
 SKIP = ("--on-error", "skip", "--max-rejects", "1")
 
 
@@ -33,7 +35,7 @@ def command(*words: str) -> None:
 
 
 def load(*words: str) -> None:
-    command("load", "a.csv", "--into", "duckdb:///x.duckdb", "--table", "a", "--schema", "s.sql", *words)
+    command("load", "a.csv", *INTO, *words)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,35 @@ def test_a_summary_of_an_earlier_run_does_not_stay(here: Path) -> None:
     with pytest.raises(tipple.BadRecord):
         load("--summary", "old.json")
     assert (here / "real.json").read_text() == ""
+
+
+@pytest.mark.parametrize("verb", ["load", "run"])
+def test_a_summary_does_not_outlive_its_source(here: Path, verb: str) -> None:
+    """Where a run fails before it has looked for all files, what an earlier one wrote is gone; nothing else is."""
+    write(here / "a.csv", "1,x\n")
+    words = ["load", "a.csv", *INTO] if verb == "load" else ["run", "j.toml"]
+    run_tipple(*words, "--summary", "made.json", cwd=here)
+    write(here / "notes.json", "{}")
+    (here / "a.csv").unlink()
+    for name in ("made.json", "notes.json"):
+        run_tipple(*words, "--summary", name, cwd=here, check=2)
+    assert not (here / "made.json").exists()
+    assert (here / "notes.json").read_text() == "{}"
+
+
+def test_a_summary_that_is_a_source_stays(here: Path) -> None:
+    write(here / "a.csv", "1,x\n")
+    load("--summary", "made.json")
+    before = (here / "made.json").read_bytes()
+    with (here / "j.toml").open("a") as file:
+        file.write("[tables.b]\nsources = ['*.json', 'gone']\ninto = 'duckdb:///x.duckdb'\n")
+    for source in ("made.json", "*.json", "../" + here.name):
+        with pytest.raises(UsageError, match="gone"):
+            command("load", source, "gone.csv", *INTO, "--summary", "made.json")
+        assert (here / "made.json").read_bytes() == before
+    with pytest.raises(UsageError, match="gone"):
+        command("run", "j.toml", "--summary", "made.json")
+    assert (here / "made.json").read_bytes() == before
 
 
 def test_an_empty_target_is_not_the_default_one(here: Path) -> None:

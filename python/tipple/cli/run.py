@@ -15,7 +15,9 @@ from tipple.report.job import JobReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_job
 from tipple.report.schema import encode_summary
+from tipple.run.job import job_inputs
 from tipple.run.job import run as run_job
+from tipple.run.outputs import no_stale_summary
 
 __all__ = ["run"]
 
@@ -71,16 +73,18 @@ def run(
     missing, and nothing twice. The exit status is 1 where a table was not loaded, else 3 where one has rejects.
     """
     ended: JobFailed | Interrupted | None = None
+    values = dict(_setting(text) for text in settings)
     try:
-        report: JobReport = run_job(
-            file,
-            settings=dict(_setting(text) for text in settings),
-            jobs=jobs,
-            restart=restart,
-            dry_run=dry_run,
-            progress=progress,
-            _summary=summary,
-        )
+        with no_stale_summary(summary, lambda: job_inputs(file, values)):
+            report: JobReport = run_job(
+                file,
+                settings=values,
+                jobs=jobs,
+                restart=restart,
+                dry_run=dry_run,
+                progress=progress,
+                _summary=summary,
+            )
     except (JobFailed, Interrupted) as error:
         if error.report is None:
             raise

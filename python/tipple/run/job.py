@@ -31,7 +31,7 @@ from tipple.run.rendezvous import Rendezvous
 from tipple.run.runner import POLL_SECONDS, JobRunner
 from tipple.run.target import choose_target
 
-__all__ = ["run"]
+__all__ = ["job_inputs", "run"]
 
 END_SECONDS = 15
 """How long Ctrl-C waits for the loads to end; a second one does not wait."""
@@ -79,6 +79,16 @@ def run(
     streams = jobs or job.jobs or len(os.sched_getaffinity(0))
     display = open_progress(progress, stderr()) if isinstance(progress, str) else progress
     return _Run(job, streams, restart=restart, display=display, summary=_summary).carry_out(dry_run=dry_run)
+
+
+def job_inputs(file: str, settings: Mapping[str, Any]) -> list[str]:
+    """The job files and the sources of its tables, as they are named there; of one that is not well, the file alone."""
+    try:
+        job = read_job_file(file, settings, os.environ)
+    except UsageError:
+        return [file]
+    named = (table.options["sources"] for table in job.tables)
+    return [*job.files, *(name for names in named for name in ([names] if isinstance(names, str) else names))]
 
 
 class _TableRun(Part):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.report.schema import VERSION_FIELDS
+from tipple.run.sources import files_of
 
-__all__ = ["Files", "NamedFile", "check_place", "claim_outputs"]
+__all__ = ["Files", "NamedFile", "check_place", "claim_outputs", "no_stale_summary"]
 
 SUMMARY = "--summary"
 
@@ -29,6 +31,10 @@ class NamedFile(msgspec.Struct, frozen=True):
     def of(self, table: str) -> NamedFile:
         """The same, said to be that of a table of a job."""
         return NamedFile(f"{self.what} of {table}", self.path)
+
+
+class WouldOverwrite(UsageError):
+    """A file that is to be written is one that is needed."""
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +64,50 @@ def claim_outputs(files: Files, summary: str | None) -> None:
         _remove_stale(summary)
 
 
+@contextmanager
+def no_stale_summary(path: str | None, inputs: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Takes the summary of an earlier run away where this one fails, even before all of its files are known.
+
+    Args:
+        path: where the report is to go, if anywhere.
+        inputs: files, patterns and directories that the run reads.
+    """
+    try:
+        yield
+    except WouldOverwrite:
+        raise
+    except BaseException:
+        if path is not None and _is_summary(path) and not _is_among(path, inputs()):
+            _remove_stale(path)
+        raise
+
+
+def _is_summary(path: str) -> bool:
+    """Whether an earlier run wrote it, so that nothing else is lost with it."""
+    try:
+        with open(path, "rb") as file:
+            beginning = file.read(100)
+    except OSError:
+        return False
+    return any(f'"{field}"'.encode() in beginning for field in VERSION_FIELDS.values())
+
+
+def _is_among(path: str, names: Iterable[str]) -> bool:
+    own = set(_marks(path))
+    for name in names:
+        with suppress(UsageError):
+            if any(not own.isdisjoint(_marks(found)) for found in files_of(name)):
+                return True
+    return False
+
+
 def _refuse_overwriting(outputs: Sequence[NamedFile], inputs: Iterable[NamedFile]) -> None:
     taken: dict[tuple[object, ...], NamedFile] = {}
     for output in outputs:
         for mark in _marks(output.path):
             other = taken.setdefault(mark, output)
             if other is not output:
-                raise UsageError(
+                raise WouldOverwrite(
                     f"{output.what} {output.path} is the file of {other.what}", hint="give each a file of its own"
                 )
     if not taken:
@@ -73,7 +116,7 @@ def _refuse_overwriting(outputs: Sequence[NamedFile], inputs: Iterable[NamedFile
         for mark in _marks(file.path):
             if mark in taken:
                 output = taken[mark]
-                raise UsageError(
+                raise WouldOverwrite(
                     f"{output.what} {output.path} would overwrite {file.what} {file.path}", hint="give another file"
                 )
 

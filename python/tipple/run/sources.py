@@ -41,34 +41,38 @@ def find_sources(names: Sequence[str]) -> list[str]:
     Raises:
         UsageError: a name that means no file, a directory that may not be read, a name that is not UTF-8.
     """
-    found: list[str] = []
-    for name in names:
-        refuse_undecodable(name)
-        if name == STDIN:
-            found.append(name)
-        elif os.path.isdir(name):
-            inside = sorted(
-                path
-                for entry in _entries(name)
-                if not entry.startswith(".") and not os.path.isdir(path := os.path.join(name, entry))
-            )
-            if not inside:
-                raise UsageError(f"the directory {name} has no files", hint="check the path")
-            found.extend(inside)
-        elif os.path.lexists(name):
-            found.append(name)
-        elif glob.has_magic(name):
-            _refuse_closed_directories(name)
-            matches = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
-            if not matches:
-                raise UsageError(f"no file matches {name}", hint="check the pattern")
-            found.extend(matches)
-        else:
-            raise _missing(name)
+    found = [path for name in names for path in files_of(name)]
     for path in found:
         refuse_undecodable(path)
     _refuse_repeated(found)
     return found
+
+
+def files_of(name: str) -> list[str]:
+    """The files that one name means.
+
+    Raises:
+        UsageError: none, a directory that may not be read, a name that is not UTF-8.
+    """
+    refuse_undecodable(name)
+    if name == STDIN or (os.path.lexists(name) and not os.path.isdir(name)):
+        return [name]
+    if os.path.isdir(name):
+        inside = sorted(
+            path
+            for entry in _entries(name)
+            if not entry.startswith(".") and not os.path.isdir(path := os.path.join(name, entry))
+        )
+        if not inside:
+            raise UsageError(f"the directory {name} has no files", hint="check the path")
+        return inside
+    if glob.has_magic(name):
+        _refuse_closed_directories(name)
+        matches = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
+        if not matches:
+            raise UsageError(f"no file matches {name}", hint="check the pattern")
+        return matches
+    raise _missing(name)
 
 
 def _refuse_repeated(paths: Sequence[str]) -> None:
