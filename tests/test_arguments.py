@@ -31,6 +31,23 @@ HUGE = 10**20
         ({"jobs": 0}, "--jobs must be a whole number from 1"),
         ({"atomic": "no"}, "--atomic must be true or false"),
         ({"columns": "a,b"}, "--columns must be a list"),
+        *(
+            ({name: [1]}, f"--{name.replace('_', '-')} must be a list of texts, and not [1]")
+            for name in ("columns", "key", "force_null", "force_not_null")
+        ),
+        ({"columns": {"a": 0, 1: 0}.keys()}, "--columns must be a list of texts, and not ['a', 1]"),
+        ({"tablespace": [1]}, "--tablespace must be a text or a list of texts"),
+        *(
+            ({"format": "fixed", "field_widths": [width]}, "--field-widths must be a list of whole numbers, and not")
+            for width in ("a", 2.5, True)
+        ),
+        *(
+            (
+                {"format": "fixed", "field_widths": [1, width]},
+                "--field-widths must be positive numbers up to 4294967295",
+            )
+            for width in (0, HUGE)
+        ),
         ({"max_record_size": -1}, "--max-record-size must be a whole number from 1"),
         ({"max_record_size": "0"}, "--max-record-size must be a whole number from 1"),
         ({"memory_limit": -1}, "--memory-limit must be a whole number from 1"),
@@ -62,6 +79,39 @@ def test_of_the_library(tmp_path: Path, options: dict[str, Any], said: str) -> N
     assert not (tmp_path / "x.duckdb").exists()
 
 
+def test_lists_may_be_anything_to_go_through(tmp_path: Path) -> None:
+    path, schema = write(tmp_path / "in.csv", "x,1\n,2\n"), write(tmp_path / "s.sql", "CREATE TABLE t (a int, b text)")
+    report = tipple.load(
+        sources=(name for name in [path]),
+        into=f"duckdb:///{tmp_path}/x.duckdb",
+        table="t",
+        schema=schema,
+        header="no",
+        mode="upsert",
+        columns=iter(["b", "a"]),
+        key=(name for name in "a"),
+        force_not_null={"b": True},
+    )
+    assert report.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"file": 5}, "the job file must be a text or a path, and not 5"),
+        ({"file": b"j.toml"}, "the job file must be a text or a path"),
+        ({"file": "j\0"}, "there is no job file"),
+        ({"file": "j.toml", "settings": {5: 1}}, "--settings must be a mapping by texts, and not {5: 1}"),
+    ],
+    ids=str,
+)
+def test_of_a_job_in_the_library(arguments: dict[str, Any], said: str) -> None:
+    file = arguments.pop("file")
+    with pytest.raises(UsageError) as caught:
+        tipple.run(file, **arguments)
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "option", ["--skip-lines", "-j", "--max-rejects", "--commit-every", "--retry-for", "--stall-timeout"]
 )
@@ -77,7 +127,7 @@ def test_of_a_job(tmp_path: Path) -> None:
     job = write(tmp_path / "job.toml", "[tables.t]\nsources = 'x'\n")
     for options in ({"jobs": HUGE}, {"jobs": "2"}, {"progress": "bogus"}, {"settings": "a=b"}):
         with pytest.raises(UsageError, match=f"--{next(iter(options))} must be"):
-            tipple.run(job, **options)  # type: ignore[arg-type]
+            tipple.run(job, **options)
 
 
 def test_largest_numbers_work(tmp_path: Path) -> None:

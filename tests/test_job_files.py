@@ -162,6 +162,18 @@ def test_mistakes(tmp_path: Path, text: str, said: str, hint: str | None) -> Non
     assert hint is None or hint in (caught.value.hint or "")
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.toml", b"\xef\xbb\xbf[tables.t]\nsources = 'a.csv'\nfoo = 1\n")
+    with pytest.raises(UsageError, match=r"job.toml, line 3: tables.t.foo: no such key"):
+        read_job_file(path, {}, {})
+
+
+def test_an_include_that_no_file_can_be(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.toml", 'include = "\\u0000"\n')
+    with pytest.raises(UsageError, match=r"job.toml, line 1: include: there is no file"):
+        read_job_file(path, {}, {})
+
+
 def test_a_circle_of_includes(tmp_path: Path) -> None:
     write(tmp_path / "a.toml", "\ninclude = ['b.toml']\n")
     write(tmp_path / "b.toml", "include = 'job.toml'\n")

@@ -31,6 +31,8 @@ Header = Literal["yes", "no", "match"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 HEADERS: tuple[Header, ...] = get_args(Header)
+WIDEST_FIELD = 2**32 - 1
+"""What the core counts a field's characters with."""
 
 _FORMAT_BY_ENDING: dict[str, Format] = {"tbl": "tbl", "csv": "csv", "tsv": "text", "txt": "text"}
 _ENDINGS_TO_COME = {
@@ -205,8 +207,12 @@ def plan_dialect(
             "--format fixed and --field-widths need each other",
             hint="give the fields' widths in characters: --format fixed --field-widths 5,3,10",
         )
-    if field_widths is not None and (not field_widths or min(field_widths) < 1):
-        raise UsageError("--field-widths must be positive numbers", hint="for example --field-widths 5,3,10")
+    if field_widths is not None and (
+        not field_widths or not 1 <= min(field_widths) <= max(field_widths) <= WIDEST_FIELD
+    ):
+        raise UsageError(
+            f"--field-widths must be positive numbers up to {WIDEST_FIELD}", hint="for example --field-widths 5,3,10"
+        )
     if format == "fixed" and (delimiter is not None or trailing_delimiter):
         raise UsageError("--format fixed has no delimiter", hint="leave out --delimiter and --trailing-delimiter")
     plan_quote = default.quote if quote is None else _one_byte("--quote", quote)

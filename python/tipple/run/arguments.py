@@ -26,7 +26,9 @@ LARGEST = 2**63 - 1
 LONGEST_SECONDS = 10**9
 """Thirty years, which every clock can still add to the time of day."""
 MOST_STREAMS = 65_535
-CHECKED_ELSEWHERE = frozenset({"into", "sources", "file"})
+SOURCES = "sources"
+"""They may be many things, and what opens them says what they are not."""
+CHECKED_ELSEWHERE = frozenset({"into", SOURCES, "file"})
 """A URL's text must not be repeated, and what names a file says so itself."""
 RANGES: Mapping[str, tuple[int, int]] = {
     "commit_every": (1, LARGEST),
@@ -51,13 +53,24 @@ def checked(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
         hints = _hints(verb)
-        for name, value in options.items():
-            if name in hints and not name.startswith("_"):
+        for name in options:
+            if name in hints and name != SOURCES:
+                options[name] = _listed(hints[name], options[name])
+        # Type hints stand in the order of the parameters.
+        for name, value in {**dict(zip(hints, arguments, strict=False)), **options}.items():
+            if name in hints and name != SOURCES and not name.startswith("_"):
                 _check(name, hints[name], value)
                 _check_encodable(name, value)
         return verb(*arguments, **options)
 
     return call
+
+
+def _listed(hint: Any, value: Any) -> Any:
+    """A list in place of what can be gone through only once, where a list is wanted."""
+    if isinstance(value, (str, bytes, list, tuple)) or not isinstance(value, Iterable):
+        return value
+    return list(value) if any(get_origin(member) is Sequence for member in _members(hint)) else value
 
 
 def _check_encodable(name: str, value: Any) -> None:
@@ -87,14 +100,19 @@ def _hints(verb: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check(name: str, hint: Any, value: Any) -> None:
-    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    members = _members(hint)
     if any(_fits(name, member, value) for member in members):
         return
     wanted = [text for member in members if (text := _wanted(name, member))]
+    what = "the job file" if name == "file" else f"--{name.replace('_', '-')}"
     raise UsageError(
-        f"--{name.replace('_', '-')} must be {' or '.join(dict.fromkeys(wanted))}, and not {value!r}",
+        f"{what} must be {' or '.join(dict.fromkeys(wanted))}, and not {value!r}",
         hint="correct it, or leave it out for its default",
     )
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _fits(name: str, member: Any, value: Any) -> bool:
@@ -109,7 +127,10 @@ def _fits(name: str, member: Any, value: Any) -> bool:
         return isinstance(value, str)
     if origin is Sequence:
         # A text is one of its letters, which nobody means.
-        return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        return is_list and all(_fits(name, get_args(member)[0], element) for element in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_fits(name, get_args(member)[0], key) for key in value)
     if origin is Callable:
         return callable(value)
     return isinstance(value, origin) if isinstance(origin, type) else True
@@ -121,7 +142,9 @@ def _wanted(name: str, member: Any) -> str:
         return ", ".join(map(str, get_args(member)))
     if origin is int:
         return _range(name)
-    plain = {bool: "true or false", str: "a text", Sequence: "a list", Callable: "a function", Mapping: "a mapping"}
+    if origin is Sequence:
+        return "a list of whole numbers" if get_args(member) == (int,) else "a list of texts"
+    plain = {bool: "true or false", str: "a text", Callable: "a function", Mapping: "a mapping by texts"}
     return plain.get(origin, "a path" if origin is not type(None) else "")
 
 

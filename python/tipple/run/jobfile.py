@@ -94,8 +94,11 @@ class _Document:
         """
         self.path = path
         refuse_undecodable(path)
+        if "\0" in path:
+            raise FileNotFoundError
         try:
-            with open(path, encoding="utf-8") as file:
+            # Some editors begin a file with a byte order mark.
+            with open(path, encoding="utf-8-sig") as file:
                 text = file.read()
         except FileNotFoundError:
             raise
