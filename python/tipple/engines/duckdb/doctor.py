@@ -154,8 +154,8 @@ def _files(subject: str, table: parquet.FileTable, missing: list[str]) -> Findin
         found=f"directories of its Parquet files are gone: {', '.join(missing)}"
         if missing
         else f"Parquet files of {len(table.directories)} loads (--structure parquet)",
-        effect="the rows of those loads are lost, and a load goes on without them",
-        remedy="bring them back from a backup, or load their sources again with --restart",
+        effect="nothing can be appended, and no query reads the table",
+        remedy="bring them back from a backup or from where the database was; or --mode replace, which makes all anew",
     )
 
 

@@ -371,7 +371,7 @@ def describe(
 def missing(table: FileTable, path: str) -> list[str]:
     """The directories that the view reads, and that are not there."""
     directory = table_directory(path, table.name)
-    return [str(directory / name) for name in table.directories if not (directory / name).is_dir()]
+    return [str(directory / name) for name in table.directories if not has_files(directory / name)]
 
 
 def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) -> list[StorageSize]:
