@@ -49,7 +49,8 @@ impl BatchPageEncoder {
             .map(|field| field.map(|index| values::of_column(batch, index, &self.columns[index].kind)))
             .collect();
         for row in rows {
-            let present = attributes.iter().flatten().filter(|(_, nulls)| !nulls.is_some_and(|nulls| nulls.is_null(row)));
+            let present =
+                attributes.iter().flatten().filter(|(_, nulls)| !nulls.is_some_and(|nulls| nulls.is_null(row)));
             let text: usize = present.map(|(values, _)| values.text_bytes(row)).sum();
             if text > LONGEST_TEXT_BYTES {
                 return Some(Encoded { row, stop: Some(Stop::TooLarge) });
