@@ -128,8 +128,9 @@ class JobOwner:
     def earlier_job(self) -> ledger.LedgerJob | None:
         """The job that this command began before, or None. With --restart it is given up."""
         task = self.task
-        if self.going_on is not None:
-            return ledger.find_by_id(self.connection, self.going_on)
+        own = ledger.find_by_id(self.connection, self.going_on) if self.going_on is not None else None
+        if own is not None and own.state in ("loading", "published"):
+            return own
         found = ledger.find_by_key(self.connection, task.request_key)
         if task.resume is not None:
             wanted = ledger.find_by_id(self.connection, task.resume)
