@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from big import TABLE, BigFile
-from loading import load, load_here
-from targets import Target, write
+from loading import load, load_here, load_text
+from targets import PostgresTarget, Target, write
 
 # A process without streams, and each stream, as the message says.
 FIXED_MB = 140
@@ -61,3 +61,14 @@ def test_a_record_that_does_not_fit(engine_target: Target, tmp_path: Path) -> No
     assert engine_target.count("t") == 0
     load_here(engine_target, path, jobs=1, memory_limit="1GB")
     assert engine_target.count("t") == 1
+
+
+def test_long_rejects_take_little_memory(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    text = "".join(f"x,{'y' * 60_000}\n" for _ in range(2_500)) + "1,z\n"
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", text, header="no", on_error="skip", max_rejects=2500,
+        rejects=tmp_path / "bad", memory_limit="160MB", jobs=2, check=3,
+    )  # fmt: skip
+    assert run.summary is not None
+    assert run.summary["peak_memory_bytes"] < 200_000_000

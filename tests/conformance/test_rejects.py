@@ -589,14 +589,3 @@ def test_a_checksum_without_a_ledger(postgres_target: PostgresTarget, tmp_path: 
     assert run.summary is not None
     assert run.summary["verify"]["kind"] == "count"
     assert postgres_target.count("t") == 98
-
-
-def test_long_rejects_take_little_memory(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    postgres_target.execute("CREATE TABLE t (a integer, b text)")
-    text = "".join(f"x,{'y' * 60_000}\n" for _ in range(2_500)) + "1,z\n"
-    run = load_text(
-        postgres_target, tmp_path / "in.csv", text, header="no", on_error="skip", max_rejects=2500,
-        rejects=tmp_path / "bad", memory_limit="160MB", jobs=2, check=3,
-    )  # fmt: skip
-    assert run.summary is not None
-    assert run.summary["peak_memory_bytes"] < 200_000_000

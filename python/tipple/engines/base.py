@@ -306,7 +306,7 @@ class LoadTask(msgspec.Struct, kw_only=True):
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """A record that could not be stored."""
+    """A record that could not be stored; its fields are in the order of the ledgers' queries."""
 
     source: int
     """Index of the source file."""
@@ -320,11 +320,6 @@ class Reject(msgspec.Struct, frozen=True):
     """Empty where no server would refuse the record: it is Tipple that would lose something of it."""
     record: bytes
     """The record as the source has it, its record end included; of a columnar source as CSV."""
-
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> Reject:
-        """From a row of the ledger, in the order of these fields."""
-        return cls(*row)
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):

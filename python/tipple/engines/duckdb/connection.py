@@ -75,6 +75,17 @@ def first_row(
     return rows[0] if rows else None
 
 
+def has_own_tables(connection: duckdb.DuckDBPyConnection, *names: str) -> bool:
+    """Whether the database has all of these tables of Tipple's own."""
+    found = first_row(
+        connection,
+        "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND table_name IN (SELECT unnest(?))",
+        [list(names)],
+    )
+    return found is not None and found[0] == len(names)
+
+
 _creation = threading.Lock()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
-from tipple.engines.duckdb.connection import catalog, create_once, first_row
+from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
 from tipple.engines.spool import SpooledReject
 from tipple.plan.url import TableName, parse_table_name
 
@@ -96,14 +96,7 @@ def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:
 
 def exists(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether the database has a ledger."""
-    return (
-        first_row(
-            connection,
-            "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-            "AND table_name = 'job'",
-        )
-        is not None
-    )
+    return has_own_tables(connection, "job")
 
 
 def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> dict[str, Any] | None:
@@ -252,7 +245,7 @@ def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reje
     )
     while rows := found.fetchmany(10_000):
         for row in rows:
-            yield Reject.of(row)
+            yield Reject(*row)
 
 
 def reject_count(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:

@@ -19,7 +19,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
-from tipple.engines.duckdb.connection import catalog, create_once, first_row, literal
+from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, literal
 from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
 from tipple.engines.duckdb.parquet_directories import (
     claim,
@@ -92,7 +92,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True):
 
 def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | None:
     """The table of files with this name, found in the named schema or else in the current one."""
-    if not _has_any(connection):
+    if not has_own_tables(connection, "parquet_table"):
         return None
     row = first_row(
         connection,
@@ -114,7 +114,7 @@ def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | 
 
 def find_all(connection: duckdb.DuckDBPyConnection) -> list[FileTable]:
     """All tables of files."""
-    if not _has_any(connection):
+    if not has_own_tables(connection, "parquet_table"):
         return []
     names = connection.execute(
         f"SELECT schema_name, table_name FROM {catalog(connection)}.tipple.parquet_table ORDER BY ALL"
@@ -130,21 +130,7 @@ def ensure(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:
-    found = first_row(
-        connection,
-        "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-        "AND table_name IN ('parquet_table', 'parquet_directory')",
-    )
-    return found is not None and found[0] == 2
-
-
-def _has_any(connection: duckdb.DuckDBPyConnection) -> bool:
-    known = first_row(
-        connection,
-        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-        "AND table_name = 'parquet_table'",
-    )
-    return known is not None
+    return has_own_tables(connection, "parquet_table", "parquet_directory")
 
 
 class ParquetWork:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import catalog, has_own_tables
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
@@ -72,7 +72,7 @@ def claim(connection: duckdb.DuckDBPyConnection, table: TableName, names: Iterab
 
 def claimed_tables(connection: duckdb.DuckDBPyConnection) -> list[TableName]:
     """The tables of which this database lists directories."""
-    if not _has_list(connection):
+    if not has_own_tables(connection, "parquet_directory"):
         return []
     rows = connection.execute(f"SELECT DISTINCT schema_name, table_name FROM {_listed(connection)} ORDER BY ALL")
     return [TableName(schema, name) for schema, name in rows.fetchall()]
@@ -92,7 +92,7 @@ def clean(connection: duckdb.DuckDBPyConnection, directory: Path, table: TableNa
     Returns:
         The names of those that were removed.
     """
-    if not _has_list(connection):
+    if not has_own_tables(connection, "parquet_directory"):
         return []
     apart = connection.cursor()
     removed = []
@@ -132,12 +132,3 @@ def _is_of_job(name: str) -> bool:
 
 def _listed(connection: duckdb.DuckDBPyConnection) -> str:
     return f"{catalog(connection)}.tipple.parquet_directory"
-
-
-def _has_list(connection: duckdb.DuckDBPyConnection) -> bool:
-    known = first_row(
-        connection,
-        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-        "AND table_name = 'parquet_directory'",
-    )
-    return known is not None

@@ -356,7 +356,7 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject
             {"job": job_id, "parts": FIRST_PART_N},
         )
         for row in cursor:
-            yield Reject.of(row)
+            yield Reject(*row)
 
 
 PUBLISH = """
