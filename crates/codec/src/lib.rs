@@ -13,4 +13,5 @@ pub mod route;
 pub mod scan;
 pub mod sniff;
 pub mod split;
+pub mod unique;
 pub mod value;

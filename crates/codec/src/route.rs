@@ -289,7 +289,7 @@ fn compare_bounds(key: &[KeyColumn], one: &[Bound], other: &[Bound]) -> Ordering
 
 /// The bytes of a field of a record in COPY binary; `None` for NULL.
 #[inline]
-fn field(record: &[u8], column: usize) -> Option<&[u8]> {
+pub(crate) fn field(record: &[u8], column: usize) -> Option<&[u8]> {
     let mut place = 2;
     for _ in 0..column {
         place += 4 + length(record, place).max(0) as usize;

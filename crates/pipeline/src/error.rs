@@ -80,6 +80,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Keys must judge while rows are stored; nothing is published.
+    #[error("{reason}")]
+    UnreadableKeys {
+        /// Why.
+        reason: String,
+    },
     /// Another run took the job over.
     #[error("another run has taken this job over")]
     LostOwnership,

@@ -9,6 +9,12 @@ use tipple_codec::encode::batch::text_form::Spelling;
 use tipple_codec::route::RoutePlan;
 use tipple_codec::sniff::guessed::Guessed;
 
+mod found;
+mod unique;
+
+pub use found::{RefusedRow, RefusedSlice, Sought, SoughtColumn};
+pub use unique::{Repeated, UniqueKey, UniqueKeys};
+
 /// One source file, as it was when the job was planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Source {
@@ -358,6 +364,9 @@ pub struct PostgresTarget {
     /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,
+    /// Keys that the table gets when all rows are stored, where records that repeat one are rejects.
+    #[serde(default)]
+    pub unique: Option<UniqueKeys>,
     /// Whether values go as COPY binary or as COPY text.
     pub write_path: WritePath,
     /// The server's major version.
@@ -434,6 +443,8 @@ pub enum Strategy {
     },
     /// Nothing is stored: a record that has one of these keys is found, and is the load's error.
     Sought(Sought),
+    /// Nothing is stored: the records that repeat a key are found, and are rejects.
+    Repeated(Repeated),
     /// All slices are one transaction in one session, which appends ready-made pages; streams build them.
     Direct {
         /// How pages are built.
@@ -441,58 +452,6 @@ pub enum Strategy {
         /// Statements in the transaction after the last page.
         after: Vec<AfterStatement>,
     },
-}
-
-/// A slice whose rows are staged, and which of them the table has refused.
-#[derive(Debug, Clone, Deserialize)]
-pub struct RefusedSlice {
-    /// Its number in the ledger.
-    pub n: u32,
-    /// The source of its first piece.
-    pub source: usize,
-    /// Where in it that piece begins.
-    pub offset: u64,
-    /// How many of its rows are staged.
-    pub rows: u64,
-    /// Source and offset of its rejects: records that are none of these rows.
-    pub rejected: Vec<(usize, u64)>,
-    /// The rows that were refused, in rising order.
-    pub refused: Vec<RefusedRow>,
-}
-
-/// A staged row that the table has refused.
-#[derive(Debug, Clone, Deserialize)]
-pub struct RefusedRow {
-    /// Its number among the staged rows of the slice, from 0.
-    pub index: u64,
-    /// What the table has to say of it.
-    pub reason: String,
-    /// The code for that.
-    pub sqlstate: String,
-}
-
-/// Keys whose record is wanted.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Sought {
-    /// Whether the second record with such a key is to blame, if there is one.
-    pub repeated: bool,
-    /// What is to be said of it.
-    pub reason: String,
-    /// The code for that.
-    pub sqlstate: String,
-    /// The columns of a key.
-    pub columns: Vec<SoughtColumn>,
-    /// The values of each key, as COPY binary has them.
-    pub values: Vec<Vec<Vec<u8>>>,
-}
-
-/// A column of such a key.
-#[derive(Debug, Clone, Deserialize)]
-pub struct SoughtColumn {
-    /// Its index among those of the plan.
-    pub index: usize,
-    /// Whether the server fills its values up with spaces.
-    pub padded: bool,
 }
 
 /// How pages are built, and how they get to the server.

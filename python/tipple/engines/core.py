@@ -227,6 +227,8 @@ def core_error(error: Exception) -> TippleError:
             return CommitInDoubt(f"the connection was lost while committing: {message}", detail=facts)
         case "unsuited":
             return Unsuited(facts["reason"])
+        case "unreadable_keys":
+            return UnreadableKeys(facts["reason"])
         case "lost_ownership":
             return JobBusy("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
         case "cancelled":
@@ -255,6 +257,10 @@ class ConnectionLost(ConnectionFailed):
 
 class Unsuited(TippleError):
     """The write path does not fit the records after all; nothing was stored, and another one does."""
+
+
+class UnreadableKeys(TippleError):
+    """Which records repeat a key cannot be told when all are stored; nothing was published; there is another way."""
 
 
 class NoPartition(TippleError):

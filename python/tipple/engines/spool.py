@@ -161,9 +161,10 @@ def settle(task: LoadTask) -> None:
 
 
 def discard(task: LoadTask) -> None:
-    """Removes what a run of the core has left there that is to be done again from the beginning."""
-    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
-        path.unlink()
+    """Removes what a run of the core has left there that is to be done again from the beginning: rejects, and keys."""
+    for names in ("[!k]*.csv", "*.hashes"):
+        for path in Path(task.spool or os.devnull).glob(names):
+            path.unlink()
 
 
 def first_records(slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]) -> dict[int, int]:

@@ -43,6 +43,21 @@ impl KeyKind {
         }
     }
 
+    /// Appends a form that is the same for equal values, and that no other column of a key can be taken for.
+    pub(crate) fn write_canonical(self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::Integer => out.extend_from_slice(&integer(bytes).to_le_bytes()),
+            Self::Float => out.extend_from_slice(&canonical(float(bytes)).to_le_bytes()),
+            Self::Numeric => match Numeric::read(bytes) {
+                Some(number) => number.write_canonical(out),
+                // No encoder writes it.
+                None => write_sized(bytes, out),
+            },
+            Self::Bytes => write_sized(bytes, out),
+            Self::Padded => write_sized(trim(bytes), out),
+        }
+    }
+
     /// Whether [`KeyKind::hash`] knows the server's hash.
     pub(super) fn hashes(self) -> bool {
         matches!(self, Self::Integer | Self::Bytes | Self::Padded)
@@ -85,6 +100,16 @@ fn compare_floats(one: f64, other: f64) -> Ordering {
     one.partial_cmp(&other).unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))
 }
 
+/// One of the zeros, and of all that is no number.
+fn canonical(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+}
+
+fn write_sized(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
 fn trim(text: &[u8]) -> &[u8] {
     let spaces = text.iter().rev().take_while(|&&byte| byte == b' ').count();
     &text[..text.len() - spaces]
@@ -122,6 +147,14 @@ impl<'v> Numeric<'v> {
         // There is one zero only.
         let sign = if digits.is_empty() && sign == NEGATIVE { 0 } else { sign };
         Some(Self { weight, sign, digits })
+    }
+
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        let class = self.class();
+        let (weight, digits) = if class.abs() == 1 { (self.weight, self.digits) } else { (0, &[][..]) };
+        out.push(class.cast_unsigned());
+        out.extend_from_slice(&weight.to_le_bytes());
+        write_sized(digits, out);
     }
 
     /// Where the sign alone puts it: NaN is the greatest of all.

@@ -266,6 +266,12 @@ impl<'p> Context<'p> {
         self.fallback_windows.load(Ordering::Relaxed)
     }
 
+    /// Adds the digest of a row that no slice counts.
+    pub(super) fn add_digest(&self, sum: u128) {
+        let mut digest = lock(&self.digest);
+        *digest = digest.plus(RowDigest { rows: 0, sum });
+    }
+
     /// Takes note that some rows have no digest: the server has read them, or refused others beside them.
     pub(super) fn forget_digest(&self) {
         self.undigested.store(true, Ordering::Relaxed);

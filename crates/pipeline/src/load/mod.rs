@@ -25,6 +25,7 @@ mod single;
 mod slices;
 mod sought;
 mod transaction;
+mod unique;
 mod violations;
 
 pub use context::Context;
@@ -133,6 +134,7 @@ fn run(
             }
             Strategy::Refused { slices } => refused::run(&context, target, slices)?,
             Strategy::Sought(sought) => sought::run(&context, target, sought)?,
+            Strategy::Repeated(known) => unique::repeated::run(&context, target, known)?,
             Strategy::Direct { pages, after } => direct::run(&context, target, pages, after)?,
         },
     }

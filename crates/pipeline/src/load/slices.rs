@@ -11,6 +11,7 @@ use super::parse::Parser;
 use super::queue::{Work, WorkQueue};
 use super::rejects::RejectLog;
 use super::router::{Divider, PartitionWriter, blocks_for};
+use super::unique::KeyLog;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
 use crate::plan::{LedgerKey, Piece, PostgresTarget, Routes, Slice, WritePath};
@@ -38,7 +39,7 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, keep_order: bo
 
 fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
     let mut session: Option<Session> = None;
-    let mut worker = Worker::new(context, target, index);
+    let mut worker = Worker::new(context, target, index)?;
     let mut rest: Option<Work<'_>> = None;
     while let Some(work) = rest.take().map_or_else(|| queue.take(context), |rest| Ok(Some(rest)))? {
         context.counters.streams[index].take(work.n());
@@ -50,6 +51,7 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>,
             match worker.load(&mut session, &work, lost_since.is_some()) {
                 Ok(Some(totals)) => {
                     context.add(&work, &totals);
+                    worker.keys.as_mut().map_or(Ok(()), KeyLog::keep)?;
                     if let Some(n) = worker.rest_n.filter(|_| !totals.rest.is_empty()) {
                         context.counters.slice_found();
                         rest = Some(Work::Slice(Cow::Owned(Slice { n, pieces: totals.rest })));
@@ -78,7 +80,7 @@ fn stream(context: &Context<'_>, target: &PostgresTarget, queue: &WorkQueue<'_>,
             }
         }
     }
-    Ok(())
+    worker.keys.map_or(Ok(()), KeyLog::finish)
 }
 
 fn wait_before_retry(context: &Context<'_>, index: usize, pause: Duration) -> Result<()> {
@@ -102,6 +104,8 @@ struct Worker<'c, 'p> {
     index: usize,
     parser: Parser,
     rejects: Option<RejectLog<'c, 'p>>,
+    /// The keys of what is stored, where they are judged by afterwards.
+    keys: Option<KeyLog>,
     /// The last attempt failed because the server refused a record that can be rejected.
     refused: bool,
     columnar: Option<ChunkFeed<'c>>,
@@ -112,12 +116,13 @@ struct Worker<'c, 'p> {
 }
 
 impl<'c, 'p> Worker<'c, 'p> {
-    fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Self {
+    fn new(context: &'c Context<'p>, target: &'c PostgresTarget, index: usize) -> Result<Self> {
         let rejects = RejectLog::open(context, &format!("stream-{index}"));
         let columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
         let parser = Parser::new(context);
         let blocks = target.routing.as_ref().map(blocks_for);
-        Self { context, target, index, parser, rejects, refused: false, columnar, blocks, rest_n: None }
+        let keys = KeyLog::open(context, target, index)?;
+        Ok(Self { context, target, index, parser, rejects, keys, refused: false, columnar, blocks, rest_n: None })
     }
 
     /// Loads one slice in one transaction, or as much of it as a transaction may hold; `again` where an earlier attempt
@@ -159,6 +164,9 @@ impl<'c, 'p> Worker<'c, 'p> {
         if let Some(log) = &mut self.rejects {
             log.begin(work.n())?;
         }
+        if let Some(keys) = &mut self.keys {
+            keys.begin();
+        }
         session.run(if self.rejects.is_some() { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning a slice")?;
         if let Some(setting) = &target.slice_setting {
             session.run(&format!("SET LOCAL {setting} = {}", work.order()), "beginning a slice")?;
@@ -181,7 +189,9 @@ impl<'c, 'p> Worker<'c, 'p> {
             .map(|(routing, blocks)| PartitionWriter::new(session, target, routing, blocks));
         let mut guard = (self.rejects.is_some() && context.is_guarded()).then(|| Guard::new(context, session, target));
         if let Some(feed) = &mut self.columnar {
+            let keys = &mut self.keys;
             let read = feed.read(context, stream, work, guard.is_some(), &mut self.rejects, |chunk, rejects| {
+                keys.as_mut().map_or(Ok(()), |keys| keys.note_chunk(&chunk))?;
                 stream.enter(StreamState::Send);
                 match (&mut guard, rejects.as_mut(), chunk.origin.clone()) {
                     (Some(guard), Some(log), Some(origin)) => {
@@ -213,7 +223,9 @@ impl<'c, 'p> Worker<'c, 'p> {
             return finished;
         }
         let mut encoder = Encoder::new(context, target, guard.is_some()).divided_by(divider);
+        let keys = &mut self.keys;
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
+            keys.as_mut().map_or(Ok(()), |keys| keys.note(parsed.records))?;
             let chunks = encoder.encode(context, parsed, rejects)?;
             stream.enter(StreamState::Send);
             for chunk in chunks {

@@ -11,7 +11,16 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql import checks, direct, merge_checks, partitions, stage, structure, tablespaces
+from tipple.engines.postgresql import (
+    checks,
+    direct,
+    merge_checks,
+    partitions,
+    stage,
+    structure,
+    tablespaces,
+    unique_keys,
+)
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
@@ -46,6 +55,8 @@ class Chooser:
         self.write_path, self.write_path_reason = self._choose_write_path()
         self.structure: AppliedStructure | None = None
         """What the table is to be, as `choose` has found it."""
+        self.keys_judge_at_once = False
+        """Whether it has turned out that keys cannot judge records when all are stored."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -160,7 +171,8 @@ class Chooser:
                 self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
-            if task.rejects is not None and task.definition is not None and task.definition.constraints:
+            constrained = task.rejects is not None and task.definition is not None and task.definition.constraints
+            if constrained and not self._judges_afterwards():
                 return Choice("single", "the table is new, and its constraints say which records are rejects", exists)
             return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
         if partitions.is_partitioned(self.connection, self.table):
@@ -169,11 +181,25 @@ class Chooser:
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
         if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
-            obstacle = "its keys say which records are rejects"
+            obstacle = None if self._judges_afterwards() else "its keys say which records are rejects"
         if obstacle is None:
             reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
             return Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
         return Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    def _judges_afterwards(self) -> bool:
+        """Whether the keys can say which records are rejects when all are stored."""
+        task = self.task
+        self.job.unique = []
+        of_structure = self.structure is not None and self.structure.load_as != "heap"
+        if self.keys_judge_at_once or task.reads_once or of_structure or self.write_path == "text":
+            return False
+        if self.exists:
+            found = unique_keys.of_table(self.connection, self.table, task.columns)
+        else:
+            found = unique_keys.of_definition(self.connection, task)
+        self.job.unique = found or []
+        return found is not None
 
     def _require_no_reference_to_itself(self) -> None:
         """Refuses to judge by batches what is right or wrong only when all records are in.
@@ -215,11 +241,13 @@ class Chooser:
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
+        if self.job.unique and self.task.columnar is not None:
+            return "keys of columnar sources are noted as COPY takes them"
         if choice.strategy == "partition" and self.task.columnar is not None:
             return "rows of columnar sources find their partitions by COPY"
         if structure.judges_records(self.task) and self.task.definition and self.task.definition.constraints:
             return "its constraints say which records are rejects"
-        if self.task.rejects is not None and self._has_checks():
+        if self.task.rejects is not None and (checks.of_task(self.task) or self._has_checks()):
             return "its CHECK constraints say which records are rejects"
         if self.task.reads_once and (checks.of_task(self.task) or self._has_checks()):
             return "its CHECK constraints are to name their records, and the input can be read only once"

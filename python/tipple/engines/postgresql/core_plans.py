@@ -12,7 +12,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions, stage, structure, unlogged
+from tipple.engines.postgresql import direct, ledger, merge, partitions, stage, structure, unique_keys, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -81,6 +81,14 @@ class CorePlans:
         """A search for the records of staged rows that the table has refused; nothing is stored."""
         target = self._target(owned, owned.staging or self.table, {"name": "refused", "slices": slices})
         return core.load_plan(task, owned.job_id, cut, target, digest=False, rejects_before=rejects_before)
+
+    def repeated(self, owned: OwnedJob, cut: Cut, known: dict[str, Any], rejects_before: int) -> str:
+        """A search for the records that repeat a key, of which so much is `known` (the core's `Repeated`)."""
+        target = self._target(owned, owned.staging or self.table, {"name": "repeated", **known}, routed=False)
+        # Keys are read as COPY binary, and so are rows that come back.
+        target["write_path"] = "binary"
+        digest = self.task.verify == "checksum"
+        return core.load_plan(self.task, owned.job_id, cut, target, digest=digest, rejects_before=rejects_before)
 
     def sought(self, owned: OwnedJob, cut: Cut, sought: dict[str, Any]) -> str:
         """A search for a record with one of some keys (the core's `Sought`); nothing is stored."""
@@ -218,6 +226,7 @@ class CorePlans:
             "table": into.sql,
             "routing": self._routing(owned, into) if routed else None,
             "growing": self._growing(),
+            "unique": unique_keys.of_plan(owned.plan, self.task),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
             "write_path": self.write_path,

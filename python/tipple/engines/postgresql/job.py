@@ -18,7 +18,18 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
-from tipple.engines.postgresql import checks, ledger, merge, partitions, shape, stage, structure, tablespaces, unlogged
+from tipple.engines.postgresql import (
+    checks,
+    ledger,
+    merge,
+    partitions,
+    shape,
+    stage,
+    structure,
+    tablespaces,
+    unique_keys,
+    unlogged,
+)
 from tipple.engines.postgresql import connection as connections
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan import constraints
@@ -72,6 +83,8 @@ class JobOwner:
         self.table = task.table
         self.structure: AppliedStructure | None = None
         """What the table is to be."""
+        self.unique: list[unique_keys.UniqueKey] = []
+        """Keys that judge records when all are stored."""
         self.replaces: str | None = None
         """A published job of the same command, which is superseded when this one is published, and not before."""
         self.going_on: str | None = None
@@ -261,6 +274,7 @@ class JobOwner:
             "strategy": strategy,
             "staging": [staging.schema, staging.name] if staging else None,
             "line_end": cut.line_end,
+            "unique": msgspec.to_builtins(self.unique) if strategy == "swap" else [],
         }
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}

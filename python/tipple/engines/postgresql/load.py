@@ -23,7 +23,7 @@ from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import culprit, indexes, ledger, partitions, stage, structure
+from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repeated, stage, structure
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
@@ -156,14 +156,9 @@ class PostgresLoad:
             self.chooser.resume_direct(owned)
         self.owned = owned
         try:
-            if owned.strategy == "single":
-                return self._run_single(runner, owned, choice, cut)
-            try:
-                return self._run_slices(runner, owned, choice, cut)
-            except core.Unsuited as error:
-                owned, cut = self._begin_otherwise(runner, owned, choice, str(error))
-                return self._run_slices(runner, owned, choice, cut)
+            return self._load_and_publish(runner, owned, choice, cut)
         except BaseException as error:
+            owned = self.owned
             self.job.refuse_cancelled(owned, error)
             self.job.tidy(owned, error)
             refusal = culprit.of_error(error)
@@ -173,6 +168,19 @@ class PostgresLoad:
                 if record is not None:
                     raise record from None
             raise
+
+    def _load_and_publish(self, runner: Runner, owned: OwnedJob, choice: Choice, cut: Cut) -> LoadResult:
+        """Goes the way that was chosen, and another one where that turns out to be none."""
+        while True:
+            self.owned = owned
+            try:
+                if owned.strategy == "single":
+                    return self._run_single(runner, owned, choice, cut)
+                return self._run_slices(runner, owned, choice, cut)
+            except core.Unsuited as error:
+                owned, cut = self._begin_otherwise(runner, owned, choice, str(error))
+            except core.UnreadableKeys as error:
+                owned, choice, cut = self._judge_at_once(runner, owned, str(error))
 
     def _require_together(self, choice: Choice, strategy: str) -> None:
         """Refuses to publish alone what was to be published with others: the table has changed since.
@@ -235,6 +243,18 @@ class PostgresLoad:
         with runner.phase("prepare"):
             return self.job.begin(choice.strategy, cut), cut
 
+    def _judge_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
+        """Begins anew where keys must judge each record as it is stored; nothing is published yet."""
+        self.job.give_up(owned)
+        spool.discard(self.task)
+        self.notes.append(f"begun anew with the keys in place: {reason}")
+        self.chooser.keys_judge_at_once = True
+        with runner.phase("prepare"):
+            choice = self.chooser.choose()
+            self._require_together(choice, choice.strategy)
+            cut = self._cut(choice)
+            return self.chooser.begin(choice, cut), choice, cut
+
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")
         result.rows = job.rows or 0
@@ -254,7 +274,9 @@ class PostgresLoad:
         result.slices_resumed = self.job.done_slices(owned) if owned.resumed else 0
         planned_slices = cut.slices
         before = ledger.done_totals(self.connection, owned.job_id).rejects if self.task.ledger else 0
+        rounds = 0
         while True:
+            rounds += 1
             plan = self.plans.slices(owned, into, cut, before)
             try:
                 if self.chooser.write_path == "direct":
@@ -281,6 +303,14 @@ class PostgresLoad:
                 result.slices, rows, digest = totals.slices, totals.rows, totals.digest
                 result.rejects = totals.rejects
             if not lost:
+                self.publish.sources = sources = Sources(
+                    runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
+                )
+                if owned.plan.get("unique"):
+                    afresh = rounds > 1 or bool(result.slices_resumed)
+                    with runner.phase("keys"):
+                        refused = repeated.refuse(self.connection, self.task, owned, sources, afresh=afresh)
+                    rows, digest = refused.settle(result, rows, digest)
                 result.rows = rows
                 core.require_share(self.task, result.rejects, rows)
                 self._note_rejects(result, planned_slices, outcome)
@@ -288,9 +318,6 @@ class PostgresLoad:
                 with runner.phase("verify"):
                     disturbed = bool(result.retries or result.slices_resumed or result.structure)
                     result.verified = self._verify_slices(runner, owned, into, rows, digest, disturbed=disturbed)
-                self.publish.sources = Sources(
-                    runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
-                )
                 if self.publish.run(runner, owned, choice, rows, digest):
                     self._note_merge(result)
                     return result

@@ -216,6 +216,11 @@ def unroutable(partitioning: Partitioning, columns: Sequence[TableColumn], *, ma
     return None
 
 
+def key_kind(column: TableColumn) -> str | None:
+    """How the core compares values of a column (its `KeyKind`); None where only the server can."""
+    return _KINDS.get(_codec_kind(column))
+
+
 def _codec_kind(column: TableColumn) -> str:
     return column.codec_type if isinstance(column.codec_type, str) else str(next(iter(column.codec_type)))
 

@@ -19,7 +19,7 @@ from tipple.plan.rejects import RejectPolicy
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["OFFSET_BITS", "Sources", "StagedSlice", "reject"]
+__all__ = ["OFFSET_BITS", "Sources", "StagedSlice", "keep_rejects", "reject", "stored_slices"]
 
 OFFSET_BITS = 44
 """As in the core's `Work::order`: a slice's place is its first source and offset in one number."""
@@ -86,7 +86,7 @@ def _find(
         by_place.setdefault((one.slice_order >> OFFSET_BITS, one.slice_order & ((1 << OFFSET_BITS) - 1)), []).append(
             one
         )
-    listed = _listed(connection, owned.job_id) if task.ledger else given.unlisted()
+    listed = stored_slices(connection, owned.job_id) if task.ledger else given.unlisted()
     known = {part.place: part for part in listed if part.rows}
     wanted = [
         {
@@ -118,11 +118,12 @@ def _find(
         counts[int(line.source)] += 1
         by_slice[int(line.n)] = by_slice.get(int(line.n), 0) + 1
     if task.ledger:
-        _store(connection, task, owned.job_id, by_slice)
+        keep_rejects(connection, task, owned.job_id, by_slice)
     return counts
 
 
-def _listed(connection: psycopg.Connection[Any], job_id: str) -> list[StagedSlice]:
+def stored_slices(connection: psycopg.Connection[Any], job_id: str) -> list[StagedSlice]:
+    """The slices that a job has stored, as the ledger has them."""
     slices = {
         n: StagedSlice(n=n, pieces=pieces, rows=rows)
         for n, pieces, rows in connection.execute(
@@ -136,7 +137,8 @@ def _listed(connection: psycopg.Connection[Any], job_id: str) -> list[StagedSlic
     return list(slices.values())
 
 
-def _store(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, by_slice: dict[int, int]) -> None:
+def keep_rejects(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, by_slice: dict[int, int]) -> None:
+    """Writes into the ledger which rows of its slices were refused: `by_slice` says how many."""
     with connection.cursor() as cursor:
         statement = f"COPY tipple.reject ({spool.COLUMNS}) FROM STDIN (FORMAT csv)"
         for path in spool.files(task, "refused-*.csv"):

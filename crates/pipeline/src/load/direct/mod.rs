@@ -66,7 +66,7 @@ pub(super) fn run(
                 let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
                 let counters = &context.counters.streams[index];
                 let outbox = Outbox::new(context, counters, layout, tables.len(), outlets, counts);
-                let built = context.pin(index).and_then(|()| build(target, plan, outbox, queue, &mut rejects));
+                let built = context.pin(index).and_then(|()| build(target, plan, outbox, index, queue, &mut rejects));
                 if let Err(error) = built {
                     context.fail(error);
                 }
@@ -109,12 +109,13 @@ fn build<'c>(
     target: &PostgresTarget,
     plan: &DirectPlan,
     outbox: Outbox<'c, 'c>,
+    index: usize,
     queue: &WorkQueue<'_>,
     rejects: &mut Option<RejectLog<'_, '_>>,
 ) -> Result<()> {
     match &outbox.context.columnar {
         Some(job) => BatchStream::new(job, target, plan, outbox)?.run(queue, rejects),
-        None => Stream::new(target, plan, outbox)?.run(queue, rejects),
+        None => Stream::new(target, plan, outbox, index)?.run(queue, rejects),
     }
 }
 

@@ -5,6 +5,7 @@ use super::super::chunks::{Encoder, Skip, example, explain};
 use super::super::parse::{ParsedWindow, Parser};
 use super::super::queue::WorkQueue;
 use super::super::rejects::RejectLog;
+use super::super::unique::KeyLog;
 use super::divide::{PageDivider, Parts};
 use super::outbox::Outbox;
 use crate::error::{Error, Result};
@@ -26,10 +27,18 @@ pub(super) struct Stream<'c, 'p> {
     /// Finds a record's relation, where there are several.
     divider: Option<PageDivider>,
     routes: Routes,
+    /// The keys of what is stored, where they are judged by afterwards.
+    keys: Option<KeyLog>,
 }
 
 impl<'c, 'p> Stream<'c, 'p> {
-    pub(super) fn new(target: &PostgresTarget, plan: &DirectPlan, outbox: Outbox<'c, 'p>) -> Result<Self> {
+    /// The stream `index`.
+    pub(super) fn new(
+        target: &PostgresTarget,
+        plan: &DirectPlan,
+        outbox: Outbox<'c, 'p>,
+        index: usize,
+    ) -> Result<Self> {
         let context = outbox.context;
         let load = context.plan;
         let server = ServerVersion(target.server_version);
@@ -40,7 +49,8 @@ impl<'c, 'p> Stream<'c, 'p> {
             .then(|| (CopyBinaryEncoder::new(&load.columns, load.dialect.clone(), server, true), Vec::new()));
         let text = Encoder::new(context, target, load.rejects.is_some());
         let divider = target.routing.as_ref().map(|routing| PageDivider::new(context, routing, server)).transpose()?;
-        Ok(Self { context, outbox, heap, text, digested, divider, routes: Routes::default() })
+        let keys = KeyLog::open(context, target, index)?;
+        Ok(Self { context, outbox, heap, text, digested, divider, routes: Routes::default(), keys })
     }
 
     pub(super) fn run<'lc, 'lp>(
@@ -60,8 +70,10 @@ impl<'c, 'p> Stream<'c, 'p> {
                 parser.parse(context, counters, &work, rejects, |parsed, rejects| self.store(parsed, rejects))?;
             totals.digest.sum = self.digest().wrapping_sub(before);
             context.add(&work, &totals);
+            self.keys.as_mut().map_or(Ok(()), KeyLog::keep)?;
             context.add_routes(std::mem::take(&mut self.routes));
         }
+        self.keys.take().map_or(Ok(()), KeyLog::finish)?;
         self.outbox.finish()
     }
 
@@ -72,6 +84,7 @@ impl<'c, 'p> Stream<'c, 'p> {
     /// Puts the records of a window on pages, or where they go else.
     fn store(&mut self, parsed: &ParsedWindow<'_>, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
         let records = parsed.records;
+        self.keys.as_mut().map_or(Ok(()), |keys| keys.note(records))?;
         let mut divider = self.divider.take();
         let parts = match &mut divider {
             None => Parts::One(0),

@@ -1,0 +1,314 @@
+//! Finds the records that repeat a key, when all rows are stored and the target has no keys yet.
+//!
+//! What is refused becomes a reject like any other. In the spool are then also the rows that have to leave the table
+//! (`leaving.*`: the refused ones, and stored ones that share a key with them, so that rows can be told by their keys
+//! alone) and those that have to come back (`staying.*`), as COPY takes them.
+
+use super::super::Context;
+use super::super::batch_chunks::ChunkFeed;
+use super::super::chunks::Encoder;
+use super::super::parse::{ParsedWindow, Parser};
+use super::super::queue::{Work, WorkQueue};
+use super::super::rejects::RejectLog;
+use super::hashes::{self, HashSet};
+use super::suspects::{self, KeptFile, KeptFiles, Suspect};
+use super::{KeyLog, KeyReader};
+use crate::error::{Error, Result};
+use crate::job::lock;
+use crate::plan::{PostgresTarget, Repeated, UniqueKeys, WritePath};
+use crate::postgres::copy::Chunk;
+use crate::source::locate;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use tipple_codec::encode::copy_binary;
+
+/// Hashes of one key that may be there twice; with more, what must be known of their records takes too much memory.
+const MOST_REPEATED: usize = 4_000_000;
+
+/// # Errors
+/// [`Error::UnreadableKeys`] where keys must judge while rows are stored.
+pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, known: &Repeated) -> Result<()> {
+    let Some(keys) = &target.unique else {
+        return Err(Error::Internal { message: "keys are to judge, but there are none".into() });
+    };
+    if known.afresh {
+        note_afresh(context, target, keys)?;
+    }
+    let threads = context.plan.streams;
+    let repeated: Vec<Vec<u64>> =
+        (0..keys.keys.len()).map(|key| hashes::repeated(&keys.spool, key, threads)).collect::<Result<_>>()?;
+    if repeated.iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    if repeated.iter().any(|hashes| hashes.len() > MOST_REPEATED) {
+        return Err(Error::UnreadableKeys { reason: format!("more than {MOST_REPEATED} keys are repeated") });
+    }
+    let search = Search {
+        context,
+        target,
+        keys,
+        repeated: repeated.into_iter().map(HashSet::new).collect(),
+        slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
+        rejected: known.rejected.iter().copied().collect(),
+        suspects: Mutex::default(),
+    };
+    let queue = WorkQueue::new(context, false);
+    queue.share_out(context, |index| search.stream(&queue, index));
+    if let Some(error) = context.failure() {
+        return Err(error);
+    }
+    search.settle()
+}
+
+/// Reads the sources for their keys alone.
+fn note_afresh(context: &Context<'_>, target: &PostgresTarget, keys: &UniqueKeys) -> Result<()> {
+    hashes::forget(&keys.spool)?;
+    let queue = WorkQueue::new(context, false);
+    queue.share_out(context, |index| {
+        let Some(mut log) = KeyLog::open(context, target, index)? else { return Ok(()) };
+        let mut reading = Reading::new(context, target, index);
+        while let Some(work) = queue.take(context)? {
+            reading.read(&work, |seen, _| match seen {
+                Seen::Window(parsed) => log.note(parsed.records),
+                Seen::Chunk(chunk) => log.note_chunk(chunk),
+            })?;
+            log.keep()?;
+        }
+        log.finish()
+    });
+    context.failure().map_or(Ok(()), Err)
+}
+
+/// What sources are read as.
+enum Seen<'s> {
+    Window(&'s ParsedWindow<'s>),
+    Chunk(&'s Chunk),
+}
+
+/// One stream that reads the sources again and stores nothing.
+struct Reading<'c, 'p> {
+    context: &'c Context<'p>,
+    index: usize,
+    parser: Parser,
+    columnar: Option<ChunkFeed<'c>>,
+    /// What cannot be stored is a reject already.
+    known: Option<RejectLog<'c, 'p>>,
+}
+
+impl<'c, 'p> Reading<'c, 'p> {
+    fn new(context: &'c Context<'p>, target: &PostgresTarget, index: usize) -> Self {
+        let columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
+        let known = RejectLog::aside(context, &format!("known-{index}"));
+        Self { context, index, parser: Parser::new(context), columnar, known }
+    }
+
+    fn read(
+        &mut self,
+        work: &Work<'_>,
+        mut see: impl FnMut(Seen<'_>, &mut Option<RejectLog<'c, 'p>>) -> Result<()>,
+    ) -> Result<()> {
+        let (context, known) = (self.context, &mut self.known);
+        let counters = &context.counters.streams[self.index];
+        counters.take(work.n());
+        if let Some(feed) = &mut self.columnar {
+            feed.read(context, counters, work, true, known, |chunk, known| see(Seen::Chunk(&chunk), known))?;
+        } else {
+            self.parser.parse(context, counters, work, known, |parsed, known| see(Seen::Window(parsed), known))?;
+        }
+        Ok(())
+    }
+}
+
+/// The search for the records of some hashes.
+struct Search<'c, 'p> {
+    context: &'c Context<'p>,
+    target: &'c PostgresTarget,
+    keys: &'c UniqueKeys,
+    /// By key.
+    repeated: Vec<HashSet>,
+    slices: HashMap<(usize, u64), u32>,
+    rejected: std::collections::HashSet<(usize, u64)>,
+    suspects: Mutex<Vec<Suspect>>,
+}
+
+impl Search<'_, '_> {
+    fn stream(&self, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
+        let context = self.context;
+        let mut reading = Reading::new(context, self.target, index);
+        let mut keys = KeyReader::new(context, self.target, self.keys)?;
+        let mut encoder = Encoder::new(context, self.target, true);
+        let mut file = KeptFile::create(&self.keys.spool, index)?;
+        let mut claims: Vec<(usize, usize, u128)> = Vec::new();
+        while let Some(work) = queue.take(context)? {
+            let first = work.pieces().first().map(|piece| (piece.source, piece.offset));
+            // Slices without rows are not among them.
+            let Some(&slice) = first.and_then(|first| self.slices.get(&first)) else { continue };
+            reading.read(&work, |seen, known| {
+                claims.clear();
+                match seen {
+                    Seen::Window(parsed) => {
+                        keys.read(parsed.records, |row, key, hash| claims.push((row, key, hash)))?;
+                        self.each_suspect(&claims, |row, claims| {
+                            let before = encoder.digest();
+                            let chunks = encode_one(context, &mut encoder, parsed, row, known)?;
+                            let digest = encoder.digest().wrapping_sub(before);
+                            chunks
+                                .iter()
+                                .try_for_each(|chunk| self.keep((chunk, 0), (slice, digest), claims, &mut file))
+                        })?;
+                    }
+                    Seen::Chunk(chunk) => {
+                        keys.read_chunk(chunk, |row, key, hash| claims.push((row, key, hash)))?;
+                        // What is summed up there is the digest of all rows.
+                        self.each_suspect(&claims, |row, claims| {
+                            self.keep((chunk, row), (slice, 0), claims, &mut file)
+                        })?;
+                    }
+                }
+                context.check_cancelled()
+            })?;
+            context.counters.slice_done();
+        }
+        file.finish()
+    }
+
+    /// Hands the rows of which a key may be there twice to `take`, with the hashes of all their keys; `claims` are those of
+    /// a window, row after row.
+    fn each_suspect(
+        &self,
+        claims: &[(usize, usize, u128)],
+        mut take: impl FnMut(usize, &[Option<u128>]) -> Result<()>,
+    ) -> Result<()> {
+        let of_rows = claims.chunk_by(|one, other| one.0 == other.0);
+        for of_row in
+            of_rows.filter(|of_row| of_row.iter().any(|&(_, key, hash)| self.repeated[key].contains(hash as u64)))
+        {
+            let mut all = vec![None; self.repeated.len()];
+            for &(_, key, hash) in of_row {
+                all[key] = Some(hash);
+            }
+            take(of_row[0].0, &all)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a row of a chunk as a suspect, unless it is a reject already.
+    fn keep(
+        &self,
+        (chunk, row): (&Chunk, usize),
+        (slice, digest): (u32, u128),
+        claims: &[Option<u128>],
+        file: &mut KeptFile,
+    ) -> Result<()> {
+        let Some(origin) = chunk.origin.as_ref().filter(|_| chunk.rows > 0) else { return Ok(()) };
+        let (place, index, record) = origin.record(row);
+        if self.rejected.contains(&(place.source, place.offset)) {
+            return Ok(());
+        }
+        let bytes = match chunk.format {
+            WritePath::Binary => {
+                let ends = copy_binary::row_ends(&chunk.bytes);
+                let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
+                &chunk.bytes[begin..ends[row]]
+            }
+            // A chunk of this one row.
+            WritePath::Text => &chunk.bytes[..],
+        };
+        let kept = file.push(&record, chunk.format, bytes)?;
+        lock(&self.suspects).push(Suspect { place, index, slice, claims: claims.into(), digest, kept });
+        Ok(())
+    }
+
+    /// Judges the suspects, and writes down what becomes of them.
+    fn settle(self) -> Result<()> {
+        let mut suspects = self.suspects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        suspects.sort_unstable_by_key(|suspect| (suspect.place.source, suspect.place.offset));
+        let judgement = suspects::judge(&suspects);
+        if judgement.refused.is_empty() {
+            return Ok(());
+        }
+        let (context, spool) = (self.context, &self.keys.spool);
+        let files = KeptFiles::open(spool, context.plan.streams)?;
+        let mut leaving = RowFiles::new(spool.join("leaving"));
+        let mut staying = RowFiles::new(spool.join("staying"));
+        let mut log = RejectLog::open(context, "refused-keys")
+            .ok_or_else(|| Error::Internal { message: "refused records, but nowhere to keep them".into() })?;
+        for &(number, key) in &judgement.refused {
+            let suspect = &suspects[number];
+            let (record, row) = files.read(suspect.kept)?;
+            leaving.push(suspect.kept.format, &row)?;
+            context.add_digest(suspect.digest);
+            log.enter(suspect.slice);
+            let text_of = |column| context.field_text(&record, column);
+            let complaint = context.violation(&self.keys.keys[key].constraint, locate::shown(&record), text_of);
+            log.push(suspect.place, suspect.index, &record, complaint)?;
+        }
+        for &number in &judgement.stored {
+            let (_, row) = files.read(suspects[number].kept)?;
+            leaving.push(suspects[number].kept.format, &row)?;
+            staying.push(suspects[number].kept.format, &row)?;
+        }
+        if context.columnar.is_some() {
+            context.forget_digest();
+        }
+        leaving.finish()?;
+        staying.finish()?;
+        log.keep()
+    }
+}
+
+/// One record of a window as a chunk, or none where it is a reject.
+fn encode_one(
+    context: &Context<'_>,
+    encoder: &mut Encoder,
+    parsed: &ParsedWindow<'_>,
+    row: usize,
+    known: &mut Option<RejectLog<'_, '_>>,
+) -> Result<Vec<Chunk>> {
+    let mut record = parsed.records.skip(row);
+    record.truncate(1);
+    let one = ParsedWindow { records: &record, first_record: parsed.first_record + row as u64, ..*parsed };
+    encoder.encode(context, &one, known)
+}
+
+/// Rows for COPY: a file of those that are binary, and one of those that are text.
+struct RowFiles {
+    path: PathBuf,
+    files: [Option<BufWriter<File>>; 2],
+}
+
+impl RowFiles {
+    fn new(path: PathBuf) -> Self {
+        Self { path, files: [None, None] }
+    }
+
+    fn push(&mut self, format: WritePath, row: &[u8]) -> Result<()> {
+        let (slot, extension, header) = match format {
+            WritePath::Binary => (0, "binary", &copy_binary::HEADER[..]),
+            WritePath::Text => (1, "text", &[][..]),
+        };
+        let path = self.path.with_extension(extension);
+        let failed = |error| Error::file(&path, "write it", &error);
+        let file = match &mut self.files[slot] {
+            Some(file) => file,
+            empty => {
+                let file = empty.insert(BufWriter::new(File::create(&path).map_err(failed)?));
+                file.write_all(header).map_err(failed)?;
+                file
+            }
+        };
+        file.write_all(row).map_err(failed)
+    }
+
+    fn finish(self) -> Result<()> {
+        let Self { path, files: [binary, text] } = self;
+        let failed = |error| Error::file(&path, "write it", &error);
+        if let Some(mut file) = binary {
+            file.write_all(copy_binary::TRAILER).and_then(|()| file.flush()).map_err(failed)?;
+        }
+        text.map_or(Ok(()), |mut file| file.flush().map_err(failed))
+    }
+}

@@ -1,0 +1,273 @@
+"""Records that repeat a key, where PostgreSQL gets its keys when all rows are stored.
+
+The rows and rejects are those of a server that judges one record after the other, as it does with `--write-path text`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from command import Run
+from loading import load_here
+from targets import PostgresTarget, write
+
+SEED = int(os.environ.get("TIPPLE_SEED", "0"))
+
+TWO_KEYS = "CREATE TABLE t (n integer PRIMARY KEY, code varchar(8) UNIQUE, at date, note text, UNIQUE (at, note))"
+
+
+def records_with_twins(count: int, seed: int) -> list[str]:
+    """Records of `TWO_KEYS`: some repeat one key of another record, or several of several ones; some have no key."""
+    r = random.Random(SEED * 1000 + seed)
+    wide = count * 20
+    return [
+        f"{r.randrange(wide)},{r.choice(['', f'c{r.randrange(wide)}'])},"
+        f"{r.choice(['', f'2024-01-{1 + r.randrange(28):02}'])},{r.choice(['', f'note {r.randrange(wide)}'])}\n"
+        for _ in range(count)
+    ]
+
+
+def outcome(target: PostgresTarget, rejects: Path, run: Run) -> Any:
+    """What is to be the same whichever way a load went: all but how a key is spelled that is told of."""
+    reasons = rejects.with_name(rejects.name + ".reasons.csv")
+    stored = target.rows("SELECT t::text FROM t ORDER BY 1")
+    target.execute("DROP TABLE t")
+    assert target.leftovers() == set()
+    assert run.summary is not None
+    kept = rejects.read_bytes() if rejects.exists() else b""
+    told_of = re.sub(r"=\(.*?\) already", "=(...) already", reasons.read_text()) if reasons.exists() else ""
+    for path in (rejects, reasons):
+        path.unlink(missing_ok=True)
+    return stored, kept, told_of, run.summary["rows"], run.summary["rejects"], run.exit_code
+
+
+def both_ways(target: PostgresTarget, tmp_path: Path, table: str, *sources: Path, **options: Any) -> Run:
+    """Loads with keys that judge at once and with keys that judge at the end; gives the latter's run."""
+    rejects = tmp_path / "bad.csv"
+    given = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects, "header": "no", **options}
+    outcomes = []
+    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options}):
+        if "schema" not in options:
+            target.execute(table)
+        run = load_here(target, *sources, check=False, **given, **words)
+        assert run.exit_code in (0, 3), str(run)
+        assert run.summary is not None
+        assert run.summary["strategy"] == ("single" if "write_path" in words else "swap"), run.summary[
+            "strategy_reason"
+        ]
+        outcomes.append(outcome(target, rejects, run))
+    judged_at_once, judged_at_the_end = outcomes
+    assert judged_at_the_end == judged_at_once
+    return run
+
+
+@pytest.mark.parametrize("kind", ["table", "schema", "replace"])
+def test_several_keys(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """A record that is refused takes no key from those behind it."""
+    options: dict[str, Any] = {"jobs": 2, "verify": "checksum"}
+    if kind == "schema":
+        options["schema"] = write(tmp_path / "schema.sql", TWO_KEYS)
+    elif kind == "replace":
+        options["mode"] = "replace"
+    path = write(tmp_path / "in.csv", "".join(records_with_twins(8_000, 1)))
+    run = both_ways(postgres_target, tmp_path, TWO_KEYS, path, **options)
+    assert run.summary is not None
+    assert run.summary["rejects"] > 100
+    assert run.summary["verify"]["kind"] == "checksum"
+
+
+def test_several_files_and_slices(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The first one in the order of the sources is stored, whatever was read first; compressed ones are read again."""
+    records = records_with_twins(400_000, 2)
+    paths = [
+        write(tmp_path / "a.csv", "".join(records[:300_000])),
+        write(tmp_path / "b.csv.gz", gzip.compress("".join(records[300_000:399_000]).encode(), 1)),
+        write(tmp_path / "c.csv", "".join(records[399_000:])),
+    ]
+    run = both_ways(postgres_target, tmp_path, TWO_KEYS, *paths, jobs=2)
+    assert run.summary is not None
+    assert run.summary["slices"] > 2
+    assert run.summary["sources"][1]["rows"] < 99_000
+
+
+def test_other_rejects_and_a_check(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What cannot be read, or violates a CHECK, takes no key; and is told once."""
+    table = "CREATE TABLE t (n integer PRIMARY KEY, b integer NOT NULL CHECK (b > 0), c text)"
+    r = random.Random(SEED)
+    records = [
+        f"{r.choice([r.randrange(4_000), n])},{r.choice(['1'] * 50 + ['0', '', 'x'])},{n}\n" for n in range(30_000)
+    ]
+    path = write(tmp_path / "in.csv", "".join(records))
+    both_ways(postgres_target, tmp_path, table, path, jobs=2)
+    both_ways(postgres_target, tmp_path, table, path, jobs=2, schema=write(tmp_path / "schema.sql", table))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("smallint", "1 2 01 +2 -1 32767"),
+        ("numeric", "1 1.0 1.00 1e0 -0 0 NaN nan 12345678901234567890.5 12345678901234567890.50 Infinity"),
+        ("numeric(6,1)", "1.04 1.01 1.05 0.96 2 2.0"),
+        ("float8", "0 -0 1e2 100 NaN nan 0.1 0.10000000000000001"),
+        ("float4", "0.1 0.10000000149 1 1.00000001"),
+        ("char(4)", "a a_ a__ ab A"),
+        ("varchar(3)", "abc abc__ ab_ ab"),
+        ("text", "a a_ A ä"),
+        ("text COLLATE \"C\"", "a a_ A ä"),
+        ("date", "2024-01-02 20240102 2024-1-2 2024-01-03 2024-01-03_BC"),
+        ("timestamp(0)", "2024-01-02_00:00:00.4 2024-01-02 2024-01-02_00:00:00.6 2024-01-02_00:00:01"),
+        ("timestamptz", "2024-01-02_00:00:00+00 2024-01-02_02:00:00+02 2024-01-02_00:00:00.000001+00"),
+        ("time", "24:00:00 00:00 00:00:00.0000001"),
+        ("uuid", "00000000-0000-0000-0000-00000000000a {0000000000000000000000000000000A} "
+                 "00000000-0000-0000-0000-00000000000b"),
+        ("bytea", "\\x00ff \\x00FF \\x00fe"),
+        ("boolean", "t true f 1 off"),
+    ],
+)  # fmt: skip
+def test_what_the_server_takes_for_equal(
+    postgres_target: PostgresTarget, tmp_path: Path, kind: str, values: str
+) -> None:
+    """However it is spelled, and after it was rounded or cut to its type. (An underscore is a space here.)"""
+    texts = [value.replace("_", " ") for value in values.split(" ")]
+    path = write(tmp_path / "in.tsv", "".join(f"{text}\t{n}\n" for n, text in enumerate([*texts, *texts[:2]])))
+    table = f"CREATE TABLE t (k {kind} UNIQUE, n integer)"
+    run = both_ways(postgres_target, tmp_path, table, path, format="csv", delimiter="\\t")
+    assert run.summary is not None
+    assert run.summary["rejects"] >= 2
+
+
+def test_labels_of_an_enum(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TYPE mood AS ENUM ('sad', 'glad')")
+    path = write(tmp_path / "in.csv", "sad,1\nglad,2\nsad,3\n")
+    both_ways(postgres_target, tmp_path, "CREATE TABLE t (k mood PRIMARY KEY, n integer)", path)
+
+
+def test_columnar_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "n,code,at,note\n" + "".join(records_with_twins(3_000, 4)))
+    kinds = {"n": pa.int32(), "code": pa.string(), "at": pa.date32(), "note": pa.string()}
+    convert = pa.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True)
+    table = pa.csv.read_csv(path, convert_options=convert)
+    source = tmp_path / "in.parquet"
+    pa.parquet.write_table(table, source, row_group_size=500)
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects}
+    found = []
+    for given, words in ((path, {"write_path": "text", "header": "match"}), (source, {})):
+        postgres_target.execute(TWO_KEYS)
+        run = load_here(postgres_target, given, check=3, **options, **words)
+        assert run.summary is not None
+        assert run.summary["strategy"] == ("single" if words else "swap")
+        reasons = rejects.with_name("bad.csv.reasons.csv").read_text().splitlines()
+        numbers = [int(line.removeprefix(str(given)).split(",")[1]) for line in reasons[1:]]
+        found.append((postgres_target.sorted_rows("t"), numbers, run.summary["rejects"]))
+        postgres_target.execute("DROP TABLE t")
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "record"),
+    [
+        ("CREATE TABLE t (k text, n integer); CREATE UNIQUE INDEX ON t (lower(k))", "a,1\nA,2\nb,3\n"),
+        ("CREATE TABLE t (k text, n integer); CREATE UNIQUE INDEX ON t (k) WHERE n > 1", "a,1\na,2\na,3\nb,3\n"),
+        ("CREATE TABLE t (k text UNIQUE NULLS NOT DISTINCT, n integer)", ",1\n,2\nb,3\n"),
+        ("CREATE TABLE t (k integer PRIMARY KEY, n integer REFERENCES t2)", "1,1\n1,1\n2,9\n"),
+        ("CREATE TABLE t (k int4range, n integer, EXCLUDE USING gist (k WITH &&))", '"[1,3)",1\n"[2,4)",2\n'),
+        ("CREATE TABLE t (k interval PRIMARY KEY, n integer)", "1 month,1\n30 days,2\n1 day,3\n"),
+        ("CREATE TABLE t (k integer, s serial, n integer, UNIQUE (k, s))", "1,1\n1,2\n"),
+    ],
+)
+def test_keys_that_must_judge_at_once(postgres_target: PostgresTarget, tmp_path: Path, table: str, record: str) -> None:
+    """Where only the server knows what is equal, one session stores the records in their order."""
+    postgres_target.execute("CREATE TABLE t2 (k integer PRIMARY KEY); INSERT INTO t2 VALUES (1)")
+    postgres_target.execute(table)
+    columns = "k,n"
+    rejects = tmp_path / "bad.csv"
+    run = load_here(
+        postgres_target, write(tmp_path / "in.csv", record), on_error="skip", max_rejects=5, rejects=rejects,
+        columns=columns, header="no", check=False,
+    )  # fmt: skip
+    assert run.exit_code in (0, 3), str(run)
+    assert run.summary is not None
+    assert run.summary["strategy"] == "single"
+    assert run.summary["rows"] + run.summary["rejects"] == record.count("\n")
+    assert run.summary["rejects"] == 0 if "serial" in table else run.summary["rejects"] > 0
+
+
+def test_a_key_that_only_the_server_can_read(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The load is begun anew with the keys in place, and says so."""
+    records = [f"2024-01-{1 + n % 28:02} 00:00:0{n // 28 % 10},{n}\n" for n in range(200)]
+    records.insert(100, "January 1 2024 00:00:00,1000\n")
+    records.append("tomorrow,1001\n")
+    path = write(tmp_path / "in.csv", "".join(records))
+    postgres_target.execute("CREATE TABLE t (k timestamp PRIMARY KEY, n integer)")
+    rejects = tmp_path / "bad.csv"
+    run = load_here(postgres_target, path, header="no", on_error="skip", max_rejects=5, rejects=rejects, check=3)
+    assert run.summary is not None
+    assert run.summary["strategy"] == "single"
+    assert any("begun anew with the keys in place" in note for note in run.summary["notes"])
+    assert rejects.read_text() == "January 1 2024 00:00:00,1000\n"
+    assert postgres_target.count("t") == 201
+
+
+def test_one_more_than_allowed(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Nothing is published, and the record is named."""
+    path = write(tmp_path / "in.csv", "1,a\n2,b\n1,c\n3,d\n2,e\n3,f\n")
+    postgres_target.execute("CREATE TABLE t (n integer PRIMARY KEY, c text)")
+    options = {"header": "no", "on_error": "skip", "rejects": tmp_path / "bad.csv"}
+    run = load_here(postgres_target, path, max_rejects=2, **options, check=1)
+    assert "record 6" in run.stderr
+    assert "(n)=(3)" in run.stderr
+    assert postgres_target.count("t") == 0
+    assert postgres_target.leftovers("t") == set()
+    run = load_here(postgres_target, path, max_rejects="40%", **options, check=1)
+    assert postgres_target.count("t") == 0
+    load_here(postgres_target, path, max_rejects="50%", **options, check=3)
+    assert postgres_target.rows("SELECT n, c FROM t ORDER BY n") == [(1, "a"), (2, "b"), (3, "d")]
+
+
+def test_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "".join(records_with_twins(5_000, 5)))
+    both_ways(postgres_target, tmp_path, TWO_KEYS, path, no_ledger=True)
+
+
+def test_commit_every(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What a limit has cut off a slice is a slice of its own."""
+    path = write(tmp_path / "in.csv", "".join(records_with_twins(5_000, 6)))
+    postgres_target.execute(TWO_KEYS)
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": "100%", "rejects": rejects}
+    expected = outcome(
+        postgres_target, rejects, load_here(postgres_target, path, write_path="text", check=3, **options)
+    )
+    postgres_target.execute(TWO_KEYS)
+    run = load_here(postgres_target, path, commit_every=700, restart=True, check=3, **options)
+    assert outcome(postgres_target, rejects, run) == expected
+
+
+def test_a_corrected_reject_is_replayed(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "1,a\n2,b\n1,c\n2,d\n")
+    postgres_target.execute("CREATE TABLE t (n integer PRIMARY KEY, c text)")
+    rejects = tmp_path / "bad.csv"
+    options = {"header": "no", "on_error": "skip", "max_rejects": 2, "rejects": rejects}
+    load_here(postgres_target, path, **options, check=3)
+    assert rejects.read_text() == "1,c\n2,d\n"
+    write(rejects, "1,c\n7,d\n")
+    load_here(postgres_target, path, replay=True, **options, check=3)
+    assert postgres_target.rows("SELECT n, c FROM t ORDER BY n") == [(1, "a"), (2, "b"), (7, "d")]
+
+
+def test_every_record_is_there_many_times(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "".join(f"{n % 3},{n}\n" for n in range(60_000)))
+    run = both_ways(postgres_target, tmp_path, "CREATE TABLE t (n integer PRIMARY KEY, c integer)", path, jobs=2)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (3, 59_997)
