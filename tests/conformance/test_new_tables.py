@@ -67,6 +67,30 @@ def test_names_are_those_that_the_server_gives(
     assert ours == theirs
 
 
+PARTITIONED = f"""CREATE TABLE {TABLE} (
+    a integer NOT NULL CHECK (a > 0),
+    {LONG} integer NOT NULL CHECK ({LONG} > 0),
+    b integer CHECK (b > 0) CHECK (b < 100),
+    CHECK (a < 1000000 OR b IS NULL), CHECK (tableoid <> 0), CHECK (a <> 5 OR b <> 5),
+    CONSTRAINT own CHECK (a <> 7),
+    PRIMARY KEY (a)
+)"""
+
+
+def test_names_of_a_partitioned_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    schema = write(tmp_path / "s.sql", PARTITIONED)
+    load_text(
+        postgres_target, tmp_path / "in.csv", "1,1,1\n22,2,2\n",
+        table=TABLE, schema=schema, header="no", partition_by="range(a, every=10)",
+    )  # fmt: skip
+    ours = postgres_target.rows(NAMES[0])
+    leaf = NAMES[0].replace(f"'{TABLE}'", f"'{TABLE}_20'").replace("WHERE", "WHERE contype = 'c' AND")
+    of_partition = postgres_target.rows(leaf)
+    postgres_target.execute(f"DROP TABLE {TABLE}; {PARTITIONED} PARTITION BY RANGE (a)")
+    assert ours == postgres_target.rows(NAMES[0])
+    assert of_partition == [row for row in ours if row[1].startswith("CHECK")]
+
+
 @pytest.fixture
 def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
     """A fresh database with the extension."""
@@ -79,30 +103,72 @@ CHECKED = "CREATE TABLE t (id integer, note text, CHECK (id <> 90), CONSTRAINT s
 @pytest.mark.parametrize("source", ["file", "stdin", "stream"])
 @pytest.mark.parametrize("write_path", ["auto", "binary", "text"])
 @pytest.mark.parametrize("bad", ["90,x", "5,much too long"])
+@pytest.mark.parametrize("by", ["", "range(id, bounds=[10, 95])"])
 def test_a_check_names_the_record(
-    target: PostgresTarget, tmp_path: Path, source: str, write_path: str, bad: str
+    target: PostgresTarget, tmp_path: Path, source: str, write_path: str, bad: str, by: str
 ) -> None:
     schema = write(tmp_path / "t.sql", CHECKED)
+    options = {"partition_by": by} if by else {}
     text = "".join(f"{n},x\n" for n in range(80)) + bad + "\n" + "100,y\n" * 20
     if source == "file":
         said = load_text(
-            target, tmp_path / "in.csv", text, schema=schema, header="no", write_path=write_path, check=1
+            target, tmp_path / "in.csv", text, schema=schema, header="no", write_path=write_path, check=1, **options
         ).output
     elif source == "stdin":
-        said = load_stdin(target, text.encode(), schema=schema, header="no", write_path=write_path).stderr.decode()
+        said = load_stdin(
+            target, text.encode(), schema=schema, header="no", write_path=write_path, **options
+        ).stderr.decode()
     else:
         import pyarrow.csv as csv
 
         path = write(tmp_path / "in.csv", text)
         table = csv.read_csv(path, read_options=csv.ReadOptions(column_names=["id", "note"]))
         with pytest.raises(tipple.BadRecord) as raised:
-            tipple.load(table.to_reader(), into=target.url, table="t", schema=schema, write_path=write_path)
+            tipple.load(table.to_reader(), into=target.url, table="t", schema=schema, write_path=write_path, **options)
         said = str(raised.value)
     assert "record    81" in said
     assert "t_id_check" in said if bad == "90,x" else "short" in said
     assert "stage_" not in said
     assert "public.t" not in target.tables()
     assert target.leftovers() == set()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_a_check_names_the_record_of_a_job(target: PostgresTarget, tmp_path: Path, exists: bool, source: str) -> None:
+    """Tables that are published together: a table of pages is loaded once more before it meets the others."""
+    if exists:
+        target.execute(CHECKED)
+    schema = write(tmp_path / "t.sql", f"{CHECKED}; CREATE TABLE other (id integer)")
+    write(tmp_path / "other.csv", "id\n1\n2\n")
+    numbers = list(range(80))
+
+    def give(last: int) -> None:
+        notes = ["x"] * 81
+        if source == "csv":
+            write(tmp_path / "t.csv", "id,note\n" + "".join(f"{n},x\n" for n in [*numbers, last]))
+        else:
+            pq.write_table(pa.table({"id": [*numbers, last], "note": notes}), tmp_path / "t.parquet")
+
+    job = write(
+        tmp_path / "job.toml",
+        f"publish = 'together'\n[defaults]\ninto = '{target.url}'\nschema = '{schema}'\n[tables.t]\n"
+        f"sources = '${{here}}/t.{source}'\n[tables.other]\nsources = '${{here}}/other.csv'\n",
+    )
+    give(90)
+    said = run_tipple("run", job, "--progress", "none", check=1).output
+    assert re.search(r"record +81", said), said
+    assert "t_id_check" in said
+    assert "stage_" not in said
+    give(91)
+    done = run_tipple("run", job, "--progress", "none", check=True)
+    assert done.summary is not None
+    paths = {table["name"]: table["report"]["write_path"] for table in done.summary["tables"]}
+    assert paths["t"] == "direct"
+    assert (target.count("t"), target.count("other")) == (81, 2)
+    names = "SELECT conname, convalidated FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'c'"
+    assert sorted(target.rows(names)) == [("short", True), ("t_id_check", True)]
+    assert target.leftovers("t", "other") == set()
 
 
 def test_pages_where_no_record_violates_them(target: PostgresTarget, tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ class JobOwner:
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
-                partitions.create_staging(self.connection, task, staging, cut)
+                plan["checks"] = partitions.create_staging(self.connection, task, staging, cut)
                 self.furnish(staging, is_new=True)
                 if takes_pages is not None and takes_pages(staging):
                     plan["direct"] = True
@@ -460,7 +460,7 @@ class JobOwner:
         self.lock_again()
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
-            raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+            raise taken_over()
 
     def refuse_cancelled(self, owned: OwnedJob, error: BaseException) -> None:
         """Says of a failure that it comes from `tipple jobs URL cancel`, which ends sessions and drops what is staged.
@@ -511,6 +511,11 @@ class JobOwner:
             self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
         except psycopg.Error:
             self.notes.append(f"job {owned.job_id} could not be given up: tipple jobs URL clean")
+
+
+def taken_over() -> JobBusy:
+    """The refusal to go on with a job that another process owns by now."""
+    return JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
 
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:

@@ -365,6 +365,8 @@ UPDATE tipple.job SET state = 'published', rows = %s, row_digest = %s, staging =
 WHERE job_id = %s AND epoch = %s AND state = 'loading'
 """
 
+ADD_TO_PLAN = "UPDATE tipple.job SET plan = plan || %s::jsonb WHERE job_id = %s AND epoch = %s AND state = 'loading'"
+
 SET_KEY = "UPDATE tipple.job SET request_key = %s WHERE job_id = %s"
 
 SUPERSEDE = """

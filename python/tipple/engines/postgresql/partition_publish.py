@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import filterfalse
 from typing import Any, Literal
 
@@ -87,6 +87,7 @@ class PartitionPublish:
         notes: list[str],
         *,
         structure: AppliedStructure | None,
+        given: Sequence[str],
         is_strict: bool,
     ) -> None:
         """
@@ -96,9 +97,11 @@ class PartitionPublish:
             staging: the hidden table.
             notes: gets remarks for the user.
             structure: what the hidden partitions are.
+            given: CHECK constraints of a new table that the hidden one has already.
             is_strict: whether rows must not go in beside others, where they would not have that structure.
         """
         self.structure = structure
+        self.given = given
         self.is_strict = is_strict
         self.connection = connection
         self.task = task
@@ -489,7 +492,7 @@ class PartitionPublish:
                 kind = "brin" if " USING brin " in index else "key"
                 ending = "_pkey" if primary else f"_{columns[:20]}_{kind}"
                 self._rename_indexes(final, "", [(name, ending)], taken)
-        left = structure.constraints_left(self.connection, self.task, self.structure, table)
+        left = structure.constraints_left(self.connection, self.task, self.structure, table, self.given)
         # Those are added when the tables are there which they refer to.
         for constraint in filterfalse(constraints.is_foreign_key, left):
             self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import partition_bounds, partition_growth, stage, structure
+from tipple.engines.postgresql import checks, partition_bounds, partition_growth, stage, structure
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
@@ -190,13 +190,15 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
     return found
 
 
-def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, cut: Cut) -> None:
-    """The hidden table with its partitions; call it in a transaction.
+def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, cut: Cut) -> list[str]:
+    """The hidden table with its partitions; call it in a transaction. Gives the CHECK constraints of a new table that
+    it has already.
 
     Raises:
         UsageError: the partitions that were asked for cannot be made.
     """
     asked = task.partition_by
+    given: list[str] = []
     if task.definition is not None and asked is not None:
         partition_growth.key_type(task, asked)
         bare = msgspec.structs.replace(task.definition, options_text="")
@@ -214,6 +216,9 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
                     name = quote_identifier(hidden[constraint])
                     added = f"CONSTRAINT {name} {constraints.without_name(constraint)}"
                 _make(connection, f"ALTER TABLE {staging.sql} ADD {added}")
+        if not structure.judges_records(task):
+            # Before there is a partition, each of which then has them under the same names.
+            given = checks.add(connection, task, staging)
     else:
         real = partition_bounds.read(connection, task.table)
         if real is None:
@@ -236,6 +241,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
             type_text = partition_growth.key_type(task, asked)
             for bound in partition_growth.bounds_for(connection, asked, type_text, keys, fill=True):
                 add_partition(connection, task, staging, bound)
+    return given
 
 
 def _add_fixed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +14,8 @@ import psycopg
 from tipple.engines import core, spool
 from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
-from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
+    checks,
     direct,
     indexes,
     ledger,
@@ -27,11 +28,12 @@ from tipple.engines.postgresql import (
     together,
     unlogged,
 )
+from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.choice import Choice
-from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.engines.postgresql.job import JobOwner, OwnedJob, taken_over
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.engines.postgresql.refused import Sources
-from tipple.errors import JobBusy, TippleError
+from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName
 
@@ -100,11 +102,14 @@ class Publish:
 
     @contextmanager
     def _naming_records(self, owned: OwnedJob) -> Iterator[None]:
-        """Where a CHECK constraint is made over pages, the server names no record that violates it: COPY will."""
+        """Where a CHECK constraint is made over pages, the server names no record that violates it: COPY will.
+
+        Not in the transaction that publishes others too: they do not wait for a load that begins anew.
+        """
         try:
             yield
         except psycopg.errors.CheckViolation as error:
-            if not owned.direct or self.task.together is not None:
+            if not owned.direct or self.borrowed is not None:
                 raise
             raise core.Unsuited(error.diag.message_primary or str(error)) from None
 
@@ -115,7 +120,7 @@ class Publish:
             return
         connect = self.job.connector(owned)
         if owned.strategy == "partition":
-            partitions = self._partitions(staging)
+            partitions = self._partitions(owned, staging)
             try:
                 partitions.prepare(runner, connect)
             finally:
@@ -127,13 +132,27 @@ class Publish:
                 work.tablespace = tablespaces.of(self.connection, staging)
             with self._naming_records(owned):
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
+        elif owned.strategy == "swap" and owned.direct:
+            with self._naming_records(owned):
+                self._give_checks(owned, staging)
+
+    def _give_checks(self, owned: OwnedJob, staging: TableName) -> None:
+        """A new table of pages gets its CHECK constraints before it is published, while it can still begin anew."""
+        if "checks" in owned.plan:
+            return
+        with self.connection.transaction():
+            given = checks.add(self.connection, self.task, staging)
+            facts = (json.dumps({"checks": given}), owned.job_id, owned.epoch)
+            if self.task.ledger and self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
+                raise taken_over()
+        owned.plan["checks"] = given
 
     def _analyze(self, runner: Runner, owned: OwnedJob) -> None:
         """Gathers the statistics of what is staged and becomes the table: queries need them from the first one on."""
         staging = owned.staging
         if staging is None or owned.strategy not in ("swap", "partition"):
             return
-        tables = self._partitions(staging).moving() if owned.strategy == "partition" else [staging]
+        tables = self._partitions(owned, staging).moving() if owned.strategy == "partition" else [staging]
 
         def before(table: TableName) -> list[str]:
             return direct.reading_ahead(self.connection, table) if owned.direct else []
@@ -204,7 +223,7 @@ class Publish:
             digest = None if any(self.refused) else digest
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
-            self._partitions(staging).publish(may_swap=self.may_swap, is_patient=self.is_patient)
+            self._partitions(owned, staging).publish(may_swap=self.may_swap, is_patient=self.is_patient)
         elif staging is not None:
             self._put_in_place(owned, staging, exists=choice.exists)
         if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
@@ -215,7 +234,7 @@ class Publish:
                 self.connection.execute(ledger.SET_KEY, (self.task.request_key, owned.job_id))
             text = None if digest is None else f"{digest:032x}"
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
-                raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+                raise taken_over()
         return True
 
     def add_references(self, owned: OwnedJob, choice: Choice) -> None:
@@ -257,9 +276,15 @@ class Publish:
         """Whether rows that go in beside others would not have the structure that was asked for."""
         return self.job.structure is not None and not self.job.keeps_structure
 
-    def _partitions(self, staging: TableName) -> PartitionPublish:
+    def _partitions(self, owned: OwnedJob, staging: TableName) -> PartitionPublish:
         return PartitionPublish(
-            self.connection, self.task, staging, self.notes, structure=self.job.structure, is_strict=self.is_strict
+            self.connection,
+            self.task,
+            staging,
+            self.notes,
+            structure=self.job.structure,
+            given=owned.plan.get("checks", []),
+            is_strict=self.is_strict,
         )
 
     def _settle_doubt(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
