@@ -15,7 +15,9 @@ import pytest
 import tipple
 from big import TABLE, BigFile
 from command import Run, run_tipple, start_tipple
+from loading import load
 from targets import DuckdbTarget, PostgresTarget, Target, write
+from tipple.engines.base import NOTHING_TO_DO
 
 JOB = """
 [variables]
@@ -73,6 +75,34 @@ def test_tables_and_once_more(engine_target: Target, tmp_path: Path, publish: st
     assert set(statuses(again).values()) == {"already loaded"}
     assert counts(engine_target) == [10, 20, 30]
     assert engine_target.leftovers(*TABLES) == set()
+
+
+@pytest.mark.parametrize("modes", [("replace", "append"), ("append", "replace"), ("replace", "upsert")])
+def test_a_table_in_two_parts_and_once_more(engine_target: Target, tmp_path: Path, modes: tuple[str, str]) -> None:
+    """What the second part did to the first is no change; what anybody else does is one."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    for name in "xyz":
+        write(tmp_path / f"{name}.csv", f"1,{name}\n2,{name}\n")
+    keys = ["key = ['a', 'b']\n" if mode == "upsert" else "" for mode in modes]
+    job = write(
+        tmp_path / "job.toml",
+        f"[defaults]\ninto = '${{into}}'\ntable = 't'\nheader = 'no'\nsources = '${{here}}/${{table}}.csv'\n"
+        f"[tables.x]\nmode = '{modes[0]}'\n{keys[0]}[tables.y]\nmode = '{modes[1]}'\nafter = 'x'\n{keys[1]}",
+    )
+    held = [(1, "y"), (2, "y")] if modes[1] == "replace" else [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
+    assert statuses(run(engine_target, job)) == {"x": "loaded", "y": "loaded"}
+    planned = run(engine_target, job, "--dry-run").summary
+    assert planned is not None
+    assert {table["report"]["strategy"] for table in planned["tables"]} == {NOTHING_TO_DO}
+    for _ in range(2):
+        assert statuses(run(engine_target, job)) == {"x": "already loaded", "y": "already loaded"}
+        assert engine_target.sorted_rows("t") == held
+    load(engine_target, tmp_path / "z.csv", header="no")
+    assert statuses(run(engine_target, job))["y"] == "loaded"
+    assert engine_target.sorted_rows("t") == held
+    write(tmp_path / "y.csv", "3,y\n")
+    assert statuses(run(engine_target, job))["y"] == "loaded"
+    assert engine_target.count("t") == {"append": 3, "replace": 1, "upsert": 3}[modes[1]]
 
 
 def test_new_tables(engine_target: Target, tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ class _TableRun(Part):
         self.streams = 0
         """Those that it has of the job's."""
         self.wanted_streams = 1
+        self.request_key = b""
+        """Of its load, once that is planned."""
         self.plan: LoadReport | None = None
         self.report: LoadReport | None = None
         self.error: BaseException | None = None
@@ -181,6 +183,10 @@ class _TableRun(Part):
             self.error, self.status = error, "failed"
         finally:
             self.job.ended(self)
+
+    def followers(self, request_key: bytes) -> Sequence[bytes]:
+        self.request_key = request_key
+        return [table.request_key for table in self.job.followers(self)]
 
     # With others
 
@@ -265,6 +271,9 @@ class _Run:
             refuse_shared_tables(
                 self.job.tables, self.job.publish, lambda entry: self.tables[entry.name].place_of_rows()
             )
+            for table in filter(self.followers, self.tables.values()):
+                # By itself it seemed to be undone by those, whose keys were not known yet.
+                table.plan = table.make_plan(counts_slices=dry_run)
             if self.job.publish == "together":
                 self._require_together()
             if dry_run:
@@ -285,6 +294,12 @@ class _Run:
         if any(table.report is None for table in self.tables.values()):
             raise JobFailed(report, [table.error for table in self.tables.values() if table.status == "failed"])
         return report
+
+    def followers(self, table: _TableRun) -> list[_TableRun]:
+        """Those that go into the same table, and come after this one; all of them are planned."""
+        tables = list(self.tables.values())
+        behind = tables[tables.index(table) + 1 :]
+        return [other for other in behind if other.plan and other.place_of_rows() == table.place_of_rows()]
 
     def _claim_files(self) -> None:
         """Refuses what would overwrite a file that any table, or the job itself, needs."""

@@ -368,6 +368,7 @@ def load(
                 if upserts and request.columnar_plan and columnar is not None and columnar.stream is not None:
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
+                request_key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
                 slice_plan = plan_slices(
                     [(s.path, s.size) for s in identities],
                     streams,
@@ -393,7 +394,8 @@ def load(
                     analyze=analyze,
                     verify=verify,
                     ledger=ledger,
-                    request_key=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest(),
+                    request_key=request_key,
+                    followers=_part.followers(request_key),
                     request=facts,
                     resume=resume,
                     restart=restart,

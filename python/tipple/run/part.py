@@ -6,7 +6,7 @@ Ctrl-C arrives, and may have to publish together with the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tipple.engines import find_engine
@@ -51,6 +51,10 @@ class Part:
             yield session
         finally:
             session.close()
+
+    def followers(self, request_key: bytes) -> Sequence[bytes]:
+        """Takes note of the load's key; gives those of the loads into its table that come later in the same job."""
+        return ()
 
     def runner(self, display: Progress) -> JobRunner:
         """What runs the core's jobs."""

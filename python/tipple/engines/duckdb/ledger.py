@@ -118,18 +118,19 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     }
 
 
-def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any]) -> bool:
+def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], followers: Sequence[bytes]) -> bool:
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
     The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
-    which any later job changes.
+    which any later job changes, but for the `followers`, with which it was run as a whole.
     """
     found = first_row(
         connection,
         f"SELECT count(*) FROM {_job(connection)} later JOIN {_job(connection)} job ON later.target = job.target "
         "WHERE job.job_id = ? AND later.job_id <> job.job_id AND later.state = 'published' "
-        "AND later.finished_at > job.finished_at AND (later.mode = 'replace' OR job.mode = 'replace')",
-        [job["job_id"]],
+        "AND later.finished_at > job.finished_at AND (later.mode = 'replace' OR job.mode = 'replace') "
+        "AND NOT coalesce(list_contains(CAST(? AS BLOB[]), later.request_key), false)",
+        [job["job_id"], list(followers)],
     )
     return found is not None and found[0] > 0
 

@@ -104,7 +104,7 @@ class DuckLoad:
         if not task.ledger or task.restart or not self.exists or not ledger.exists(self.connection):
             return None
         found = ledger.find_by_key(self.connection, task.request_key)
-        if found is None or found["state"] != "published" or ledger.was_undone(self.connection, found):
+        if found is None or found["state"] != "published" or ledger.was_undone(self.connection, found, task.followers):
             return None
         return str(found["job_id"])
 
@@ -311,7 +311,11 @@ class DuckLoad:
         task = self.task
         found = ledger.find_by_key(self.connection, task.request_key)
         gone = not self.exists
-        undone = found is not None and found["state"] == "published" and ledger.was_undone(self.connection, found)
+        undone = (
+            found is not None
+            and found["state"] == "published"
+            and ledger.was_undone(self.connection, found, task.followers)
+        )
         if found is not None and (task.restart or undone or (found["state"] == "published" and gone)):
             if not task.restart:
                 why = "the table is gone" if gone else "another job has changed the table since"

@@ -188,7 +188,7 @@ class JobOwner:
         """Why the rows of a published job are not there any more, or None."""
         if not self.exists:
             return "the table is gone"
-        if ledger.was_undone(self.connection, job):
+        if ledger.was_undone(self.connection, job, self.task.followers):
             return "another job has changed the table since"
         if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
             return "the server has crashed since, and the table is not logged: its rows are lost"

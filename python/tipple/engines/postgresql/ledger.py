@@ -202,17 +202,18 @@ def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | 
     return _job(rows[0]) if len(rows) == 1 else None
 
 
-def was_undone(connection: psycopg.Connection[Any], job: LedgerJob) -> bool:
+def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> bool:
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
     The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table, or
-    of partitions, which any later job changes.
+    of partitions, which any later job changes, but for the `followers`, with which it was run as a whole.
     """
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
-        "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')))",
-        (job.job_id,),
+        "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')) "
+        "AND (later.request_key = ANY (%s::bytea[])) IS NOT TRUE)",
+        (job.job_id, list(followers)),
     ).fetchone()
     return found is not None and bool(found[0])
 
