@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tipple
-from targets import PostgresTarget, write
+from targets import PostgresTarget, Target, write
 from tipple.cli.commands import cli
 from tipple.errors import UsageError
 
@@ -103,3 +103,43 @@ def test_a_load_that_is_cancelled_says_so(
             tipple.load(path, into=postgres_target.url, table=table, progress=cancel, **options)
         assert tipple.list_jobs(postgres_target.url)[0].state == "cancelled"
         assert options.get("atomic") is False or postgres_target.count(table) == 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_clean_keeps_what_has_stored_rows(
+    engine_target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    """Without the job in the ledger its command would store the same rows once more."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    good = write(tmp_path / "1.csv", "0000001\n" * 2_500_000)
+    bad = write(tmp_path / "2.csv", "x\n")
+    options: dict[str, Any] = {
+        "into": engine_target.url,
+        "table": "t",
+        "atomic": False,
+        "jobs": 1,
+        "header": "no",
+        "commit_every": 100_000,
+    }
+    with pytest.raises(tipple.BadRecord):
+        tipple.load([good, bad], **options)
+    stored = engine_target.count("t")
+    assert stored > 0
+    (record,) = tipple.list_jobs(engine_target.url)
+    assert record.visible_rows == stored
+    jobs(engine_target.url, "show", record.job_id)
+    assert f"{stored:,} rows are in the table already" in capsys.readouterr().out
+    if named:
+        with pytest.raises(UsageError, match=f"has stored {stored:,} rows in .*t already"):
+            jobs(engine_target.url, "clean", record.job_id)
+    else:
+        jobs(engine_target.url, "clean")
+        assert f"kept job {record.job_id} into {record.table}: {stored:,} rows" in capsys.readouterr().out
+    assert states(engine_target.url) == {record.job_id: "loading"}
+    jobs(engine_target.url, "clean", *([record.job_id] if named else []), "--force")
+    said = capsys.readouterr().out
+    assert f"gave up job {record.job_id}" in said
+    assert f"{stored:,} rows stay in the table" in said
+    assert states(engine_target.url) == {record.job_id: "cancelled"}
+    with pytest.raises(UsageError, match="--force has no meaning for list"):
+        jobs(engine_target.url, "--force")

@@ -32,15 +32,21 @@ Examples:
 )
 @click.argument("words", nargs=-1, metavar=f"[URL] [{'|'.join(ACTIONS)}] [JOB]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-def jobs(words: Sequence[str], as_json: bool) -> None:
+@click.option(
+    "--force", is_flag=True, help="clean: give up jobs too whose rows are in the table already (--no-atomic)."
+)
+def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
     """List, show, cancel and clean up the jobs recorded in a target.
 
     URL is the target; without it $TIPPLE_TARGET counts. JOB is a job's id or its beginning. `cancel` stops a job or
     gives up an unfinished one; `clean` gives up all jobs that nobody runs, or only JOB, and drops what they had staged.
+    A job of --no-atomic that has stored rows is kept, because its command would store them once more.
     """
     url, action, job = _meaning(words)
+    if force and action != "clean":
+        raise UsageError(f"--force has no meaning for {action}", hint="leave it out")
     if action == "clean":
-        _print_lines(clean_jobs(url, job), as_json)
+        _print_lines(clean_jobs(url, job, force=force), as_json)
         return
     if action == "cancel" and job is not None:
         cancel_job(url, job)
@@ -114,6 +120,8 @@ def _show(records: Sequence[JobRecord]) -> None:
         click.echo(f"mode      {record.mode}")
         click.echo(f"slices    {record.slices_done} of {record.slices} done")
         click.echo(f"rows      {format_count(record.rows)}")
+        if record.visible_rows:
+            click.echo(f"visible   {format_count(record.visible_rows)} rows are in the table already (--no-atomic)")
         click.echo(f"started   {record.started_at}")
         click.echo(f"finished  {record.finished_at or '-'}")
         if record.staging:

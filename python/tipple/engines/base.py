@@ -410,6 +410,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     staging: str | None
     """Its staging table, where it still exists."""
     sources: tuple[str, ...]
+    visible_rows: int = 0
+    """Of an unfinished job: rows that are in the table already (`--no-atomic`)."""
 
 
 class Session(Protocol):
@@ -458,8 +460,8 @@ class Session(Protocol):
     def cancel_job(self, job_id: str) -> None:
         """Stops a job that runs elsewhere, or gives up one that was left unfinished."""
 
-    def clean_jobs(self) -> list[str]:
-        """Drops what abandoned jobs left behind; says what."""
+    def drop_leftovers(self) -> list[str]:
+        """Drops what belongs to no job any more; says what."""
 
     def close(self) -> None:
         """Ends the session."""

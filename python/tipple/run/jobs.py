@@ -46,26 +46,35 @@ def cancel_job(url: str | None, job_id: str) -> None:
         session.close()
 
 
-def clean_jobs(url: str | None = None, job_id: str | None = None) -> list[str]:
+def clean_jobs(url: str | None = None, job_id: str | None = None, *, force: bool = False) -> list[str]:
     """Gives up jobs that nobody runs and drops what they had staged; says what was done.
+
+    A job of `--no-atomic` whose rows are in the table already is kept: its command would store them once more.
 
     Args:
         url: the target; without it the environment's `TIPPLE_TARGET` counts.
         job_id: the beginning of the id of the only one that is meant. Default: all of them, and staging tables that
             belong to no job.
+        force: give up those too that have stored rows.
 
     Raises:
-        UsageError: there is no such job, or it is running, or finished.
+        UsageError: there is no such job, or it is running, or finished, or it has stored rows.
     """
     beginning = None if job_id is None else _beginning(job_id)
     session = _connect(url)
     try:
-        return session.clean_jobs() if beginning is None else [_clean_one(session, beginning)]
+        if beginning is not None:
+            return [_clean_one(session, beginning, force=force)]
+        abandoned = [record for record in session.jobs() if record.state == "loading" and not record.running]
+        done = [
+            _kept(record) if record.visible_rows and not force else _give_up(session, record) for record in abandoned
+        ]
+        return [*done, *session.drop_leftovers()]
     finally:
         session.close()
 
 
-def _clean_one(session: Session, beginning: str) -> str:
+def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
     found = [record for record in session.jobs() if record.job_id.startswith(beginning)]
     if len(found) != 1:
         raise UsageError(f"there is no single job {beginning}", hint=LISTED)
@@ -74,8 +83,28 @@ def _clean_one(session: Session, beginning: str) -> str:
         raise UsageError(
             f"the job {record.job_id} is running", hint=f"stop it by: tipple jobs URL cancel {record.job_id[:8]}"
         )
+    if record.visible_rows and not force:
+        raise UsageError(
+            f"the job {record.job_id} has stored {record.visible_rows:,} rows in {record.table} already (--no-atomic): "
+            "given up, its command would store them once more",
+            hint="run its command again, which goes on behind them; or delete them, and repeat this with --force",
+        )
+    return _give_up(session, record)
+
+
+def _give_up(session: Session, record: JobRecord) -> str:
     session.cancel_job(record.job_id)
-    return f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done"
+    said = f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done"
+    if not record.visible_rows:
+        return said
+    return f"{said}: {record.visible_rows:,} rows stay in the table, and its command would store them once more"
+
+
+def _kept(record: JobRecord) -> str:
+    return (
+        f"kept job {record.job_id} into {record.table}: {record.visible_rows:,} rows are in the table already "
+        "(--no-atomic), and without the job its command would store them once more; --force gives it up"
+    )
 
 
 def _beginning(job_id: str) -> str:

@@ -323,7 +323,8 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
     """All jobs, newest first."""
     rows = connection.execute(
         "SELECT j.job_id::VARCHAR, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'), "
-        "coalesce(j.rows, 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, any_value(j.request::VARCHAR) "
+        "coalesce(j.rows, sum(s.rows), 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, "
+        "any_value(j.request::VARCHAR) "
         f"FROM {_job(connection)} j LEFT JOIN {_slice(connection)} s ON s.job_id = j.job_id "
         "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
     ).fetchall()
@@ -338,9 +339,12 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             rows=row[6],
             started_at=row[7],
             finished_at=row[8],
+            # One process at a time has the file open.
             running=False,
             staging=None,
             sources=tuple(source["path"] for source in json.loads(row[9])["sources"]),
+            # A job is in the ledger before its end only with --no-atomic.
+            visible_rows=row[6] if row[1] == "loading" else 0,
         )
         for row in rows
     ]

@@ -145,16 +145,10 @@ class DuckSession:
             )
         ledger.give_up(self.connection, found[0].job_id, "cancelled")
 
-    def clean_jobs(self) -> list[str]:
-        """Gives up unfinished jobs; says which. (One process at a time has a DuckDB file open: nobody runs them.)"""
-        unfinished = [record for record in self.jobs() if record.state == "loading"]
-        for record in unfinished:
-            ledger.give_up(self.connection, record.job_id, "cancelled")
+    def drop_leftovers(self) -> list[str]:
+        """Removes files of jobs that are no more; says which."""
         removed = parquet.clean_all(self.connection, self.path) if self.path is not None else []
-        return [
-            *(f"gave up job {record.job_id} into {record.table}" for record in unfinished),
-            *(f"removed the files of job {name.removeprefix('.')}" for name in removed),
-        ]
+        return [f"removed the files of job {name.removeprefix('.')}" for name in removed]
 
     def close(self) -> None:
         """Ends the session."""

@@ -392,7 +392,9 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                j.state = 'loading' AND EXISTS (
                    SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
                    AND a.application_name LIKE '%%tipple%%'),
-               j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged'
+               j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
+               CASE WHEN j.state = 'loading' AND j.plan ->> 'strategy' = 'incremental'
+               THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
         """
@@ -411,6 +413,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             running=row[9],
             staging=row[10],
             sources=tuple(source["path"] for source in row[11] or ()),
+            visible_rows=row[13],
         )
         for row in rows
     ]

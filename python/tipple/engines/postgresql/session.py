@@ -188,16 +188,10 @@ class PostgresSession:
         if job.staging:
             stage.drop(self.connection, parse_table_name(job.staging))
 
-    def clean_jobs(self) -> list[str]:
-        """Drops the staging tables of jobs that nobody runs; gives up those jobs. Says what was done."""
+    def drop_leftovers(self) -> list[str]:
+        """Drops the staging tables of jobs that are no more; says which."""
         if not ledger.exists(self.connection):
             return []
-        done: list[str] = []
-        for record in ledger.records(self.connection):
-            if record.state != "loading" or record.running:
-                continue
-            self.cancel_job(record.job_id)
-            done.append(f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done")
         rows = self.connection.execute(
             "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -207,8 +201,7 @@ class PostgresSession:
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")
-            done.append(f"dropped the staging table {name}")
-        return done
+        return [f"dropped the staging table {name}" for (name,) in rows]
 
     def end_dead_owner(self, table: TableName) -> bool:
         """Ends the session that holds a table's lock for a process of this machine that is no more.
