@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loading import load, load_text
+from loading import load, load_text, load_text_here
 from targets import PostgresTarget, Target, write
 
 
@@ -86,3 +86,54 @@ def test_odd_file_names(engine_target: Target, tmp_path: Path, file_name: str) -
     engine_target.execute("CREATE TABLE t (a integer)")
     load(engine_target, write(tmp_path / file_name, "1\n"))
     assert engine_target.count("t") == 1
+
+
+OWN_TABLES = ("tipple_stage", "tipple_source", "tipple_batches")
+OWN_COLUMNS = ("tipple_slice", "tipple_row", "tipple_u0", "tipple_source", "tipple_key_0", "TIPPLE_OFFSET")
+WAYS: tuple[dict[str, object], ...] = (
+    {},
+    {"on_error": "skip", "max_rejects": 2},
+    {"mode": "upsert"},
+    {"mode": "upsert", "on_error": "skip", "max_rejects": 2},
+)
+
+
+@pytest.mark.parametrize("name", OWN_TABLES)
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_tables_that_are_named_like_tipples_own(
+    engine_target: Target, tmp_path: Path, name: str, options: dict[str, object]
+) -> None:
+    key = {"key": "a"} if "mode" in options else {}
+    rejects = {"rejects": tmp_path / "bad"} if "on_error" in options else {}
+    for table in (name, "t"):
+        engine_target.execute(f"CREATE TABLE {table} (a integer PRIMARY KEY, b integer UNIQUE, CHECK (b > 0))")
+        given = {"table": table, "header": "no", **options, **key, **rejects}
+        load_text_here(engine_target, tmp_path / "in.csv", "1,1\n2,2\n", **given)
+        assert engine_target.sorted_rows(table) == [(1, 1), (2, 2)]
+    assert engine_target.leftovers(name, "t") == set()
+
+
+@pytest.mark.parametrize("name", OWN_COLUMNS)
+@pytest.mark.parametrize("options", WAYS, ids=str)
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_columns_that_are_named_like_tipples_own(
+    engine_target: Target, tmp_path: Path, name: str, options: dict[str, object], spoilt: bool
+) -> None:
+    """They are loaded, or the error says which column it is, whatever there is to refuse."""
+    key = {"key": quoted(name)} if "mode" in options else {}
+    rejects = {"rejects": tmp_path / "bad"} if "on_error" in options else {}
+    engine_target.execute(f"CREATE TABLE t ({quoted(name)} integer PRIMARY KEY, b integer UNIQUE, CHECK (b > 0))")
+    data = "1,1\n2,2\n3,0\n4,1\n" if spoilt else "1,1\n2,2\n"
+    given = {"header": "no", **options, **key, **rejects}
+    run = load_text_here(engine_target, tmp_path / "in.csv", data, check=False, **given)
+    if run.exit_code == 2:
+        assert f"has a column named {name}, as Tipple calls one of its own" in run.output
+        assert key or "on_error" in options
+    elif not spoilt or "on_error" in options:
+        assert run.exit_code == (3 if spoilt else 0)
+        assert engine_target.sorted_rows("t") == [(1, 1), (2, 2)]
+    else:
+        assert run.exit_code == 1
+        assert "onstraint" in run.output
+    assert run.exit_code != 2 or engine_target.count("t") == 0
+    assert engine_target.leftovers("t") == set()

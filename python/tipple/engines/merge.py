@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tipple.errors import TippleError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 
@@ -100,6 +100,11 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
 
     def _key(self, prefix: str = "") -> str:
         return ", ".join(prefix + quote_identifier(name) for name in self.key)
+
+
+def own_name(table: TableName, column: str, hint: str) -> UsageError:
+    """The refusal of a column that is called like one that Tipple puts beside the rows."""
+    return UsageError(f"{table} has a column named {column}, as Tipple calls one of its own beside the rows", hint=hint)
 
 
 def refuse_conflicts(table: TableName, key: Sequence[str], found: Sequence[Sequence[object]]) -> None:

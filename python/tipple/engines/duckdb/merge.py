@@ -19,12 +19,11 @@ from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-STAGING_NAME = "tipple_stage"
-
 
 def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
-    """The table for the rows, beside the one that they go to; nobody else sees it."""
-    return f"{catalog(connection)}.{TableName(task.table.schema, STAGING_NAME).sql}"
+    """The table for the rows, beside the one that they go to; nobody else sees it, or has one of its name."""
+    name = f"tipple_stage_{task.request_key.hex()[:16]}"
+    return f"{catalog(connection)}.{TableName(task.table.schema, name).sql}"
 
 
 def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> None:

@@ -8,6 +8,7 @@ sources: a record that is refused takes no key from a later one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,11 +22,15 @@ from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of
+from tipple.engines.merge import own_name
 from tipple.plan.url import quote_identifier
 
 EXAMINED = "temp.tipple_examined"
 REFUSED = "temp.tipple_refused"
 PLACE = "tipple_source, tipple_offset"
+
+_OWN_NAMES = re.compile(r"tipple_(source|offset|slice|index|record|key(_[0-9]+)?|term_[0-9]+)", re.IGNORECASE)
+"""Of columns that stand beside the examined ones, there and in queries over them."""
 
 Violation = tuple[int, int, int]
 """The source, where in it the record begins, and the constraint."""
@@ -69,6 +74,11 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
     names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
     columns = [name for name in loaded if name in names]
+    taken = next(filter(_OWN_NAMES.fullmatch, names), None)
+    if taken is not None:
+        if task.rejects is None:
+            return None
+        raise own_name(task.table, taken, "rename the column, or load without --on-error skip; nothing was published")
 
     def clause(name: str) -> str:
         type_text, default = facts[name]

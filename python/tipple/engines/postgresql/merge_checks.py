@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
 
 from tipple.engines.base import LoadTask, TableColumn
+from tipple.engines.merge import own_name
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["check"]
+
+_OWN_NAMES = re.compile(r"tipple_(slice|row|turn|last_slice|last_row|u[0-9]+)")
+"""Of columns that stand beside the staged rows, there and in the queries of `merge_refusals.py`."""
 
 _ALWAYS_IDENTITY = """
 SELECT attname FROM pg_attribute
@@ -26,6 +31,9 @@ def check(connection: psycopg.Connection[Any], task: LoadTask) -> None:
         UsageError: they cannot be merged into, or by.
     """
     for column in task.columns:
+        if _OWN_NAMES.fullmatch(column.name):
+            hint = "rename the column, leave it out with --columns, or load without --mode upsert"
+            raise own_name(task.table, column.name, hint)
         if column.name in task.key:
             _check_key(connection, column)
     names = [column.name for column in task.columns]

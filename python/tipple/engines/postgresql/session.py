@@ -195,9 +195,9 @@ class PostgresSession:
         rows = self.connection.execute(
             "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = 'tipple' AND c.relkind IN ('r', 'p') AND c.relname ~ '^stage_[0-9a-f]+(_[0-9]+)?$' "
+            "WHERE n.nspname = 'tipple' AND c.relkind IN ('r', 'p') AND c.relname ~ '^stage_[0-9a-f]{32}(_[0-9]+)?$' "
             "AND NOT EXISTS (SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
-            "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]+') || '\"') ORDER BY length(c.relname)"
+            "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]{32}') || '\"') ORDER BY length(c.relname)"
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")
