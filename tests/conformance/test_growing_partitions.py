@@ -104,6 +104,22 @@ def test_a_key_is_what_is_stored(
     assert sorted(postgres_target.rows("SELECT k::text FROM t")) == expected
 
 
+LONG_KEYS = [f"{whole}.{digits}" for whole in ("-10", "-3", "0", "25") for digits in ("0" * 79 + "1", "37" * 40)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_key_that_the_server_does_not_tell_whole(postgres_target: PostgresTarget, tmp_path: Path, way: str) -> None:
+    """Of a key without a partition it tells 64 bytes; packed files show none beforehand."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (k numeric)")
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress("".join(f"{key}\n" for key in LONG_KEYS).encode()))
+    load(
+        postgres_target, path, schema=schema, partition_by="range(k, every=10)", header="no", format="csv",
+        write_path=way,
+    )  # fmt: skip
+    assert sorted(postgres_target.rows("SELECT k::text FROM t")) == sorted((key,) for key in LONG_KEYS)
+
+
 def test_rounded_keys_of_a_columnar_source(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     schema = write(tmp_path / "t.sql", "CREATE TABLE t (k numeric(5,1))")
     path = tmp_path / "in.parquet"

@@ -25,6 +25,9 @@ FILLED_GAP = 1000
 _DIGITS = 150_000
 """More than any `numeric` has: 131,072 before the point and 16,383 behind it."""
 
+_TOLD_BYTES, _LEFT_OUT = 64, "..."
+"""Of a key, in the server's error (its `ExecBuildSlotPartitionKeyDescription`)."""
+
 _INTEGER_LIMITS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
 _STEPS = {"quarter": "3 months"}
 
@@ -173,6 +176,25 @@ def bounds_for(
         values = [value for value in map(Decimal, stored) if value.is_finite()]
         numbers = {int(value // every) - (value % every < 0) for value in values}
         return _number_bounds(asked, type_text, numbers, every, fill=fill)
+
+
+def completed(asked: PartitionBy, key: str) -> list[str]:
+    """Numbers of which one is in the partition of a key that the server tells: it leaves out what is behind 64 bytes.
+
+    There are none where even the digits before the point are not all told.
+    """
+    told = key.removesuffix(_LEFT_OUT)
+    if told == key or len(told) != _TOLD_BYTES:
+        return [key]
+    digits_told = len(told.partition(".")[2])
+    # What is left out is less than a unit of the last digit, and so less than what is between any two bounds.
+    if digits_told == 0 or asked.every is None or digits_told < len(asked.every.partition(".")[2]):
+        return []
+    if not told.startswith("-"):
+        return [told]
+    # Below zero it may be just beyond the bound that the rest looks like.
+    with localcontext(prec=2 * _TOLD_BYTES):
+        return [told, f"{Decimal(told) - Decimal(1).scaleb(-digits_told):f}"]
 
 
 def _number_bounds(asked: PartitionBy, type_text: str, numbers: set[int], every: Decimal, *, fill: bool) -> list[str]:

@@ -345,7 +345,8 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     if asked is None or not asked.grows:
         raise missing
     type_text = partition_growth.key_type(task, asked)
-    bounds = partition_growth.bounds_for(connection, asked, type_text, missing.keys, fill=False)
+    keys = [text for key in missing.keys for text in partition_growth.completed(asked, key)]
+    bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False)
     return sum(add_partition(connection, task, staging, bound) for bound in bounds)
 
 
