@@ -370,6 +370,29 @@ def test_one_table_by_two_names(postgres_target: PostgresTarget, tmp_path: Path)
     assert counts(postgres_target) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("after", ["", "after = 'x'\n"])
+def test_one_file_by_two_names(tmp_path: Path, after: str) -> None:
+    """A table of a DuckDB file that has several paths is one table."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    (tmp_path / "link").symlink_to(tmp_path)
+    write(tmp_path / "x.csv", "1\n")
+    write(tmp_path / "y.csv", "2\n")
+    job = write(
+        tmp_path / "job.toml",
+        "[defaults]\ntable = 't'\nheader = 'no'\nsources = '${here}/${table}.csv'\n"
+        f"[tables.x]\nmode = 'replace'\ninto = '{target.url}'\n"
+        f"[tables.y]\n{after}into = 'duckdb:///{tmp_path}/link/x.duckdb'\n",
+    )
+    if not after:
+        failed = run_tipple("run", job, "--progress", "none", check=2)
+        assert "go into the same table at once" in failed.stderr
+        return
+    for status in ("loaded", "already loaded"):
+        assert set(statuses(run_tipple("run", job, "--progress", "none")).values()) == {status}
+        assert target.sorted_rows("t") == [(1,), (2,)]
+
+
 def test_a_password_in_a_setting_is_not_in_the_process_list(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     job = prepare(postgres_target, tmp_path)
     fifo = tmp_path / "include.toml"

@@ -162,8 +162,10 @@ class _TableRun(Part):
             raise UsageError(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
 
     def place_of_rows(self) -> tuple[str, str]:
-        """Target and table, as the plan has found them."""
-        return self.target.url, self.plan.table if self.plan is not None else self.entry.name
+        """Target and table, as the plan has found them; of a database in files it is these that count."""
+        files = find_engine(self.target.engine).files(self.target)
+        where = os.path.realpath(files[0]) if files else self.target.url
+        return where, self.plan.table if self.plan is not None else self.entry.name
 
     def start(self, streams: int) -> None:
         """Begins to load."""
