@@ -219,6 +219,30 @@ def test_a_check_is_found_violated_after_all_was_resumed(
         assert target.count("t") == 0
 
 
+@pytest.mark.parametrize("by", [{}, {"partition_by": "range(id, bounds=[500])"}], ids=str)
+@pytest.mark.parametrize("write_path", ["auto", "binary"])
+def test_checks_that_were_made_before_all_was_resumed(
+    target: PostgresTarget, tmp_path: Path, by: dict[str, object], write_path: str
+) -> None:
+    """The job remembers that what is staged has them."""
+    path = write(tmp_path / "in.csv", "id,note\n" + "".join(f"{n},x\n" for n in range(100, 1000)))
+    schema = write(
+        tmp_path / "t.sql", CHECKED.replace("note text", "note text CHECK (t.note <> '')") if not by else CHECKED
+    )
+    options: dict[str, object] = {"schema": schema, "write_path": write_path, **by}
+    script = DIES_BEFORE_IT_PUBLISHES.replace("Publish.run", "Publish._publish")
+    words = load_words(target.url, (path,), "t", options)
+    died = subprocess.run([sys.executable, "-c", script, *words], env=environment(), check=False)
+    assert died.returncode == 9
+    run = load(target, path, **options)
+    assert run.summary is not None
+    assert run.summary["slices_resumed"] > 0
+    assert target.count("t") == 900
+    names = "SELECT conname, convalidated FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'c'"
+    own = [] if by else [("t_note_check", True)]
+    assert sorted(target.rows(names)) == [("short", True), ("t_id_check", True), *own]
+
+
 MENTIONED = {
     "its name before a column": "CHECK (t.a > 0)",
     "the whole row": "CHECK (t IS NOT NULL)",
