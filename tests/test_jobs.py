@@ -136,10 +136,10 @@ def test_clean_keeps_what_has_stored_rows(
         jobs(engine_target.url, "clean")
         assert f"kept job {record.job_id} into {record.table}: {stored:,} rows" in capsys.readouterr().out
     assert states(engine_target.url) == {record.job_id: "loading"}
-    jobs(engine_target.url, "clean", *([record.job_id] if named else []), "--force")
+    jobs(engine_target.url, *(("cancel", record.job_id[:8]) if named else ("clean", "--force")))
     said = capsys.readouterr().out
-    assert f"gave up job {record.job_id}" in said
-    assert f"{stored:,} rows stay in the table" in said
+    assert f"{'cancelled' if named else 'gave up'} job {record.job_id}" in said
+    assert f"{stored:,} rows stay in {record.table}, and its command would store them once more" in said
     assert states(engine_target.url) == {record.job_id: "cancelled"}
     with pytest.raises(UsageError, match="--force has no meaning for list"):
         jobs(engine_target.url, "--force")

@@ -49,8 +49,7 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
         _print_lines(clean_jobs(url, job, force=force), as_json)
         return
     if action == "cancel" and job is not None:
-        cancel_job(url, job)
-        _print_lines([f"cancelled job {job}"], as_json)
+        _print_lines([cancel_job(url, job)], as_json)
         return
     records = show_jobs(url, job) if action == "show" and job is not None else list_jobs(url)
     if as_json:

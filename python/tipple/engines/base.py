@@ -411,7 +411,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Its staging table, where it still exists."""
     sources: tuple[str, ...]
     visible_rows: int = 0
-    """Of an unfinished job: rows that are in the table already (`--no-atomic`)."""
+    """Of a job that was not published as a whole: rows that are in the table already (`--no-atomic`)."""
 
 
 class Session(Protocol):

@@ -32,8 +32,8 @@ def show_jobs(url: str | None, job_id: str) -> list[JobRecord]:
     return found
 
 
-def cancel_job(url: str | None, job_id: str) -> None:
-    """Stops a running job, or gives up one that was left unfinished; its staged rows are dropped.
+def cancel_job(url: str | None, job_id: str) -> str:
+    """Stops a running job, or gives up one that was left unfinished; its staged rows are dropped. Says what was done.
 
     Raises:
         UsageError: there is no such unfinished job.
@@ -42,6 +42,9 @@ def cancel_job(url: str | None, job_id: str) -> None:
     session = _connect(url)
     try:
         session.cancel_job(beginning)
+        # What it had stored until then.
+        record = next(record for record in session.jobs() if record.job_id.startswith(beginning))
+        return f"cancelled job {record.job_id}{_what_stays(record)}"
     finally:
         session.close()
 
@@ -94,10 +97,13 @@ def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
 
 def _give_up(session: Session, record: JobRecord) -> str:
     session.cancel_job(record.job_id)
-    said = f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done"
+    return f"gave up job {record.job_id} into {record.table}, {record.slices_done} slices done{_what_stays(record)}"
+
+
+def _what_stays(record: JobRecord) -> str:
     if not record.visible_rows:
-        return said
-    return f"{said}: {record.visible_rows:,} rows stay in the table, and its command would store them once more"
+        return ""
+    return f": {record.visible_rows:,} rows stay in {record.table}, and its command would store them once more"
 
 
 def _kept(record: JobRecord) -> str:

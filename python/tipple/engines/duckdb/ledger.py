@@ -344,7 +344,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             staging=None,
             sources=tuple(source["path"] for source in json.loads(row[9])["sources"]),
             # A job is in the ledger before its end only with --no-atomic.
-            visible_rows=row[6] if row[1] == "loading" else 0,
+            visible_rows=row[6] if row[1] in ("loading", "failed", "cancelled") else 0,
         )
         for row in rows
     ]

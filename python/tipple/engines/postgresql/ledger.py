@@ -393,7 +393,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                    SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
                    AND a.application_name LIKE '%%tipple%%'),
                j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
-               CASE WHEN j.state = 'loading' AND j.plan ->> 'strategy' = 'incremental'
+               CASE WHEN j.state IN ('loading', 'failed', 'cancelled') AND j.plan ->> 'strategy' = 'incremental'
                THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
