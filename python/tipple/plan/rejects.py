@@ -25,6 +25,16 @@ class RejectPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """The file for their reasons, beside the raw records."""
         return f"{self.path}.reasons.csv"
 
+    @property
+    def reading_path(self) -> str:
+        """The file that says how they are to be read, beside them."""
+        return f"{self.path}.replay.json"
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """All files that are written."""
+        return self.path, self.reasons_path, self.reading_path
+
     def allows(self, rejects: int, records: int) -> bool:
         """Whether so many rejects among so many records are within the limit."""
         if self.max_count is not None and rejects > self.max_count:

@@ -53,6 +53,7 @@ from tipple.run.rejects import (
     remarking,
     write_rejects,
 )
+from tipple.run.replay import find_reading
 from tipple.run.request import TPCH, Request
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
@@ -330,6 +331,7 @@ def load(
                     columns=columns,
                     sources=identities,
                     columnar=columnar,
+                    reading=find_reading(policy) if replay and policy is not None else None,
                 )
                 request.resolve()
                 identities = list(request.sources)
@@ -380,7 +382,7 @@ def load(
                     mode=request.mode,
                     atomic=atomic,
                     columns=request.columns,
-                    guessed=request.guess.kinds(request.columns),
+                    guessed=request.guessed,
                     sources=identities,
                     dialect=request.dialect_json,
                     header=request.header,
@@ -430,7 +432,8 @@ def load(
                     names = [identity.path for identity in identities]
                     by_row = request.columnar_plan is not None
                     found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
-                    write_rejects(policy, found, names)
+                    reading = request.as_read(again=result.status == "already loaded" and not replay)
+                    write_rejects(policy, found, names, reading.json)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         reason = request.null_in_key(error.column, error.sqlstate)

@@ -1,4 +1,4 @@
-"""The two files of rejects: the raw records, to be mended and loaded again, and beside them their reasons."""
+"""The files of rejects: raw records, to be mended and loaded again; beside them reasons, and how to read them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ TOO_LONG = "54000"
 """SQLSTATE of a record that is longer than the limit; of that only the beginning is kept."""
 
 
-def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str]) -> int:
-    """Writes both files, each complete before it has its name, and gives the number of rejects.
+def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: bytes) -> int:
+    """Writes the files, each complete before it has its name, and gives the number of rejects.
 
     Args:
         policy: where to write.
         rejects: in the order of the sources.
         paths: the source files, by the numbers that the rejects give.
+        reading: how the records are to be read again, as it is kept.
 
     Raises:
         TippleError: a file cannot be written.
     """
-    unfinished = [_unfinished(path) for path in (policy.path, policy.reasons_path)]
+    unfinished = [_unfinished(path) for path in policy.paths]
     count = 0
     try:
         with (
             open(unfinished[0], "wb") as raw,
             open(unfinished[1], "w", encoding="utf-8", errors="surrogateescape", newline="") as reasons,
+            open(unfinished[2], "wb") as kept,
         ):
+            kept.write(reading)
             table = csv.writer(reasons, lineterminator="\n")
             table.writerow(REASON_COLUMNS)
             for reject in rejects:
@@ -58,8 +61,8 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
                     )
                 )
                 count += 1
-        os.replace(unfinished[0], policy.path)
-        os.replace(unfinished[1], policy.reasons_path)
+        for path, name in zip(unfinished, policy.paths, strict=True):
+            os.replace(path, name)
     except OSError as error:
         for path in unfinished:
             with suppress(OSError):
@@ -110,7 +113,7 @@ def check_writable(policy: RejectPolicy) -> None:
     Raises:
         UsageError: they cannot.
     """
-    for path in (policy.path, policy.reasons_path):
+    for path in policy.paths:
         check_place("--rejects", path)
         if os.path.exists(path) and not os.path.isfile(path):
             # A new file takes the place of the old one, also that of /dev/null.
@@ -121,8 +124,7 @@ def outputs_of(policy: RejectPolicy | None) -> list[NamedFile]:
     """What a load writes of its rejects."""
     if policy is None:
         return []
-    paths = (policy.path, policy.reasons_path)
-    return [NamedFile("--rejects", name) for path in paths for name in (path, _unfinished(path))]
+    return [NamedFile("--rejects", name) for path in policy.paths for name in (path, _unfinished(path))]
 
 
 def _unfinished(path: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tipple.engines.base import (
+    STDIN,
     Identity,
     Mode,
     Session,
@@ -25,6 +26,7 @@ from tipple.plan.url import TableName, fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
+from tipple.run.replay import Reading
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import with_encoding
 
@@ -51,8 +53,11 @@ class Request:
         columns: Sequence[str] | None,
         sources: Sequence[Identity],
         columnar: Columnar | None,
+        reading: Reading | None = None,
     ) -> None:
         self.columnar = columnar
+        self.reading = reading
+        """How the first load has read its sources, where its rejects are replayed."""
         self.columnar_plan: dict[str, Any] | None = None
         self.session = session
         self.name = name
@@ -85,9 +90,12 @@ class Request:
                 hint=f"modes here: {', '.join(self.session.capabilities.modes)}",
             )
         found = self.session.describe(self.name)
-        guesses_table = (
-            found is None and self.schema is not None and os.fspath(self.schema) == AUTO and self.columnar is None
-        )
+        if self.reading is not None and (found is None or found.name.sql != self.reading.table):
+            self.reading = None
+        if self.reading is not None and found is not None and self.columnar is None:
+            self._read_as_before(found, self.reading)
+            return
+        guesses_table = found is None and self._schema_is_guessed
         if found is not None:
             self.table = found.name
             self._check_existing()
@@ -118,6 +126,56 @@ class Request:
         self.dialect = self.guess.sniffed.dialect
         if self.sniffer.dialect.encoding is None:
             self.sources = [with_encoding(source, self.dialect.encoding) for source in self.sources]
+
+    def _read_as_before(self, found: Table, reading: Reading) -> None:
+        """Takes over how the sources were read, but for what the user says now."""
+        self.table = found.name
+        if self.sniffer.auto:
+            self.dialect = reading.dialect_with(self.sniffer.options)
+        loadable = {column.name: column for column in found.columns if not column.generated}
+        all_names = {column.name for column in found.columns}
+        if self.wanted_columns is not None:
+            self.columns = self._named(self.wanted_columns, loadable, all_names, "--columns")
+        else:
+            self.columns = self._named(reading.columns, loadable, all_names, "the load before", exact=True)
+        self.null_rules = self._null_rules()
+
+    @property
+    def _schema_is_guessed(self) -> bool:
+        return self.schema is not None and os.fspath(self.schema) == AUTO and self.columnar is None
+
+    @property
+    def guessed(self) -> list[tuple[int, Any]]:
+        """Which columns have guessed types, and the core's `Guessed` of each."""
+        return self.guess.kinds(self.columns) if self.reading is None else self.reading.kinds(self.columns)
+
+    def as_read(self, *, again: bool) -> Reading:
+        """How the sources were read.
+
+        Args:
+            again: whether it was an earlier run of this command that has read them.
+        """
+        guessed = self.guessed
+        if again and self._schema_is_guessed and all(source.path != STDIN for source in self.sources):
+            guessed = self._guessed_before()
+        return Reading(
+            table=self.table.sql,
+            # Rows of columnar sources are kept as CSV.
+            dialect=self.dialect if self.columnar_plan is None else plan_dialect("csv"),
+            columns=[column.name for column in self.columns],
+            guessed={self.columns[index].name: kind for index, kind in guessed},
+        )
+
+    def _guessed_before(self) -> list[tuple[int, Any]]:
+        """What an earlier run guessed of the same sources, where the table was missing."""
+        guess = Guess(self.sniffer, self.sniffer.look(None, self.sources))
+        guess.table(
+            self.name,
+            head=self._common_header() if self.header else None,
+            names=self.wanted_columns,
+            unbounded_numeric=self.session.capabilities.unbounded_numeric,
+        )
+        return guess.kinds(self.columns)
 
     def _null_rules(self) -> list[dict[str, bool]]:
         """The codec's `NullRule` of every column, or none where no column has one."""

@@ -1,0 +1,80 @@
+"""How a load has read its sources, kept beside its rejects: `--replay` reads and judges them the same way.
+
+Looking at the sources once more would not tell: the table is there by then, so its columns are no guess any more, and
+a value that a guessed type had refused would be stored changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from tipple.engines.base import TableColumn
+from tipple.errors import TippleError
+from tipple.plan.rejects import RejectPolicy
+from tipple.plan.sniff import Given
+from tipple.plan.sources import Dialect, plan_dialect
+
+__all__ = ["Reading", "find_reading"]
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How records become rows of a table."""
+
+    table: str
+    """Its name, as SQL spells it."""
+    dialect: Dialect
+    columns: list[str]
+    """Those of the records' fields, in their order."""
+    guessed: dict[str, Any]
+    """The core's `Guessed` of columns whose types were guessed."""
+
+    @property
+    def json(self) -> bytes:
+        """As it is kept."""
+        return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
+
+    def dialect_with(self, options: Given) -> Dialect:
+        """The dialect, where `--format auto` is asked for beside these options."""
+        kept = self.dialect
+        return plan_dialect(
+            kept.format,
+            delimiter=options.delimiter or kept.delimiter,
+            quote=options.quote or kept.quote,
+            escape=options.escape or options.quote or kept.escape,
+            null_text=kept.null_text if options.null_text is None else options.null_text,
+            trailing_delimiter=(
+                kept.trailing_delimiter if options.trailing_delimiter is None else options.trailing_delimiter
+            ),
+            force_null=options.force_null or kept.force_null,
+            force_not_null=options.force_not_null or kept.force_not_null,
+            field_widths=options.field_widths or kept.widths or None,
+        )
+
+    def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:
+        """Which of the columns have guessed types, and the core's `Guessed` of each."""
+        return [
+            (index, self.guessed[column.name]) for index, column in enumerate(columns) if column.name in self.guessed
+        ]
+
+
+def find_reading(policy: RejectPolicy) -> Reading | None:
+    """What was kept beside the rejects; None where there is nothing, as of rejects that somebody has put together.
+
+    Raises:
+        TippleError: it cannot be read.
+    """
+    with suppress(FileNotFoundError):
+        try:
+            with open(policy.reading_path, "rb") as file:
+                return msgspec.json.decode(file.read(), type=Reading)
+        except (msgspec.DecodeError, IsADirectoryError, PermissionError) as error:
+            raise TippleError(
+                f"cannot read {policy.reading_path}, which says how the rejects are to be read: {error}",
+                hint="load the sources again by the same command without --replay, which loads nothing twice and "
+                "writes it; without that file the options are found out from the sources",
+            ) from None
+    return None
