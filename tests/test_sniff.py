@@ -10,10 +10,10 @@ import pytest
 
 from targets import write
 from tipple.errors import UsageError
-from tipple.plan.sniff import LOW_CONFIDENCE, Given
 from tipple.plan.sniff_columns import clean_names, column_types, describe_dates, wider_type
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sniff_options import options_text
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.plan.sources import plan_dialect
 from tipple.run.sampling import TOTAL_BYTES, take_sample
 from tipple.run.sniff import Sniffed, Sniffer
@@ -51,12 +51,19 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "csv_multi_byte": ("a.csv", "1,漢字\n2,äöü\n3,🚂\n", CSV, [INT, TXT]),
     "csv_sentences": ("a.csv", '1,"Well, yes; perhaps"\n2,"No: never"\n', CSV, [INT, TXT]),
     "csv_mixed_lengths": ("a.csv", "1,2,3\n4,5,6\n7,8\n9,10,11\n12,13,14\n", CSV, [INT, INT, INT]),
+    "csv_one_quoted_column": ("a.csv", '"a"\n"b ""c"""\n"d, e"\n', CSV, [TXT]),
+    "csv_one_column_in_apostrophes": ("a.csv", "'a'\n'b'\n'c'\n", CSV | {"quote": "'", "escape": "'"}, [TXT]),
     "csv_times": ("a.csv", "1,12:30:00\n2,13:45:10\n", CSV, [INT, "time"]),
     "tbl": ("a.tbl", "1|a|\n2|b|\n", TBL, [INT, TXT]),
     "tbl_part": ("a.tbl.3", "1|a|\n2|b|\n", TBL, [INT, TXT]),
     "tbl_one_column": ("a.tbl", "1|\n2|\n", TBL, [INT]),
     "tbl_quotes_are_data": ("a.tbl", '1|"a|\n2|b"|\n', TBL, [INT, TXT]),
     "tbl_commas": ("a.tbl", "1|a,b;c|\n2|d,e;f|\n", TBL, [INT, TXT]),
+    "text_one_quoted_column": ("a.txt", '"a"\n"b ""c"""\n\n"d\ne"\n', TAB, [TXT]),
+    "text_one_quoted_column_of_numbers": ("a.tsv", '"n"\n"1"\n"2"\n"3"\n', TAB | NAMED, [INT]),
+    "text_one_column_with_quotes": ("a.txt", 'a\n"b"\n"c"\n', TEXT, [TXT]),
+    "text_one_column_of_titles": ("a.txt", '"a" or "b"\n"c" or "d"\n', TEXT, [TXT]),
+    "text_one_quoted_column_of_paths": ("a.txt", '"\\\\server\\share"\n"b"\n', TAB, [TXT]),
     "text": ("a.txt", "1\ta\n2\tb\n", TEXT, [INT, TXT]),
     "text_nulls": ("a.tsv", "1\t\\N\n\\N\tb\n", TEXT, [INT, TXT]),
     "text_escapes": ("a.txt", "1\ta\\tb\n2\tc\\\\d\n", TEXT, [INT, TXT]),
@@ -285,6 +292,15 @@ def test_a_second_reading_is_told(tmp_path: Path, data: str) -> None:
         sniffed = sniff(write(tmp_path / name, data))
         unsure = min(decision.confidence for decision in [*sniffed.decisions, sniffed.header]) < LOW_CONFIDENCE
         assert unsure == (name != "a.dat" or "Smith" not in data), name
+
+
+@pytest.mark.parametrize("data", ['a\n"b"\n"c"\n', '"a" or "b"\n"c" or "d"\n', '"a"\n\n"b"\n'])
+def test_quotes_around_some_values_of_one_column(tmp_path: Path, data: str) -> None:
+    """They stay, and the note says so; where all have them, there is no doubt."""
+    found = {decision.option: decision for decision in sniff(write(tmp_path / "a.txt", data)).decisions}
+    stays = "\n\n" not in data
+    assert (found["format"].value == "text") == stays
+    assert (found["format"].confidence < LOW_CONFIDENCE) == stays
 
 
 def test_files_that_begin_with_the_same_record(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import LONG
 from tipple.errors import UsageError
-from tipple.plan.sniff import LOW_CONFIDENCE, Given
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.plan.sources import Dialect
 from tipple.run.sniff import Sniffer
 

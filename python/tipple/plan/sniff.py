@@ -13,132 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-__all__ = ["Chunk", "ColumnProfile", "Decision", "Given", "HeadField", "Layout", "Profile", "choose_layout"]
+from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, HeadField, Layout, Profile
 
-LOW_CONFIDENCE = 0.7
-"""Below this, a decision is one that the user should look at."""
-
-
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a source, in UTF-8."""
-
-    file: int
-    """Which of the sampled sources."""
-    begins: bool
-    """Whether it begins where the source begins."""
-    ends: bool
-    """Whether it ends where the source ends."""
-    data: bytes
-
-
-class HeadField(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of a source's first record."""
-
-    text: str
-    kind: str
-    marked: bool
-
-
-class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fields of a column look like; the core's struct of this name says what each figure counts."""
-
-    empty: int
-    quoted_empty: int
-    null_words: dict[str, int]
-    kinds: dict[str, int]
-    wrapped: tuple[int, int]
-    delimiters_inside: int
-    longest: int
-    shortest: int
-    scale_min: int
-    scale_max: int
-    whole_digits: int
-    inexact: int
-    first_over_12: int
-    second_over_12: int
-    letters: tuple[bool, bool]
-    like_head: int
-
-
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample as it looks in one dialect; made by the core."""
-
-    line_end: str | None
-    records: int
-    field_counts: dict[int, int]
-    fields: int
-    last_empty: int
-    unterminated: int
-    stray_quotes: int
-    quoted_fields: int
-    files: dict[int, tuple[int, int]]
-    heads: dict[int, list[HeadField]]
-    columns: list[ColumnProfile]
-    """Without the first record of each file."""
-    columns_with_heads: list[ColumnProfile]
-    """With it."""
-
-    @property
-    def regularity(self) -> float:
-        """The share of records with the usual number of fields."""
-        return self.field_counts.get(self.fields, 0) / self.records if self.records and self.fields else 0.0
-
-
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """What separates and quotes fields: as much of a dialect as has to be known to see the fields."""
-
-    format: str
-    """`csv`, `text` or `tbl`."""
-    delimiter: str
-    quote: str | None = None
-    escape: str | None = None
-
-    @property
-    def codec(self) -> dict[str, Any]:
-        """The codec's `Dialect`."""
-        return {
-            "family": {"csv": "csv", "text": "text", "tbl": "plain"}[self.format],
-            "delimiter": ord(self.delimiter),
-            "quote": ord(self.quote or '"'),
-            "escape": ord(self.escape or self.quote or '"'),
-            "null_text": "",
-            "trailing_delimiter": self.format == "tbl",
-            "line_end": "lf",
-        }
-
-
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user said; it is never sniffed. Characters are resolved ones."""
-
-    delimiter: str | None = None
-    quote: str | None = None
-    escape: str | None = None
-    null_text: str | None = None
-    header: str | None = None
-    encoding: str | None = None
-    trailing_delimiter: bool | None = None
-    skip_lines: int = 0
-    comment: str | None = None
-    force_null: tuple[str, ...] = ()
-    force_not_null: tuple[str, ...] = ()
-    field_widths: tuple[int, ...] | None = None
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was found out."""
-
-    option: str
-    """The option that would say the same."""
-    value: str
-    confidence: float
-    """0 to 1."""
-    reason: str
-    alternatives: tuple[str, ...] = ()
-
+__all__ = ["choose_layout", "spell"]
 
 ProfileOf = Callable[[Layout], Profile]
 
@@ -236,7 +116,7 @@ def choose_layout(
     others = [
         c for c in ranked if c.layout.delimiter != chosen.layout.delimiter and c.profile.fields > 1 and c.score > 0.05
     ]
-    confidence = _confidence(chosen, others, kept=chosen is named_candidate)
+    confidence = _confidence(chosen, others, kept=chosen is named_candidate or _quotes_every_value(chosen))
     told = chosen.profile.records > 0
     decisions = _decisions(chosen, others, reason, confidence, given)
     doubt = _doubt(chosen, data, named)
@@ -408,6 +288,8 @@ def _is_text_format(
         if not nulls and (quoted or csv.profile.regularity > text.profile.regularity):
             return False
     backslashes = whole.count(b"\\")
+    if _quotes_every_value(csv):
+        return False
     if not backslashes:
         # The text format has no quotes: what makes sense of all that are there as quotes was written with them.
         return named == "text" and not (
@@ -425,6 +307,15 @@ def _is_text_format(
     return named == "text" or doubled > 0 or not _ESCAPE_IN_WORD.search(whole)
 
 
+def _quotes_every_value(candidate: _Candidate) -> bool:
+    """Whether this is a single column of which all is in quotes but what is empty."""
+    profile = candidate.profile
+    if profile.fields != 1 or not profile.quoted_fields or profile.stray_quotes or profile.unterminated:
+        return False
+    empty = sum(column.empty for column in profile.columns_with_heads)
+    return profile.regularity == 1.0 and profile.quoted_fields + empty >= profile.records
+
+
 def _doubt(chosen: _Candidate, data: Sequence[bytes], named: str | None) -> Decision | None:
     """The format once more, where COPY's text format and CSV with tabs are both good readings of the sample."""
     layout, profile = chosen.layout, chosen.profile
@@ -432,13 +323,16 @@ def _doubt(chosen: _Candidate, data: Sequence[bytes], named: str | None) -> Deci
         return None
     whole = b"\n".join(data)
     reason = ""
-    if _ESCAPE_IN_WORD.search(whole) and not _DRIVE.search(whole) and b"\\\\" not in whole:
+    if layout.format == "text" and profile.fields == 1 and any(column.wrapped[0] for column in profile.columns):
+        reason = "some values are in quotes, which may be quotes of CSV, or part of the values"
+    elif _ESCAPE_IN_WORD.search(whole) and not _DRIVE.search(whole) and b"\\\\" not in whole:
         reason = "backslashes before n, r and t may be parts of names and paths, or stand for line ends and tabs"
     elif (
         named == "text"
         and layout.format == "csv"
         and profile.quoted_fields
         and profile.quoted_fields < profile.records
+        and not _quotes_every_value(chosen)
         and not _QUOTED_FOR_A_REASON.search(whole)
     ):
         reason = "some fields are in quotes, which may be quotes of CSV, or part of the values"
@@ -486,6 +380,8 @@ def _between(
         return named, f"as the name says ({name}): {_why(named)}"
     if named.healthy and not _reads_more(own, named):
         return named, f"as the name says ({name}): {_why(named)}"
+    if _quotes_every_value(own) and _reads_more(own, named):
+        return own, f"{_why(own)}, every value in quotes; not quite as the name says ({name})"
     better = own.healthy or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
         return named, f"as the name says ({name}), though only {_why(named)}"

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tipple.plan.schema import TableDefinition, plain_table
-from tipple.plan.sniff import ColumnProfile, Decision, HeadField, Profile
+from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import TableName
 
 __all__ = [

@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from tipple.plan.sniff import Decision
+from tipple.plan.sniff_profile import Decision
 
 __all__ = ["decide_encoding", "to_utf8"]
 

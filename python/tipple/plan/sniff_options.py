@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from tipple.plan.sniff import LOW_CONFIDENCE, Decision, spell
+from tipple.plan.sniff import spell
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import quote_identifier
 

@@ -10,7 +10,6 @@ import msgspec
 from tipple.engines.base import TableColumn
 from tipple.errors import BadRecord, UsageError
 from tipple.plan.schema import TableDefinition
-from tipple.plan.sniff import LOW_CONFIDENCE, Decision
 from tipple.plan.sniff_columns import (
     SniffedColumn,
     clean_names,
@@ -21,6 +20,7 @@ from tipple.plan.sniff_columns import (
     wider_type,
 )
 from tipple.plan.sniff_options import options_text, sniff_notes
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import TableName, fold_identifier
 from tipple.report.model import SniffColumn, SniffDecision, SniffReport

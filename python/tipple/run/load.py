@@ -29,7 +29,7 @@ from tipple.plan.columnar import refuse_text_options
 from tipple.plan.cpus import parse_cpus
 from tipple.plan.partitioning import parse_partition_by
 from tipple.plan.size import parse_size
-from tipple.plan.sniff import Given
+from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
 from tipple.plan.url import Target, parse_table_name

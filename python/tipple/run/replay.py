@@ -15,7 +15,7 @@ import msgspec
 from tipple.engines.base import TableColumn
 from tipple.errors import TippleError
 from tipple.plan.rejects import RejectPolicy
-from tipple.plan.sniff import Given
+from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
 __all__ = ["Reading", "find_reading"]

@@ -10,9 +10,10 @@ import msgspec
 from tipple import _core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
-from tipple.plan.sniff import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile, choose_layout
+from tipple.plan.sniff import choose_layout
 from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.sampling import Sample, take_sample
 
