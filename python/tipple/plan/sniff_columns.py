@@ -1,8 +1,8 @@
 """What the columns of a sample are: header, the text that means NULL, types and names.
 
 A type is only guessed as far as the sample goes, so it is the widest of its family (`bigint`, exact decimals), and
-whatever would lose something as a number stays text: leading zeros, decimal commas, thousands separators, dates in an
-order that only settings decide.
+whatever would lose something as a number stays text: leading zeros, codes such as `12E5`, decimal commas, thousands
+separators, dates in an order that only settings decide.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tipple.plan.schema import TableDefinition, plain_table
+from tipple.plan.sniff_codes import CODE, is_code
 from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import TableName
 
@@ -369,6 +370,8 @@ def _why_text(column: ColumnProfile) -> str:
         return "texts"
     if "leading_zero" in kinds:
         return "numbers with leading zeros or signs, which a number would lose"
+    if CODE in kinds:
+        return "codes such as 12E5, of which a number would be another text"
     if "decimal_comma" in kinds:
         return "decimal commas, which no number type reads"
     if "thousands" in kinds:
@@ -428,6 +431,8 @@ _WIDER_BY_SHAPE = (
 def wider_type(type_text: str, value: str | None, *, unbounded_numeric: bool) -> str:
     """The type to give a column, guessed as `type_text`, so that this value fits too."""
     family = type_text.partition("(")[0]
+    if family == "bigint" and value is not None and is_code(value):
+        return "text"
     for shape, wider in _WIDER_BY_SHAPE:
         if value is not None and shape.fullmatch(value) and family in wider:
             found = wider[family]

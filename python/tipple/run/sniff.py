@@ -11,6 +11,7 @@ from tipple import _core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.sniff import choose_layout
+from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile
@@ -137,6 +138,8 @@ class Sniffer:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
             decisions += found
         profile = self._profile(chunks, layout)
+        if any("float" in column.kinds for column in profile.columns):
+            profile = mark_codes(profile, self._profile([masked(chunk) for chunk in chunks], layout))
         own = [
             self._profile([chunk for chunk in chunks if chunk.file == number], layout)
             for number in (profile.heads if heads_differ(profile) else ())
