@@ -388,6 +388,12 @@ def test_encodings(data: bytes, encoding: str) -> None:
     assert to_utf8(data, encoding).decode(errors="replace") == text.removeprefix("\ufeff")
 
 
+def test_an_encoding_that_parts_contradict() -> None:
+    decision = decide_encoding([b"1,caf\xe9\n2,gr\xfcn\n", "3,grün\n".encode()])
+    assert decision.value == "WIN1252"
+    assert "valid UTF-8" in decision.reason
+
+
 def test_characters_cut_by_a_chunk() -> None:
     text = "äöü漢字🚂".encode()
     for start in range(len(text)):

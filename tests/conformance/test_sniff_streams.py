@@ -160,3 +160,26 @@ def test_rejects_of_guessed_types_that_are_written_again(engine_target: Target, 
     run = load(engine_target, path, **options, replay=True, check=1)
     assert "bad.replay.json" in run.stderr
     assert "without --replay" in run.stderr
+
+
+@pytest.mark.parametrize(("utf8", "windows"), [(1, 1), (3, 1)])
+def test_a_file_of_another_encoding_is_told(engine_target: Target, tmp_path: Path, utf8: int, windows: int) -> None:
+    """Beside files of UTF-8: the dry run says which one it is, and the load's error how to load it."""
+    engine_target.execute(T)
+    paths = [write(tmp_path / f"{number}.csv", DATA) for number in range(utf8)]
+    paths += [write(tmp_path / f"w{number}.csv", BYTES["windows-1252"]) for number in range(windows)]
+    run = load(engine_target, *paths, dry_run=True)
+    assert "w0.csv seems to be WIN1252" in run.output.replace("\n            ", " ")
+    run = load(engine_target, *paths, check=1)
+    assert "w0.csv" in run.stderr
+    assert "by a command of its own with --encoding WIN1252" in " ".join(run.stderr.split())
+
+
+def test_a_file_of_utf8_is_found_among_many(engine_target: Target, tmp_path: Path) -> None:
+    """Not every file is sampled for its format, but as Windows-1252 any text of UTF-8 would be stored, wrongly."""
+    engine_target.execute(T)
+    for number in range(30):
+        write(tmp_path / f"{number:02}.csv", DATA if number == 4 else BYTES["windows-1252"])
+    run = load(engine_target, tmp_path / "*.csv", check=2)
+    assert "different encodings" in run.stderr
+    assert "04.csv" in run.stderr

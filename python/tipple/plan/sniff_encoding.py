@@ -42,9 +42,10 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     broken = [run for run in runs if not _is_utf8_text(run)]
     letters = len(_LATIN_WORD.findall(whole))
     if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
+        but = "; but parts of it are valid UTF-8" if len(broken) < len(runs) else ""
         if _NOT_IN_WINDOWS_1252.search(whole):
-            return _encoding("LATIN1", 0.6, "not UTF-8, with bytes that Windows-1252 does not have")
-        return _encoding("WIN1252", 0.65, "not UTF-8, but accents stand where a language has them")
+            return _encoding("LATIN1", 0.6, f"not UTF-8, with bytes that Windows-1252 does not have{but}")
+        return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{but}")
     return _encoding("UTF8", 0.4, "there are bytes that are not valid UTF-8")
 
 

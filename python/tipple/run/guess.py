@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -34,6 +35,9 @@ SURE_HEADER = 0.85
 _TEXT_TYPES = frozenset({"text", "varchar", "char"})
 _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 """SQLSTATEs of a value that its column's type does not have."""
+
+_NOT_IN_ENCODING = "22021"
+"""SQLSTATE of bytes that are no text in the encoding."""
 
 
 class Guess:
@@ -202,9 +206,20 @@ class Guess:
                 f"the value, or give the column the type {wider}: --dry-run --json prints the CREATE TABLE statement "
                 "(create_table), to be changed and given by --schema FILE.sql"
             )
+        encoding = self._odd_encoding(error.file) if error.sqlstate == _NOT_IN_ENCODING else None
+        if encoding is not None:
+            return (
+                f"the file seems to be {encoding}, and others are UTF-8: load it by a command of its own with "
+                f"--encoding {encoding}, or convert it to UTF-8 (iconv)"
+            )
         if self._options and any(decision.confidence < LOW_CONFIDENCE for decision in self._decisions):
             return f"{error.remedy}; or the sources, which were read with {self._options}, are of another format"
         return None
+
+    def _odd_encoding(self, path: str) -> str | None:
+        """The encoding of a file that is of another one than the rest."""
+        odd = self._sniffed.odd_encodings if self._sniffed is not None else {}
+        return next((found for name, found in odd.items() if os.path.abspath(name) == os.path.abspath(path)), None)
 
     def report(self) -> SniffReport | None:
         """What was found out."""

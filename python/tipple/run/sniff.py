@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,9 +13,10 @@ from tipple.errors import UsageError
 from tipple.plan.sniff import choose_layout
 from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
-from tipple.plan.sniff_encoding import decide_encoding, to_utf8
-from tipple.plan.sniff_profile import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile
+from tipple.plan.sniff_encoding import to_utf8
+from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
+from tipple.run.encoding import RECODED, look_at_encoding
 from tipple.run.sampling import Sample, take_sample
 
 __all__ = ["Sniffed", "Sniffer"]
@@ -24,8 +25,6 @@ SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
-_RECODED = frozenset({"LATIN1", "WIN1252"})
-"""Encodings that have to be named: UTF-8 is what is read without a name, and UTF-16 says itself what it is."""
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
@@ -40,6 +39,8 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every sampled file begins with a header beyond doubt, but not with the same one."""
     decisions: list[Decision]
     """All but the header."""
+    odd_encodings: dict[str, str]
+    """Files that are of another encoding than the others, and of which one."""
     null_columns: list[int]
     """The columns that say what means NULL, where it is not the usual text."""
     profile: Profile
@@ -110,15 +111,16 @@ class Sniffer:
                 "--schema auto cannot see columns in --format fixed", hint="give the columns: --schema FILE.sql"
             )
         identified = zip(self.paths, sources, strict=True) if sources else ()
-        sample = take_sample(self.paths, {path: source for path, source in identified if source.form is not None})
+        streams = {path: source for path, source in identified if source.form is not None}
+        sample = take_sample(self.paths, streams)
         decisions: list[Decision] = []
         sniffed_encoding = None
+        odd_encodings: dict[str, str] = {}
         if self.auto and self.given.encoding is None and sample.pieces:
-            encoding = _encoding_of(sample, range(len(sample.paths)))
+            encoding, odd_encodings = look_at_encoding(sample, self.paths, streams)
             decisions.append(encoding)
-            if encoding.value in _RECODED:
+            if encoding.value in RECODED:
                 sniffed_encoding = encoding.value
-                _same_encoding(sample)
         chunks = [
             Chunk(
                 file=p.file,
@@ -168,6 +170,7 @@ class Sniffer:
             header=header,
             different_headers=different_headers,
             decisions=decisions,
+            odd_encodings=odd_encodings,
             null_columns=null_columns,
             profile=profile,
             sampled_bytes=sample.size_bytes,
@@ -228,29 +231,6 @@ class Sniffer:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
         found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
-
-
-def _encoding_of(sample: Sample, files: Collection[int]) -> Decision:
-    """The encoding of some of the sampled files."""
-    pieces = [piece for piece in sample.pieces if piece.file in files]
-    mark = pieces[0].mark if pieces else b""
-    return decide_encoding([mark, *(piece.data for piece in pieces)] if mark else [piece.data for piece in pieces])
-
-
-def _same_encoding(sample: Sample) -> None:
-    """Refuses files that are UTF-8 among others that are not: one of the two would be stored wrongly."""
-    found: dict[bool, str] = {}
-    for number, path in enumerate(sample.paths):
-        if all(piece.data.isascii() for piece in sample.pieces if piece.file == number):
-            continue
-        own = _encoding_of(sample, [number])
-        if own.value in _RECODED or own.confidence >= LOW_CONFIDENCE:
-            found.setdefault(own.value in _RECODED, f"{own.value} ({path})")
-    if len(found) > 1:
-        raise UsageError(
-            f"the sources have different encodings: {', '.join(found.values())}",
-            hint="load each encoding by a command of its own, or name one for all by --encoding",
-        )
 
 
 def _different(found: Iterable[str]) -> UsageError:
