@@ -376,3 +376,52 @@ def test_settings_of_the_callers_connection_stay(tmp_path: Path, good: bool) -> 
             except tipple.BadRecord:
                 assert not good
             assert connection.execute(asked).fetchall() == before
+
+
+def test_a_plan_beside_the_callers_connection(tmp_path: Path) -> None:
+    """Whatever kind of connection a notebook has open."""
+    path = write(tmp_path / "in.csv", "a,b\n1,x\n")
+    into, file = f"duckdb:///{tmp_path}/x.duckdb", str(tmp_path / "x.duckdb")
+    options: dict[str, Any] = {"into": into, "table": "t", "schema": "auto"}
+    with duckdb.connect(file) as connection:
+        assert tipple.load(path, dry_run=True, **options).status == "planned"
+        assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchone() == (0,)
+        assert tipple.load(path, **options).status == "loaded"
+        assert connection.execute("FROM t").fetchall() == [(1, "x")]
+        assert tipple.load(path, dry_run=True, **options).status == "planned"
+    with duckdb.connect(file, read_only=True):
+        assert tipple.load(path, dry_run=True, **options).status == "planned"
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"config": {"threads": 1}}])
+def test_a_load_beside_another_kind_of_connection(tmp_path: Path, options: dict[str, Any]) -> None:
+    duckdb.connect(tmp_path / "x.duckdb").close()
+    path = write(tmp_path / "in.csv", "a,b\n1,x\n")
+    with (
+        duckdb.connect(str(tmp_path / "x.duckdb"), **options),
+        pytest.raises(tipple.ConnectionFailed, match="this process has a connection") as failed,
+    ):
+        tipple.load(path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema="auto")
+    assert "close that connection" in str(failed.value.hint)
+
+
+def test_a_load_into_an_attached_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "a,b\n1,x\n")
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{tmp_path}/x.duckdb'")
+        with pytest.raises(tipple.ConnectionFailed, match="has attached it") as failed:
+            tipple.load(path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema="auto")
+    assert "DETACH" in str(failed.value.hint)
+
+
+def test_a_load_beside_an_open_transaction(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "1\n")
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 7 AS a")
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM t")
+        with pytest.raises(tipple.TippleError) as failed:
+            tipple.load(path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", mode="replace")
+        assert "commit what it has begun" in str(failed.value.hint)
+        connection.execute("ROLLBACK")
+        assert connection.execute("FROM t").fetchall() == [(7,)]

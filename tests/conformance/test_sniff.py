@@ -120,9 +120,7 @@ def test_with_a_format_as_told(engine_target: Target, tmp_path: Path) -> None:
     assert engine_target.rows("SELECT id, x FROM t ORDER BY 1") == [(1, "a;b"), (2, "NA"), (3, "c")]
 
 
-@pytest.mark.parametrize(
-    ("value", "column_type", "wider"), [("x7", "bigint", "text"), ("1e3", "bigint", "text")]
-)
+@pytest.mark.parametrize(("value", "column_type", "wider"), [("x7", "bigint", "text"), ("1e3", "bigint", "text")])
 def test_a_later_value_that_does_not_fit(
     engine_target: Target, tmp_path: Path, value: str, column_type: str, wider: str
 ) -> None:

@@ -51,7 +51,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             hint="choose another directory, or grant the right to write",
         )
     try:
-        return duckdb.connect(path, read_only=read_only)
+        return _open(path, read_only=read_only)
     except duckdb.Error as error:
         message = " ".join(str(error).split())
         holder = re.search(r"Conflicting lock is held in (.*?)\(PID (\d+)\)", message)
@@ -61,10 +61,40 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
                 f"{holder.group(1).strip()} (PID {holder.group(2)})",
                 hint="end that process, or wait for it: one process at a time can write a DuckDB file",
             ) from None
+        for said, problem, remedy in _HELD_HERE:
+            if said in message:
+                raise ConnectionFailed(f"cannot open {target.display}: this process {problem}", hint=remedy) from None
         raise ConnectionFailed(
             f"cannot open {target.display}: {message}",
             hint="check that the file is a DuckDB database, written by this version of DuckDB or an older one",
         ) from None
+
+
+_OTHER_CONFIGURATION = "different configuration than existing connections"
+_HELD_HERE = (
+    (
+        _OTHER_CONFIGURATION,
+        "has a connection to it with another configuration",
+        "close that connection, or open it by duckdb.connect(FILE) without read_only and config: SET changes settings "
+        "too",
+    ),
+    (
+        "Unique file handle conflict",
+        "has attached it to another database",
+        "DETACH it there first, or close that connection; duckdb.connect(FILE) may stay open beside a load",
+    ),
+)
+"""What DuckDB says where the file is open in this very process, what that means, and what to do."""
+
+
+def _open(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(path, read_only=read_only)
+    except duckdb.ConnectionException as error:
+        if not read_only or _OTHER_CONFIGURATION not in str(error):
+            raise
+        # The caller may have it open for writing: DuckDB then gives no other kind of connection.
+        return duckdb.connect(path)
 
 
 def first_row(

@@ -125,7 +125,10 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     elif isinstance(error, _WRITING) and _DISK_FULL.search(message):
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
     elif isinstance(error, duckdb.TransactionException) and "onflict" in message:
-        hint = "another load in this process changes the same table: run this one again; nothing was published"
+        hint = (
+            "another connection of this process changes the same table: commit what it has begun, or wait for its end, "
+            "and run this one again; nothing was published"
+        )
     elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* already exists", message):
         # This load found none when it began.
         hint = "another load in this process has just made the table: run this one again; nothing was published"
