@@ -321,7 +321,7 @@ def test_what_is_nobodys_job_stays(target: DuckdbTarget, tmp_path: Path, schema:
     foreign.mkdir()
     left = files_of(target) / ".7d1c2b3a-7c1e-4b0c-9f5e-2a3b4c5d6e7f"
     left.mkdir()
-    target.execute(f"INSERT INTO tipple.parquet_directory VALUES ('main', 't', '{left.name[1:]}')")
+    target.execute(f"INSERT INTO tipple.parquet_directory VALUES ('main', 't', '{left.name[1:]}', NULL)")
     run_tipple("jobs", target.url, "clean")
     assert not left.exists()
     run = load_here(target, path, **options, mode="replace", restart=True)
@@ -351,6 +351,37 @@ def test_a_new_database_under_an_old_path(target: DuckdbTarget, tmp_path: Path, 
     load_here(moved, tmp_path / "b.csv", **{**options, "mode": "replace"})
     assert (shown(target), shown(moved)) == (20, 50)
     assert len(jobs(target)) == 2
+
+
+def test_a_copy_leaves_the_files_of_its_original(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    """Beside it, and also where it has taken the original's place."""
+    options = {"schema": schema, "structure": "parquet", "mode": "replace"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    beside = DuckdbTarget(tmp_path / "beside.duckdb")
+    shutil.copy(target.path, beside.path)
+    load_here(beside, write(tmp_path / "b.csv", text(100, 50)), **options)
+    assert (shown(target), shown(beside)) == (100, 50)
+    moved = DuckdbTarget(target.path.rename(tmp_path / "moved.duckdb"))
+    shutil.copy(moved.path, target.path)
+    for number in range(2):
+        more = write(tmp_path / f"{number}.csv", text(200 + number, 20))
+        run = load_here(target, more, **options)
+        run_tipple("jobs", target.url, "clean")
+    assert run.summary is not None
+    assert any("moved away or copied" in note for note in run.summary["notes"])
+    assert (shown(target), shown(moved)) == (20, 100)
+    assert len(jobs(target)) == 2
+
+
+def test_directories_listed_by_an_earlier_version(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
+    options = {"schema": schema, "structure": "parquet", "mode": "replace"}
+    load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)
+    target.execute("ALTER TABLE tipple.parquet_directory DROP COLUMN database_inode")
+    run_tipple("jobs", target.url, "clean")
+    assert shown(target) == 100
+    target.execute("ALTER TABLE tipple.parquet_directory DROP COLUMN database_inode")
+    load_here(target, write(tmp_path / "b.csv", text(100, 50)), **options)
+    assert (shown(target), len(jobs(target))) == (50, 1)
 
 
 def test_a_renamed_view_keeps_its_files(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:

@@ -20,15 +20,17 @@ import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, literal
-from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
 from tipple.engines.duckdb.parquet_directories import (
+    ADD_INODE,
     claim,
     claimed_tables,
     clean,
     count_of_others,
+    database_inode,
     has_files,
     table_directory,
 )
+from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
 from tipple.errors import TippleError, UsageError
 from tipple.plan.hive import HiveColumn, hive_column
 from tipple.plan.partitioning import PartitionBy
@@ -125,12 +127,17 @@ def find_all(connection: duckdb.DuckDBPyConnection) -> list[FileTable]:
 
 def ensure(connection: duckdb.DuckDBPyConnection) -> None:
     """Creates the lists of tables and directories where they are missing; call it before a load's transaction."""
-    statements = ("CREATE SCHEMA IF NOT EXISTS {catalog}.tipple", _CREATE, CREATE_DIRECTORY)
+    statements = ("CREATE SCHEMA IF NOT EXISTS {catalog}.tipple", _CREATE, CREATE_DIRECTORY, ADD_INODE)
     create_once(connection, _is_complete, statements)
 
 
 def _is_complete(connection: duckdb.DuckDBPyConnection) -> bool:
-    return has_own_tables(connection, "parquet_table", "parquet_directory")
+    found = first_row(
+        connection,
+        "SELECT count(*) FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'tipple' "
+        "AND (table_name, column_name) IN (('parquet_table', 'columns'), ('parquet_directory', 'database_inode'))",
+    )
+    return found is not None and found[0] == 2
 
 
 class ParquetWork:
@@ -155,6 +162,7 @@ class ParquetWork:
         self.into = f"{catalog(connection)}.{task.table.sql}"
         self.before = find(connection, task.table)
         self.directory = table_directory(path, task.table)
+        self._path = path or ""
         divided = task.partition_by
         if self.before is not None and divided is None:
             divided = self.before.partition_by
@@ -240,17 +248,18 @@ class ParquetWork:
         self.tidy()
         # Noted ones may be of an earlier version of Tipple, which listed none.
         noted = self.before.directories if self.before is not None else ()
-        claim(self.connection, self.task.table, [*noted, job_id])
+        claim(self.connection, self.task.table, [*noted, job_id], database_inode(self._path))
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def notes(self) -> list[str]:
         """What a user should know of the place, once the load has begun."""
-        others = count_of_others(self.connection, self.directory)
+        inode = database_inode(self._path)
+        others = count_of_others(self.connection, self.directory, self._directories_read(), inode)
         if not others:
             return []
         return [
             f"{self.directory} holds directories of jobs that this database did not run ({others}): left as they are, "
-            "because another database may read them (one that was moved away, say); remove them if none does"
+            "because another database may read them (one that was moved away or copied, say); remove them if none does"
         ]
 
     def copy_statement(self, stream: str, *, in_order: bool) -> str:
@@ -310,8 +319,12 @@ class ParquetWork:
 
     def tidy(self) -> None:
         """Removes, after the transaction, what is not part of the table: replaced files, or those of a failed load."""
+        inode = database_inode(self._path)
+        clean(self.connection, self.directory, self.task.table, self._directories_read(), inode)
+
+    def _directories_read(self) -> tuple[str, ...]:
         table = find(self.connection, self.task.table)
-        clean(self.connection, self.directory, self.task.table, table.directories if table is not None else ())
+        return table.directories if table is not None else ()
 
     @property
     def _hidden(self) -> Path:
@@ -390,10 +403,13 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) ->
 def clean_all(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
     """Removes the files of jobs that are not part of any table; gives the names of their directories."""
     removed = []
-    for name in claimed_tables(connection):
+    names = claimed_tables(connection)
+    if names:
+        ensure(connection)
+    for name in names:
         table = find(connection, name)
         kept = table.directories if table is not None else ()
-        removed += clean(connection, table_directory(path, name), name, kept)
+        removed += clean(connection, table_directory(path, name), name, kept, database_inode(path))
     return removed
 
 
