@@ -307,6 +307,19 @@ def test_quotes_around_some_values_of_one_column(tmp_path: Path, data: str) -> N
     assert (found["format"].confidence < LOW_CONFIDENCE) == stays
 
 
+@pytest.mark.parametrize(("line", "remedy"), [("sep=;", "--delimiter ';'"), ('\ufeff"sep=\t"', "--delimiter '\\t'")])
+def test_the_line_that_tells_excel_the_delimiter(tmp_path: Path, line: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match="Excel") as failed:
+        sniff(write(tmp_path / "a.csv", f"{line}\r\nid;name\r\n1;a\r\n2;b\r\n"))
+    assert f"--skip-lines 1 {remedy}" in str(failed.value.hint)
+
+
+def test_headers_of_files_that_were_put_together(tmp_path: Path) -> None:
+    header = sniff(write(tmp_path / "a.csv", "id,name\n1,a\n2,b\nid,name\n3,c\n")).header
+    assert (header.value, header.confidence < LOW_CONFIDENCE) == ("yes", True)
+    assert "repeated header lines" in header.reason
+
+
 def test_files_that_begin_with_the_same_record(tmp_path: Path) -> None:
     """What occurs again below is a value, in however many files it comes first."""
     paths = [str(write(tmp_path / f"{i}.csv", "DE,Berlin\nDE,Bonn\nFR,Nice\n")) for i in range(2)]

@@ -140,3 +140,14 @@ def test_remedy_is_named(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute(TABLE)
     run = load_text(engine_target, tmp_path / "in.csv", b"bad,,,\n", check=1)
     assert "nothing was published" in run.stderr.lower()
+
+
+def test_remedies_that_name_an_option(engine_target: Target, tmp_path: Path) -> None:
+    """Of a word that may mean NULL, and of lines above a header."""
+    engine_target.execute("CREATE TABLE t (id integer, n integer)")
+    path = write(tmp_path / "in.csv", "1,2\n3,N/A\n5,\n")
+    assert "--null N/A reads it as NULL" in " ".join(load(engine_target, path, header="no", check=1).stderr.split())
+    path = write(tmp_path / "title.csv", "Report of 2024\nid,n\n1,2\n")
+    assert "--skip-lines leaves such lines out" in " ".join(load(engine_target, path, check=1).stderr.split())
+    load(engine_target, path, skip_lines=1)
+    assert engine_target.rows("SELECT id, n FROM t") == [(1, 2)]

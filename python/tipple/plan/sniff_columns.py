@@ -99,6 +99,9 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     if narrow:
         confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
         return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
+    if repeated := _over_values_and_again(head, profile.columns):
+        reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
+        return _header("yes", 0.6, reason)
     if any(column.like_head for column in profile.columns):
         # Of several files that begin with it, it may still be the header.
         return _header("no", 0.8 if len(heads) == 1 else 0.6, "texts of the first record occur again below")
@@ -170,6 +173,17 @@ def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) ->
         for field, column in zip(head, columns, strict=True)
         if field.kind in _NAMES and _is_narrow(column) and field.kind not in column.kinds
     ]
+
+
+def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
+    """Names that occur again below, as the only texts there: files with headers were put together."""
+    found = []
+    for field, column in zip(head, columns, strict=False):
+        again = column.kinds.get(field.kind, 0)
+        values = msgspec.structs.replace(column, kinds={k: n for k, n in column.kinds.items() if k != field.kind})
+        if field.kind == "text" and again and again == column.like_head and _is_narrow(values):
+            found.append(field.text)
+    return found
 
 
 def _is_year(field: HeadField) -> bool:

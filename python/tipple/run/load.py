@@ -53,6 +53,7 @@ from tipple.run.rejects import (
     remarking,
     write_rejects,
 )
+from tipple.run.remedy import first_remedy
 from tipple.run.replay import find_reading
 from tipple.run.request import TPCH, Request
 from tipple.run.sniff import Sniffer
@@ -439,7 +440,8 @@ def load(
         reason = request.null_in_key(error.column, error.sqlstate)
         if reason is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
-        remedy = request.guess.remedy(error) or error.remedy
+        first = first_remedy(error, request.dialect) if request.columnar_plan is None else ""
+        remedy = first + (request.guess.remedy(error) or error.remedy)
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
     except TooManyRejects as error:
         error.hint = f"{error.hint}; {_what_is_stored(atomic)}"

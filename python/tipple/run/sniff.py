@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -10,7 +12,7 @@ import msgspec
 from tipple import _core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
-from tipple.plan.sniff import choose_layout
+from tipple.plan.sniff import choose_layout, spell
 from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
 from tipple.plan.sniff_encoding import to_utf8
@@ -25,6 +27,7 @@ SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
@@ -130,6 +133,7 @@ class Sniffer:
             )
             for p in sample.pieces
         ]
+        _refuse_separator_line(sample, chunks)
         layout = Layout(
             format=self.dialect.format,
             delimiter=self.dialect.delimiter,
@@ -231,6 +235,19 @@ class Sniffer:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
         found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
+
+
+def _refuse_separator_line(sample: Sample, chunks: Iterable[Chunk]) -> None:
+    """Refuses the line by which Excel is told the delimiter: it is no record, and stands before the header."""
+    for chunk in chunks:
+        found = _SEPARATOR_LINE.match(chunk.data) if chunk.begins else None
+        if found is not None:
+            delimiter = found.group(1).decode(errors="replace")
+            path = sample.paths[chunk.file]
+            raise UsageError(
+                f"{path} begins with the line sep={spell(delimiter)}, which tells Excel the delimiter",
+                hint=f"--skip-lines 1 --delimiter {shlex.quote(spell(delimiter))} leaves it out of every file",
+            )
 
 
 def _different(found: Iterable[str]) -> UsageError:

@@ -1,0 +1,28 @@
+"""Remedies for bad records of usual kinds, which the core cannot give, since it does not know the options."""
+
+from __future__ import annotations
+
+import shlex
+
+from tipple.errors import BadRecord
+from tipple.plan.sources import Dialect
+
+__all__ = ["first_remedy"]
+
+_NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
+"""What programs and people write for a missing value, in lower case."""
+_BAD_VALUE = frozenset({"22P02", "22007"})
+_OTHER_FIELDS = "22P04"
+_FIRST_RECORDS = 10
+"""Among so many a record of another number of fields may be a title, or a remark."""
+
+
+def first_remedy(error: BadRecord, dialect: Dialect) -> str:
+    """What to try before anything else: of words that mean NULL, and of lines above a header; else nothing."""
+    text = error.text or ""
+    if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
+        beside = "" if dialect.null_text else " (empty fields are then empty texts)"
+        return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
+    if error.sqlstate == _OTHER_FIELDS and error.record_number <= _FIRST_RECORDS and not dialect.skip_lines:
+        return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
+    return ""
