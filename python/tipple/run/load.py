@@ -440,7 +440,7 @@ def load(
         reason = request.null_in_key(error.column, error.sqlstate)
         if reason is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
-        first = first_remedy(error, request.dialect) if request.columnar_plan is None else ""
+        first = first_remedy(error, request.dialect, header=request.header) if request.columnar_plan is None else ""
         remedy = first + (request.guess.remedy(error) or error.remedy)
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
     except TooManyRejects as error:

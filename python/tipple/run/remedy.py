@@ -12,17 +12,25 @@ __all__ = ["first_remedy"]
 _NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
 """What programs and people write for a missing value, in lower case."""
 _BAD_VALUE = frozenset({"22P02", "22007"})
-_OTHER_FIELDS = "22P04"
+_TOO_FEW_FIELDS = "missing data"
+"""What the core's reason begins with then."""
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
 
-def first_remedy(error: BadRecord, dialect: Dialect) -> str:
-    """What to try before anything else: of words that mean NULL, and of lines above a header; else nothing."""
+def first_remedy(error: BadRecord, dialect: Dialect, *, header: bool) -> str:
+    """What to try before anything else: of words that mean NULL, and of lines above a header; else nothing.
+
+    Args:
+        error: the complaint.
+        dialect: what the sources were read in.
+        header: whether a header was skipped, so that nothing can stand above it.
+    """
     text = error.text or ""
     if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
         beside = "" if dialect.null_text else " (empty fields are then empty texts)"
         return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
-    if error.sqlstate == _OTHER_FIELDS and error.record_number <= _FIRST_RECORDS and not dialect.skip_lines:
+    above = error.record_number <= _FIRST_RECORDS and not header and not dialect.skip_lines
+    if above and error.reason.startswith(_TOO_FEW_FIELDS):
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
