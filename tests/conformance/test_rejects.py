@@ -278,38 +278,6 @@ def test_modes(engine_target: Target, tmp_path: Path, mode: str) -> None:
     check(engine_target, made, rejects, run)
 
 
-def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> None:
-    engine_target.execute(TABLE)
-    path = write(tmp_path / "in.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n3,1,z\n4,,nodate,v\n")
-    rejects = tmp_path / "bad.csv"
-    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "match"}
-    load(engine_target, path, check=3, **options)
-    raw = rejects.read_bytes()
-    assert raw == b"bad,,,y\n3,1,z\n4,,nodate,v\n"
-    rejects.write_bytes(raw.replace(b"bad", b"2").replace(b"3,1,z", b"3,1,,z"))
-    run = load(engine_target, path, replay=True, check=3, **options)
-    assert run.summary is not None
-    assert (run.summary["rows"], run.summary["rejects"]) == (2, 1)
-    assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (3,)]
-    assert rejects.read_bytes() == b"4,,nodate,v\n"
-    rejects.write_bytes(b"4,,2020-01-01,v\n")
-    load(engine_target, path, replay=True, check=0, **options)
-    assert rejects.read_bytes() == b""
-    assert engine_target.count("t") == 4
-    # What was replayed stays loaded, and the first load is still known.
-    again = load(engine_target, path, check=3, **options)
-    assert again.summary is not None
-    assert again.summary["status"] == "already loaded"
-    assert engine_target.count("t") == 4
-
-
-def test_a_replay_needs_its_file(engine_target: Target, tmp_path: Path) -> None:
-    engine_target.execute(TABLE)
-    path = write(tmp_path / "in.csv", b"1,,,x\n")
-    run = load(engine_target, path, on_error="skip", rejects=tmp_path / "none.csv", replay=True, check=2)
-    assert "none.csv" in run.stderr
-
-
 def test_values_that_only_the_server_reads(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Values go to the server's own input function, and what it refuses is a reject as any other."""
     postgres_target.execute("CREATE TABLE t (a integer, b date, c pg_lsn)")

@@ -6,7 +6,6 @@ import gzip
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -116,50 +115,6 @@ def test_columnar_sources_have_none_of_these_options(engine_target: Target, tmp_
     for option, value in {"skip_lines": 1, "comment": "#", "force_null": "a", "trailing_delimiter": "yes"}.items():
         run = load(engine_target, path, **{option: value}, check=2)
         assert f"--{option.replace('_', '-')} is for delimited text" in run.stderr
-
-
-def guessed_rejects(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """A file whose sample shows numbers, but not the codes among them; and the options to load it."""
-    lines = [f"{number};{number % 97 + 1}" for number in range(700_000)]
-    lines[350_001] = "350001;007"
-    lines[350_003] = "350003;08"
-    path = write(directory / "in.csv", "id;code\n" + "\n".join(lines) + "\n")
-    return path, {"schema": "auto", "on_error": "skip", "max_rejects": 5, "rejects": directory / "bad"}
-
-
-def test_rejects_of_guessed_types_stay_rejects(engine_target: Target, tmp_path: Path) -> None:
-    """What a guessed type would have changed is not stored changed when it is replayed, and so for the same reason."""
-    path, options = guessed_rejects(tmp_path)
-    load(engine_target, path, **options, check=3)
-    reasons = (tmp_path / "bad.reasons.csv").read_text()
-    assert reasons.count("would be changed by the type bigint") == 2
-    raw = (tmp_path / "bad").read_text()
-    # What follows does not look at the sources again: they may be others by now.
-    write(path, "a|b|c\n1|2|3\n")
-    write(tmp_path / "bad", raw.replace("08", "8"))
-    run = load(engine_target, path, **options, replay=True, check=3)
-    assert run.summary is not None
-    assert (run.summary["rows"], run.summary["rejects"]) == (1, 1)
-    assert (tmp_path / "bad").read_text() == "350001;007\n"
-    assert '""007"" would be changed by the type bigint' in (tmp_path / "bad.reasons.csv").read_text()
-    assert engine_target.rows("SELECT id FROM t WHERE id BETWEEN 350001 AND 350003 ORDER BY id") == [
-        (350002,),
-        (350003,),
-    ]
-
-
-def test_rejects_of_guessed_types_that_are_written_again(engine_target: Target, tmp_path: Path) -> None:
-    path, options = guessed_rejects(tmp_path)
-    load(engine_target, path, **options, check=3)
-    kept = (tmp_path / "bad.replay.json").read_text()
-    assert '"code"' in kept
-    (tmp_path / "bad.replay.json").unlink()
-    load(engine_target, path, **options, check=3)
-    assert (tmp_path / "bad.replay.json").read_text() == kept
-    write(tmp_path / "bad.replay.json", "{")
-    run = load(engine_target, path, **options, replay=True, check=1)
-    assert "bad.replay.json" in run.stderr
-    assert "without --replay" in run.stderr
 
 
 @pytest.mark.parametrize(("utf8", "windows"), [(1, 1), (3, 1)])

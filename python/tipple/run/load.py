@@ -434,7 +434,7 @@ def load(
                     by_row = request.columnar_plan is not None
                     found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
                     reading = request.as_read(again=result.status == "already loaded" and not replay)
-                    write_rejects(policy, found, names, reading.json)
+                    write_rejects(policy, found, names, reading)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         reason = request.null_in_key(error.column, error.sqlstate)

@@ -14,6 +14,7 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.url import TableName
 from tipple.run.outputs import NamedFile, check_place
+from tipple.run.replay import MOST_OPEN_ENDED, OPEN_ENDED_BYTES, Reading
 
 REASON_COLUMNS = ("file", "record_number", "byte_offset", "column", "reason", "sqlstate")
 
@@ -25,31 +26,33 @@ TOO_LONG = "54000"
 """SQLSTATE of a record that is longer than the limit; of that only the beginning is kept."""
 
 
-def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: bytes) -> int:
+def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: Reading) -> int:
     """Writes the files, each complete before it has its name, and gives the number of rejects.
 
     Args:
         policy: where to write.
         rejects: in the order of the sources.
         paths: the source files, by the numbers that the rejects give.
-        reading: how the records are to be read again, as it is kept.
+        reading: how the records are to be read again.
 
     Raises:
         TippleError: a file cannot be written.
     """
     unfinished = [_unfinished(path) for path in policy.paths]
     count = 0
+    open_ended: list[bytes] = []
     try:
         with (
             open(unfinished[0], "wb") as raw,
             open(unfinished[1], "w", encoding="utf-8", errors="surrogateescape", newline="") as reasons,
             open(unfinished[2], "wb") as kept,
         ):
-            kept.write(reading)
             table = csv.writer(reasons, lineterminator="\n")
             table.writerow(REASON_COLUMNS)
             for reject in rejects:
                 raw.write(reject.record)
+                if len(open_ended) < MOST_OPEN_ENDED and reading.leaves_open(reject.record):
+                    open_ended.append(reject.record[:OPEN_ENDED_BYTES])
                 table.writerow(
                     (
                         paths[reject.source],
@@ -61,6 +64,7 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
                     )
                 )
                 count += 1
+            kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
         for path, name in zip(unfinished, policy.paths, strict=True):
             os.replace(path, name)
     except OSError as error:

@@ -6,6 +6,7 @@ a value that a guessed type had refused would be stored changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,12 +14,16 @@ from typing import Any
 import msgspec
 
 from tipple.engines.base import TableColumn
-from tipple.errors import TippleError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
-__all__ = ["Reading", "find_reading"]
+__all__ = ["MOST_OPEN_ENDED", "OPEN_ENDED_BYTES", "Reading", "find_reading"]
+
+MOST_OPEN_ENDED = 1000
+OPEN_ENDED_BYTES = 4096
+"""So much of so many records is kept to find them again."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +36,24 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the records' fields, in their order."""
     guessed: dict[str, Any]
     """The core's `Guessed` of columns whose types were guessed."""
+    open_ended: list[bytes] = []
+    """What the rejects begin with that end inside quotes, and would take the record behind them with them."""
 
     @property
     def json(self) -> bytes:
         """As it is kept."""
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
+
+    def leaves_open(self, record: bytes) -> bool:
+        """Whether a quote is missing or too many in a record."""
+        dialect = self.dialect
+        if dialect.quote is None or dialect.escape is None:
+            return False
+        quote = dialect.quote.encode()
+        if dialect.escape != dialect.quote:
+            escape = dialect.escape.encode()
+            record = record.replace(escape * 2, b"").replace(escape + quote, b"")
+        return record.count(quote) % 2 == 1
 
     def dialect_with(self, options: Given) -> Dialect:
         """The dialect, where `--format auto` is asked for beside these options."""
@@ -66,15 +84,33 @@ def find_reading(policy: RejectPolicy) -> Reading | None:
 
     Raises:
         TippleError: it cannot be read.
+        UsageError: a record that is not mended would be read together with the one behind it.
     """
     with suppress(FileNotFoundError):
         try:
             with open(policy.reading_path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=Reading)
+                reading = msgspec.json.decode(file.read(), type=Reading)
         except (msgspec.DecodeError, IsADirectoryError, PermissionError) as error:
             raise TippleError(
                 f"cannot read {policy.reading_path}, which says how the rejects are to be read: {error}",
                 hint="load the sources again by the same command without --replay, which loads nothing twice and "
                 "writes it; without that file the options are found out from the sources",
             ) from None
+        if reading.open_ended:
+            _refuse_open_ended(policy, reading.open_ended)
+        return reading
     return None
+
+
+def _refuse_open_ended(policy: RejectPolicy, records: Sequence[bytes]) -> None:
+    """Refuses a file in which another record stands behind one that ends inside quotes, and was not mended."""
+    with open(policy.path, "rb") as file:
+        rejects = file.read()
+    for record in records:
+        found = re.search(rb"(?:\A|[\r\n])" + re.escape(record), rejects)
+        if found is not None and rejects[found.end() :].strip():
+            line = record.splitlines()[0].decode(errors="replace")
+            raise UsageError(
+                f"{policy.path}: a quote is missing or too many in {line}; the records behind it would go with it",
+                hint="mend that record, or take it out of the file",
+            )

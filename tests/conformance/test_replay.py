@@ -1,0 +1,109 @@
+"""`--replay`: rejects that were mended are stored, and the others are rejected again as they were before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from loading import load
+from spoilt import TABLE
+from targets import Target, write
+
+
+def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n3,1,z\n4,,nodate,v\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "match"}
+    load(engine_target, path, check=3, **options)
+    raw = rejects.read_bytes()
+    assert raw == b"bad,,,y\n3,1,z\n4,,nodate,v\n"
+    rejects.write_bytes(raw.replace(b"bad", b"2").replace(b"3,1,z", b"3,1,,z"))
+    run = load(engine_target, path, replay=True, check=3, **options)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (2, 1)
+    assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (3,)]
+    assert rejects.read_bytes() == b"4,,nodate,v\n"
+    rejects.write_bytes(b"4,,2020-01-01,v\n")
+    load(engine_target, path, replay=True, check=0, **options)
+    assert rejects.read_bytes() == b""
+    assert engine_target.count("t") == 4
+    # What was replayed stays loaded, and the first load is still known.
+    again = load(engine_target, path, check=3, **options)
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    assert engine_target.count("t") == 4
+
+
+def test_a_replay_needs_its_file(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"1,,,x\n")
+    run = load(engine_target, path, on_error="skip", rejects=tmp_path / "none.csv", replay=True, check=2)
+    assert "none.csv" in run.stderr
+
+
+def guessed_rejects(directory: Path) -> tuple[Path, dict[str, Any]]:
+    """A file whose sample shows numbers, but not the codes among them; and the options to load it."""
+    lines = [f"{number};{number % 97 + 1}" for number in range(700_000)]
+    lines[350_001] = "350001;007"
+    lines[350_003] = "350003;08"
+    path = write(directory / "in.csv", "id;code\n" + "\n".join(lines) + "\n")
+    return path, {"schema": "auto", "on_error": "skip", "max_rejects": 5, "rejects": directory / "bad"}
+
+
+def test_rejects_of_guessed_types_stay_rejects(engine_target: Target, tmp_path: Path) -> None:
+    """What a guessed type would have changed is not stored changed when it is replayed, and so for the same reason."""
+    path, options = guessed_rejects(tmp_path)
+    load(engine_target, path, **options, check=3)
+    reasons = (tmp_path / "bad.reasons.csv").read_text()
+    assert reasons.count("would be changed by the type bigint") == 2
+    raw = (tmp_path / "bad").read_text()
+    # What follows does not look at the sources again: they may be others by now.
+    write(path, "a|b|c\n1|2|3\n")
+    write(tmp_path / "bad", raw.replace("08", "8"))
+    run = load(engine_target, path, **options, replay=True, check=3)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (1, 1)
+    assert (tmp_path / "bad").read_text() == "350001;007\n"
+    assert '""007"" would be changed by the type bigint' in (tmp_path / "bad.reasons.csv").read_text()
+    assert engine_target.rows("SELECT id FROM t WHERE id BETWEEN 350001 AND 350003 ORDER BY id") == [
+        (350002,),
+        (350003,),
+    ]
+
+
+def test_rejects_of_guessed_types_that_are_written_again(engine_target: Target, tmp_path: Path) -> None:
+    path, options = guessed_rejects(tmp_path)
+    load(engine_target, path, **options, check=3)
+    kept = (tmp_path / "bad.replay.json").read_text()
+    assert '"code"' in kept
+    (tmp_path / "bad.replay.json").unlink()
+    load(engine_target, path, **options, check=3)
+    assert (tmp_path / "bad.replay.json").read_text() == kept
+    write(tmp_path / "bad.replay.json", "{")
+    run = load(engine_target, path, **options, replay=True, check=1)
+    assert "bad.replay.json" in run.stderr
+    assert "without --replay" in run.stderr
+
+
+def test_open_quotes_are_not_replayed_together(engine_target: Target, tmp_path: Path) -> None:
+    """Rejects of two files, each with a quote that is missing, would be one record when they stand side by side."""
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    for name, bad in ("1", '3,"abc'), ("2", '7,"def'):
+        write(tmp_path / f"{name}.csv", f"a,b\n1,x\n{bad}\n4,y\n5,z\n6,z\n")
+    paths = (tmp_path / "1.csv", tmp_path / "2.csv")
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": tmp_path / "bad"}
+    load(engine_target, *paths, **options, check=3)
+    raw = (tmp_path / "bad").read_text()
+    assert raw == '3,"abc\n7,"def\n'
+    run = load(engine_target, *paths, **options, replay=True, check=2)
+    assert '3,"abc' in run.stderr
+    write(tmp_path / "bad", raw.replace('3,"abc', '3,"abc"'))
+    load(engine_target, *paths, **options, replay=True, check=3)
+    assert (tmp_path / "bad").read_text() == '7,"def\n'
+    write(tmp_path / "bad", '7,"def"\n')
+    load(engine_target, *paths, **options, replay=True)
+    assert engine_target.rows("SELECT a, b FROM t WHERE b LIKE '%e%' OR b LIKE 'a%' ORDER BY a") == [
+        (3, "abc"),
+        (7, "def"),
+    ]
