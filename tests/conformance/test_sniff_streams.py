@@ -12,6 +12,7 @@ import pytest
 from command import environment
 from loading import load, load_words
 from targets import Target, write
+from tipple.run.sampling import take_sample
 
 T = "CREATE TABLE t (a integer, b text)"
 DATA = "a;b\n1;Größe\n2;Müller\n3;\n"
@@ -138,3 +139,26 @@ def test_a_file_of_utf8_is_found_among_many(engine_target: Target, tmp_path: Pat
     run = load(engine_target, tmp_path / "*.csv", check=2)
     assert "different encodings" in run.stderr
     assert "04.csv" in run.stderr
+
+
+def test_guessed_types_are_those_of_the_job_that_goes_on(engine_target: Target, tmp_path: Path) -> None:
+    """The table is there by then, but a value that the first run has refused is not stored changed by the second."""
+    lines = [f"{number};{number % 97 + 1}" for number in range(2_400_000)]
+    path = write(tmp_path / "in.csv", "id;code\n" + "\n".join(lines) + "\n")
+    sampled = [piece.data for piece in take_sample([str(path)]).pieces]
+    lines[unsampled(lines, sampled)] = "1000001;007"
+    write(path, "id;code\n" + "\n".join(lines) + "\n")
+    options = {"schema": "auto", "no_atomic": True, "commit_every": 100_000, "jobs": 1}
+    load(engine_target, path, **options, check=1)
+    assert 0 < engine_target.count("t") < len(lines)
+    run = load(engine_target, path, **options, check=1)
+    assert "would be changed by the type bigint" in run.stderr
+
+
+def unsampled(lines: list[str], sampled: list[bytes]) -> int:
+    """The first line from the middle on that stands in no piece of a sample, nor do its neighbours."""
+    return next(
+        number
+        for number in range(len(lines) // 2, len(lines))
+        if not any(lines[near].encode() in piece for near in (number - 50, number, number + 50) for piece in sampled)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -144,10 +145,25 @@ class Request:
     def _schema_is_guessed(self) -> bool:
         return self.schema is not None and os.fspath(self.schema) == AUTO and self.columnar is None
 
-    @property
+    @cached_property
     def guessed(self) -> list[tuple[int, Any]]:
         """Which columns have guessed types, and the core's `Guessed` of each."""
-        return self.guess.kinds(self.columns) if self.reading is None else self.reading.kinds(self.columns)
+        if self.reading is not None:
+            return self.reading.kinds(self.columns)
+        if self._schema_is_guessed and self.definition is None and self._was_begun():
+            return self._guessed_before()
+        return self.guess.kinds(self.columns)
+
+    def _was_begun(self) -> bool:
+        """Whether an unfinished job has made the table for these sources, and has judged some of the rows."""
+        paths = {source.path for source in self.sources}
+        return any(
+            job.state == "loading"
+            and job.mode == "create"
+            and job.table == str(self.table)
+            and paths == set(job.sources)
+            for job in self.session.jobs()
+        )
 
     def as_read(self, *, again: bool) -> Reading:
         """How the sources were read.
