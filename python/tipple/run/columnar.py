@@ -78,6 +78,9 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
         fields = msgspec.json.decode(stream.fields(), type=list[Field])
     except Exception as error:
         hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
+        if "unfinished result" in str(error):
+            # A DuckDB relation on a connection with another one's rows.
+            hint = "fetch those rows first, or take these from a connection of their own: connection.cursor().sql(…)"
         raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint=hint) from error
     refuse_twice([field.name for field in fields], label)
     _refuse_objects(source, label)
