@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from decimal import Decimal
@@ -196,3 +198,36 @@ def test_a_file_by_two_names(tmp_path: Path, names: tuple[str, ...]) -> None:
         with pytest.raises(UsageError, match=r"named more than once"):
             find_sources(names)
         assert find_sources(["in", "./-", "-"]) == ["in/a.csv", "./-", "-"]
+
+
+def zipped(name: str) -> bytes:
+    """A ZIP archive with one file of this name."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(name, "x" * 100)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said", "remedy"),
+    [
+        ("a.xlsx", zipped("[Content_Types].xml"), "a spreadsheet", "read_excel"),
+        ("a.ods", zipped("application/vnd.oasis.opendocument.spreadsheet"), "a spreadsheet", "as CSV"),
+        ("a.csv", zipped("a.csv"), "a ZIP archive", "unzip"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "Microsoft Office", "as CSV"),
+        ("a.db", b"SQLite format 3\0" + b"\0" * 100, "a SQLite database", "sqlite3 -csv"),
+        (
+            "a.json",
+            b'[\n {"id": 1, "name": "a"},\n {"id": 2, "name": "b"}\n]\n',
+            "neither its name",
+            "seems to be JSON",
+        ),
+        ("a.jsonl", b'{"id": 1}\n{"id": 2}\n', "neither its name", "seems to be JSON"),
+    ],
+)
+def test_files_of_other_programs(
+    target: DuckdbTarget, tmp_path: Path, name: str, data: bytes, said: str, remedy: str
+) -> None:
+    run = load_here(target, write(tmp_path / name, data), schema="auto", check=2)
+    assert said in run.stderr
+    assert remedy in run.stderr

@@ -27,6 +27,7 @@ SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
+_JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
@@ -193,10 +194,15 @@ class Sniffer:
             if len(examples) > 1:
                 raise _different(f"{name or 'unknown'} ({path})" for name, path in reversed(examples.items()))
             path = sample.paths[0] if sample.paths else self.paths[0]
+            hint = (
+                "name it: --format csv, perhaps with --delimiter and --quote; --format tbl (| after every field); "
+                "or --format text (tabs and backslashes)"
+            )
+            if chunks and _JSON.match(chunks[0].data):
+                hint = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
             raise UsageError(
                 f"{path}: neither its name nor its content says which format the file has",
-                hint="name it: --format csv, perhaps with --delimiter and --quote; --format tbl (| after every field); "
-                "or --format text (tabs and backslashes)",
+                hint=hint,
                 detail={"path": path},
             )
         self._same_format(sample, chunks, layout)

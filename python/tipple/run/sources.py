@@ -257,6 +257,13 @@ def read_lines(source: Identity, wanted: int) -> bytes:
     return read_head(source, _PLAIN_TEXT, wanted)
 
 
+_SPREADSHEET_REMEDY = (
+    "save its sheets as CSV in UTF-8 first; the library takes frames too: tipple.load(pandas.read_excel(FILE), ...)"
+)
+_NAMES_IN_SPREADSHEETS = (b"[Content_Types].xml", b"_rels/.rels", b"xl/", b"application/vnd.oasis.opendocument")
+"""What is found near the beginning of the ZIP archives that Excel and LibreOffice write."""
+
+
 def refuse_binary(path: str, head: bytes) -> None:
     """Refuses a file that is no text at all, before any record of it is blamed.
 
@@ -269,12 +276,23 @@ def refuse_binary(path: str, head: bytes) -> None:
         (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
         (b"PAR1", "a Parquet file", _COLUMNAR_REMEDY.format("parquet")),
         (b"ARROW1", "an Arrow file", _COLUMNAR_REMEDY.format("arrow")),
-        (b"PK\x03\x04", "a ZIP archive", "unpack it first (unzip)"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", _SPREADSHEET_REMEDY),
+        (
+            b"SQLite format 3\0",
+            "a SQLite database",
+            "export its tables first: sqlite3 -csv -header FILE 'SELECT * FROM t' > t.csv",
+        ),
         (b"\xff\xfe", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
         (b"\xfe\xff", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
     ):
         if head.startswith(magic):
             raise UsageError(f"{path} is {name}, not delimited text", hint=remedy)
+    if head.startswith(b"PK\x03\x04"):
+        is_spreadsheet = any(name in head for name in _NAMES_IN_SPREADSHEETS)
+        raise UsageError(
+            f"{path} is {'a spreadsheet' if is_spreadsheet else 'a ZIP archive'}, not delimited text",
+            hint=_SPREADSHEET_REMEDY if is_spreadsheet else "unpack it first (unzip)",
+        )
     # One NUL may be a single bad record, which deserves to be named as one.
     if head.count(b"\0") >= BINARY_NUL_BYTES:
         raise UsageError(
