@@ -314,6 +314,14 @@ def test_the_line_that_tells_excel_the_delimiter(tmp_path: Path, line: str, reme
     assert f"--skip-lines 1 {remedy}" in str(failed.value.hint)
 
 
+def test_a_word_for_null_that_is_a_text_elsewhere(tmp_path: Path) -> None:
+    for iso, confidence, said in (("NA", 0.6, "stands among texts too, in 1 column"), ("GB", 0.85, "in 1 column of")):
+        sniffed = sniff(write(tmp_path / "a.csv", f"id,iso,n\n1,{iso},2\n2,DE,NA\n3,FR,5\n"))
+        null = next(decision for decision in sniffed.decisions if decision.option == "null")
+        assert (null.value, null.confidence) == ("NA", confidence)
+        assert said in null.reason
+
+
 def test_headers_of_files_that_were_put_together(tmp_path: Path) -> None:
     header = sniff(write(tmp_path / "a.csv", "id,name\n1,a\n2,b\nid,name\n3,c\n")).header
     assert (header.value, header.confidence < LOW_CONFIDENCE) == ("yes", True)

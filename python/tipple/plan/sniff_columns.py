@@ -279,11 +279,15 @@ def decide_null(profile: Profile, format: str) -> tuple[Decision, list[int]]:
     reason = f"{word!r} is all that is no value in {count} column{'s' if count > 1 else ''} of a type"
     if word and any(column.empty for column in profile.columns):
         reason += "; empty fields of other columns are then empty texts"
+    # As the code of Namibia among the codes of countries.
+    texts = sum(bool(word and column.null_words.get(word) and "text" in column.kinds) for column in profile.columns)
+    if texts:
+        reason += f"; it stands among texts too, in {texts} column{'s' if texts > 1 else ''}, and becomes NULL there"
     return (
         Decision(
             option="null",
             value=word,
-            confidence=0.85 if len(words) == 1 else 0.6,
+            confidence=0.6 if len(words) > 1 or texts else 0.85,
             reason=reason,
             alternatives=(usual, *words[1:]),
         ),
