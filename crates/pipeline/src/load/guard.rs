@@ -16,9 +16,19 @@ use tipple_codec::encode::{copy_binary, copy_text};
 
 /// Whether this refusal is a record's fault: a bad value, a violated constraint, a trigger's or a view's objection, a row
 /// that is too long for a page or for an index.
-pub(super) fn is_records_fault(error: &Error) -> bool {
-    let Error::Server(server) = error else { return false };
-    server.sqlstate == TOO_LONG || ["22", "23", "44", "P0"].iter().any(|class| server.sqlstate.starts_with(class))
+pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
+    let Error::Server(server) = failure.error.as_ref() else { return false };
+    let is_of = |classes: &[&str]| classes.iter().any(|class| server.sqlstate.starts_with(class));
+    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || (is_of_value(failure) && is_of(&OF_VALUES))
+}
+
+/// Classes of errors that end a statement, unless the server was reading a value: `tsquery` and `jsonpath` have a syntax,
+/// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep.
+const OF_VALUES: [&str; 4] = ["0A", "3F", "42", "54"];
+
+/// Whether the server names line and column, as it does while it reads a value and at no other time.
+fn is_of_value(failure: &CopyFailure) -> bool {
+    failure.record.is_some() && failure.column.is_some()
 }
 
 /// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
@@ -111,7 +121,7 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
         self.begun = true;
         let sent = self.writer.send(chunk).and_then(|()| self.writer.finish());
         match sent {
-            Err(failure) if is_records_fault(&failure.error) => {
+            Err(failure) if is_records_fault(&failure) => {
                 self.session.run("ROLLBACK TO SAVEPOINT tipple", "taking a batch back")?;
                 Ok(Err(failure))
             }
@@ -156,26 +166,41 @@ fn part(chunk: &Chunk, ends: &[usize], low: usize, high: usize) -> Chunk {
 mod tests {
     use super::*;
     use crate::error::ServerError;
+    use crate::postgres::copy::Place;
+
+    /// A server's error; `column` as its context names it, of a line.
+    fn failure(sqlstate: &str, column: Option<&str>) -> CopyFailure {
+        let error = Error::Server(Box::new(ServerError {
+            message: String::new(),
+            sqlstate: sqlstate.into(),
+            detail: None,
+            hint: None,
+            context: None,
+            constraint: None,
+            doing: String::new(),
+        }));
+        let record = column.map(|_| (Place { source: 0, offset: 0, record: None }, 0));
+        CopyFailure { error: Box::new(error), record, column: column.map(Into::into) }
+    }
 
     #[test]
     fn a_full_disk_is_no_records_fault() {
-        let error = |sqlstate: &str| {
-            Error::Server(Box::new(ServerError {
-                message: String::new(),
-                sqlstate: sqlstate.into(),
-                detail: None,
-                hint: None,
-                context: None,
-                constraint: None,
-                doing: String::new(),
-            }))
-        };
         for sqlstate in ["22P02", "23505", "44000", "P0001", "54000"] {
-            assert!(is_records_fault(&error(sqlstate)), "{sqlstate}");
+            assert!(is_records_fault(&failure(sqlstate, None)), "{sqlstate}");
         }
         for sqlstate in ["53100", "42501", "54001", "57014", "40001", "25P02"] {
-            assert!(!is_records_fault(&error(sqlstate)), "{sqlstate}");
+            assert!(!is_records_fault(&failure(sqlstate, None)), "{sqlstate}");
         }
-        assert!(!is_records_fault(&Error::Cancelled));
+        assert!(!is_records_fault(&Error::Cancelled.into()));
+    }
+
+    #[test]
+    fn a_statements_fault_is_a_records_where_a_value_was_read() {
+        for sqlstate in ["42601", "42P01", "42501", "3F000", "0A000", "54001"] {
+            assert!(is_records_fault(&failure(sqlstate, Some("a"))), "{sqlstate}");
+        }
+        for sqlstate in ["53100", "57014", "40001", "25P02", "XX000"] {
+            assert!(!is_records_fault(&failure(sqlstate, Some("a"))), "{sqlstate}");
+        }
     }
 }

@@ -174,7 +174,7 @@ impl<'c, 'p> Worker<'c, 'p> {
         self.refused = false;
         let mut refused = false;
         let mut explain = |failure: CopyFailure| {
-            refused |= is_records_fault(&failure.error);
+            refused |= is_records_fault(&failure);
             context.explain_copy(failure, work.block())
         };
         let mut writer = CopyWriter::new(session, &target.table, &target.column_list);
