@@ -270,6 +270,9 @@ pub struct Constraint {
     pub columns: Vec<usize>,
     /// What is wrong with their values; without it they are not told.
     pub about_key: Option<String>,
+    /// Whether it is the value of its one column that is at fault.
+    #[serde(default)]
+    pub about_value: bool,
     /// The server's code.
     pub sqlstate: String,
 }

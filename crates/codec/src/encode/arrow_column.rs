@@ -177,7 +177,8 @@ impl<T: Texts> ColumnReader<'_, T> {
                 self.strings(|text| Ok((value::enumeration::parse(text, labels)?.len(), 0)))
             }
             ColumnType::Json | ColumnType::Jsonb => {
-                self.strings(|text| value::json::check(text).map(|()| (text.len(), 0)))
+                let check = |text: &[u8]| value::json::check(text).and_then(|()| value::json::check_surrogates(text));
+                self.strings(move |text| check(text).map(|()| (text.len(), 0)))
             }
             ColumnType::Uuid => self.written(|text, out| {
                 value::uuid::push_text(value::uuid::parse(text)?, out);

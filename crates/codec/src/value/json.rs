@@ -21,6 +21,32 @@ pub fn check(text: &[u8]) -> Result<(), Refusal> {
     }
 }
 
+/// Checks that no half of a surrogate pair stands alone in `text`, which is JSON. PostgreSQL's `json` keeps such an
+/// escape, other engines do not: it is no character.
+///
+/// # Errors
+/// [`Refusal::InvalidSyntax`] where one does.
+pub fn check_surrogates(text: &[u8]) -> Result<(), Refusal> {
+    let mut rest = text;
+    while let Some(place) = memchr::memchr(b'\\', rest) {
+        rest = &rest[place..];
+        let length = match escaped_unit(rest) {
+            None => 2,
+            Some(0xD800..=0xDBFF) if matches!(escaped_unit(&rest[6..]), Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => return Err(Refusal::InvalidSyntax),
+            Some(_) => 6,
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The number of the escape `\uXXXX` that a text begins with.
+fn escaped_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 enum Fault {
     Syntax,
     TooDeep,
@@ -205,6 +231,17 @@ mod tests {
         let deep = "[".repeat(DEEPEST) + &"]".repeat(DEEPEST);
         assert_eq!(check(deep.as_bytes()), Ok(()));
         assert_eq!(check(format!("[{deep}]").as_bytes()), Err(Refusal::Unsure));
+    }
+
+    #[test]
+    fn halves_of_characters() {
+        for text in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\u00e9\n""#, "{}", r#""\uD83D\uDE00\u0041""#] {
+            assert_eq!(check_surrogates(text.as_bytes()), Ok(()), "{text}");
+        }
+        for text in [r#""\ud800""#, r#""\udc00""#, r#""\ud83d\ud83d""#, r#"{"\uD800x":1}"#, r#""\\\ud800\n""#] {
+            assert_eq!(check(text.as_bytes()), Ok(()), "{text}");
+            assert_eq!(check_surrogates(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text}");
+        }
     }
 
     #[test]

@@ -41,7 +41,12 @@ impl Context<'_> {
         record: String,
         mut text_of: impl FnMut(usize) -> String,
     ) -> Complaint {
-        let Constraint { reason, columns, about_key, sqlstate } = constraint;
+        let Constraint { reason, columns, about_key, about_value, sqlstate } = constraint;
+        if let Some(&index) = columns.first().filter(|_| *about_value) {
+            let (column, text) = (Some(self.plan.columns[index].name.clone()), text_of(index));
+            let (reason, remedy) = (format!("{reason}: \"{text}\""), remedy(sqlstate));
+            return Complaint { column, text, reason, sqlstate: sqlstate.clone(), remedy };
+        }
         let reason = about_key.as_ref().map_or_else(
             || reason.clone(),
             |about| {

@@ -20,7 +20,8 @@ from tipple.plan.url import TableName, quote_identifier
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """A constraint of a table."""
 
-    kind: Literal["check", "unique", "foreign key"]
+    kind: Literal["value", "check", "unique", "foreign key"]
+    """`value`: that DuckDB can read the values of a column, whose type is its name."""
     name: str
     columns: tuple[str, ...] | None
     """The columns that it reads; None where nobody says, so that it may be any."""
@@ -38,6 +39,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
         known = self.columns is not None and all(column in loaded for column in self.columns)
         key: dict[str, Any] = {"columns": [loaded.index(column) for column in self.columns or ()] if known else []}
         match self.kind:
+            case "value":
+                reason = f"invalid input syntax for type {self.name}"
+                return key | {"reason": reason, "about_key": None, "about_value": True, "sqlstate": "22P02"}
             case "check":
                 return {
                     "reason": f'new row for relation "{table}" violates check constraint "{self.name}": '

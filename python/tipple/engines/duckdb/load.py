@@ -177,14 +177,10 @@ class DuckLoad:
         self._begin()
         try:
             with runner.phase("prepare"):
-                self._make_room(result.job_id)
-                if task.ledger:
-                    self._begin_job(result.job_id, cut)
-                if task.mode == "upsert":
-                    merge.create_staging(connection, task)
+                self._begin_atomic(result.job_id, cut)
                 before = self._held_before(runner, result) if task.verify != "none" else None
             reading = Reading(runner, result.job_id, cut, 0, None)
-            outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id))
+            outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id, cut))
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
             result.slices = len(outcome["slices"])
@@ -228,7 +224,7 @@ class DuckLoad:
             result.merged = merge.merge(self.connection, self.task, self.into, result.rows)
         except ConstraintViolated:
             if self.task.rejects is None and self.rows.readable_again and self.task.together is None:
-                self._begin_anew(result.job_id)
+                self._begin_anew(result.job_id, reading.cut)
                 self.rows.find_violations(reading)
             raise
 
@@ -264,7 +260,7 @@ class DuckLoad:
             try:
                 most = transactions.records_per_slice(group)
                 reading = Reading(runner, result.job_id, group, result.rejects, most)
-                outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id))
+                outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id, cut))
                 transactions.add(outcome["parts"])
                 if task.ledger:
                     self._mark_done(result.job_id, outcome)
@@ -471,12 +467,20 @@ class DuckLoad:
         self.connection.execute("BEGIN")
         self.session.in_transaction = self.task.together is not None
 
-    def _begin_anew(self, job_id: str) -> None:
+    def _begin_anew(self, job_id: str, cut: Cut) -> None:
         """Takes the transaction back, and begins one like it."""
         self._rollback()
         self._begin()
         if self.task.atomic:
-            self._make_room(job_id)
+            self._begin_atomic(job_id, cut)
+
+    def _begin_atomic(self, job_id: str, cut: Cut) -> None:
+        """What precedes the rows in the transaction that holds everything."""
+        self._make_room(job_id)
+        if self.task.ledger:
+            self._begin_job(job_id, cut)
+        if self.task.mode == "upsert":
+            merge.create_staging(self.connection, self.task)
 
     def _commit(self) -> None:
         try:

@@ -22,8 +22,12 @@ _WRITING = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalExcepti
 _DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk", re.IGNORECASE)
 
 
-class ConstraintViolated(TippleError):
-    """A record violates a constraint; DuckDB does not say which."""
+class RecordRefused(TippleError):
+    """A record cannot be stored; DuckDB does not say which."""
+
+
+class ConstraintViolated(RecordRefused):
+    """It violates a constraint."""
 
 
 class Insert(threading.Thread):
@@ -136,4 +140,5 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"
     elif isinstance(error, duckdb.ConversionException):
         hint = "mend the value, or give the column another type; nothing was published"
+        return RecordRefused(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

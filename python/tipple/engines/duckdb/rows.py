@@ -9,10 +9,10 @@ import duckdb
 
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadTask, Runner
-from tipple.engines.duckdb import merge, staged, violations
+from tipple.engines.duckdb import merge, staged, unread, violations
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.parquet import ParquetWork
-from tipple.engines.duckdb.pull import STREAM, Both, ConstraintViolated, Insert, Pulled, duckdb_error
+from tipple.engines.duckdb.pull import STREAM, Both, Insert, Pulled, RecordRefused, duckdb_error
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.errors import TippleError
 from tipple.plan.url import quote_identifier
@@ -62,18 +62,18 @@ class Rows:
         return self.task.stream is None and not self.task.reads_stdin
 
     def insert(self, reading: Reading, begin_anew: Callable[[], None]) -> dict[str, Any]:
-        """Stores the slices' rows, or so many of each, without records that violate constraints.
+        """Stores the slices' rows, or so many of each, without records that violate constraints or cannot be read.
 
-        Where one transaction holds all rows, it is looked for such records first, and the cost does not depend on
-        whether there are any. Otherwise, and where the first one is to be named, that is done once DuckDB refuses;
-        `begin_anew` then takes the transaction back and begins another one.
+        Where one transaction holds all rows of a table with constraints, it is looked for such records first, and the
+        cost does not depend on whether there are any. Otherwise, and where the first one is to be named, that is done
+        once DuckDB refuses; `begin_anew` then takes the transaction back and begins another one.
         """
         task = self.task
         # What can be read but once is stored, or not, as it comes.
         readable_again = self.readable_again
-        if self.files is not None:
+        if self.files is not None and (task.rejects is None or not readable_again):
             return self._store(reading, {})
-        if readable_again and task.atomic and task.rejects is not None:
+        if readable_again and task.rejects is not None and self._looks_first():
             return self._store(reading, self.find_violations(reading))
         # An upsert's rows do not go into the table itself.
         if task.rejects is not None and task.mode != "upsert" and not readable_again:
@@ -82,7 +82,7 @@ class Rows:
                 return self._store_staged(reading, what)
         try:
             return self._store(reading, {})
-        except ConstraintViolated:
+        except RecordRefused:
             if not readable_again or task.together is not None:
                 raise
             begin_anew()
@@ -91,6 +91,15 @@ class Rows:
                 raise
             spool.discard(task)
             return self._store(reading, found)
+
+    def _looks_first(self) -> bool:
+        """Whether bad records are looked for before anything is stored."""
+        if self.files is not None or not self.task.atomic:
+            return self.files is not None
+        # Values that cannot be read are rare: where nothing else is looked for, a second reading would be for nothing.
+        what = violations.examination(self.connection, self.task)
+        has_others = what is not None and any(constraint.kind != "value" for constraint in what.constraints)
+        return has_others or self.task.together is not None
 
     def find_violations(self, reading: Reading) -> dict[str, Any]:
         """The records that violate constraints, as the core's plan of the load takes them; empty where there are none.
@@ -184,10 +193,5 @@ class Rows:
         if self.files is not None:
             return self.files.copy_statement(STREAM, in_order=self.keep_order)
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        values = ", ".join(
-            f"CAST({quote_identifier(column.name)} AS {column.type_text})"
-            if column.codec_type == "opaque"
-            else quote_identifier(column.name)
-            for column in self.task.columns
-        )
+        values = ", ".join(unread.cast(self.task, column.name) for column in self.task.columns)
         return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {STREAM}{self.structure.order_by}"

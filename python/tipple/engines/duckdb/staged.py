@@ -22,6 +22,9 @@ from tipple.engines.duckdb.violations import EXAMINED, PLACE, REFUSED, Examinati
 from tipple.errors import BadRecord, TippleError, TooManyRejects
 from tipple.plan.url import quote_identifier
 
+SHOWN_CHARACTERS = 120
+"""The longest piece of a value that a message shows, as in the core."""
+
 
 def store(
     connection: duckdb.DuckDBPyConnection,
@@ -115,18 +118,22 @@ def _lines(
         ).fetchall()
         for n, source, offset, index, value, record in rows:
             reason = told["reason"]
-            if told["about_key"] is not None:
+            if told.get("about_value"):
+                reason += f': "{value[:SHOWN_CHARACTERS]}{"…" * (len(value) > SHOWN_CHARACTERS)}"'
+            elif told["about_key"] is not None:
                 reason += f" (Key ({', '.join(constraint.columns or ())})=({value}) {told['about_key']})"
-            lines.append((job_id, n, source, offset, index, "", reason, told["sqlstate"], f"\\x{record.hex()}"))
+            blamed = (constraint.columns or ("",))[0] if told.get("about_value") else ""
+            lines.append((job_id, n, source, offset, index, blamed, reason, told["sqlstate"], f"\\x{record.hex()}"))
     return lines
 
 
 def _bad_record(task: LoadTask, line: tuple[Any, ...]) -> BadRecord:
-    _, _, source, offset, index, _, reason, sqlstate, record = line
+    _, _, source, offset, index, column, reason, sqlstate, record = line
     return BadRecord(
         file=task.sources[source].path,
         record_number=index + 1,
         byte_offset=None if task.columnar is not None else offset,
+        column=column or None,
         text=bytes.fromhex(record.removeprefix("\\x")).decode(errors="replace").rstrip("\r\n"),
         reason=reason,
         sqlstate=sqlstate,

@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb import merge_violations
+from tipple.engines.duckdb import merge_violations, unread
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
@@ -43,7 +43,7 @@ class Examination(msgspec.Struct, kw_only=True):
     columns: list[str]
     """The columns that the constraints look at, of those that are loaded."""
     definition: str
-    """The table for them: loaded columns, what else constraints look at, and places."""
+    """The table for them: loaded columns, what else constraints look at, values that cannot be read, and places."""
     whole: bool
     """Whether it holds all that is to be stored, and the records themselves."""
 
@@ -65,13 +65,16 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     constraints = constraints_of(connection, task.table)
     if task.mode == "upsert":
         constraints = merge_violations.others_than_key(constraints, task)
+    needed = {name for constraint in constraints for name in constraint.columns or ()}.union(task.key)
+    anything = any(constraint.columns is None for constraint in constraints)
+    # They come first: what cannot be read violates nothing else.
+    constraints = [*unread.constraints(task), *constraints]
     if not constraints:
         return None
     generated = generated_columns(connection, task.table)
     own = f"{catalog(connection)}.{task.table.sql}"
     types = collated_types(connection, own, {name: type_text for name, (type_text, _) in facts.items()})
-    needed = {name for constraint in constraints for name in constraint.columns or ()}.union(task.key)
-    anything = any(constraint.columns is None for constraint in constraints) or not needed.isdisjoint(generated)
+    anything = anything or not needed.isdisjoint(generated)
     names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
     columns = [name for name in loaded if name in names]
     taken = next(filter(_OWN_NAMES.fullmatch, names), None)
@@ -91,7 +94,8 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     places = ["tipple_source INTEGER", "tipple_offset BIGINT"]
     if whole:
         places += ["tipple_slice INTEGER", "tipple_index BIGINT", "tipple_record BLOB"]
-    definition = ", ".join([*map(clause, names), *places])
+    texts = [f"{term} VARCHAR" for term, _ in unread.texts(task, constraints)]
+    definition = ", ".join([*map(clause, names), *texts, *places])
     return Examination(constraints=constraints, columns=columns, definition=definition, whole=whole)
 
 
@@ -130,11 +134,13 @@ def tables(connection: duckdb.DuckDBPyConnection, what: Examination) -> Iterator
 
 def reading(task: LoadTask, what: Examination) -> tuple[str, list[int]]:
     """The statement, but for where it reads from, that fills the table; and the columns that it reads, by index."""
-    names = [column.name for column in task.columns]
     others = f"{PLACE}, tipple_slice, tipple_index, tipple_record" if what.whole else PLACE
-    into = ", ".join([*map(quote_identifier, what.columns), others])
-    values = ", ".join([*(_value(task, name) for name in what.columns), others])
-    return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", [names.index(name) for name in what.columns]
+    texts = dict(unread.texts(task, what.constraints))
+    into = ", ".join([*map(quote_identifier, what.columns), *texts, others])
+    values = ", ".join([*(unread.cast(task, name, tried=True) for name in what.columns), *texts.values(), others])
+    read = {name for constraint in what.constraints if constraint.kind == "value" for name in constraint.columns or ()}
+    indexes = [index for index, column in enumerate(task.columns) if column.name in read.union(what.columns)]
+    return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", indexes
 
 
 def find_all(
@@ -145,12 +151,6 @@ def find_all(
     if task.mode != "upsert":
         return sorted(_violations(connection, target, constraints))
     return sorted(_violations_of_upsert(connection, task, target, constraints))
-
-
-def _value(task: LoadTask, name: str) -> str:
-    column = next(column for column in task.columns if column.name == name)
-    quoted = quote_identifier(name)
-    return f"CAST({quoted} AS {column.type_text})" if column.codec_type == "opaque" else quoted
 
 
 def _drop(connection: duckdb.DuckDBPyConnection) -> None:
@@ -175,13 +175,16 @@ def _violations(
 def _violations_of_upsert(
     connection: duckdb.DuckDBPyConnection, task: LoadTask, target: str, constraints: Sequence[Constraint]
 ) -> Iterator[Violation]:
+    for number, constraint in enumerate(constraints):
+        if constraint.kind == "value":
+            connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
     if task.on_conflict == "ignore":
         # A record that is left out because the table has its key violates nothing.
         key = " AND ".join(f"t.{name} = {EXAMINED}.{name}" for name in map(quote_identifier, task.key))
         connection.execute(f"DELETE FROM {EXAMINED} WHERE EXISTS (SELECT 1 FROM {target} t WHERE {key})")
     numbered = list(enumerate(constraints))
     for number, constraint in numbered:
-        if constraint.kind != "unique":
+        if constraint.kind not in ("value", "unique"):
             connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
     yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
     good = f"(SELECT * FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}))"
@@ -194,6 +197,8 @@ def _refused_alone(constraint: Constraint, target: str) -> str:
     """A query for the places of records that are refused whatever other records there are."""
     names, mine = aliases(constraint.terms), _keys(EXAMINED, constraint.terms, PLACE)
     match constraint.kind:
+        case "value":
+            return f"SELECT {PLACE} FROM {EXAMINED} WHERE {constraint.terms[0]} IS NOT NULL"
         case "check":
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT ({constraint.terms[0]})"
         case "unique":
