@@ -18,6 +18,9 @@ NANOSECONDS: list[tuple[pa.DataType, list[Any], str]] = [
     (pa.month_day_nano_interval(), [(1, 2, 3_000), (1, 2, 3_001)], "interval"),
     (pa.list_(pa.timestamp("ns")), [[0, None], [], [1_000, 1_001]], "timestamp[]"),
     (pa.large_list(pa.time64("ns")), [[0], [1_001]], "time[]"),
+    (pa.list_view(pa.timestamp("ns")), [[0, None], [], [1_000, 1_001]], "timestamp[]"),
+    (pa.large_list_view(pa.duration("ns")), [[0], [-1_000], [-1_001]], "interval[]"),
+    (pa.list_(pa.duration("ns")), [[0], [1_000], [999]], "interval[]"),
 ]
 
 
@@ -55,3 +58,27 @@ def test_what_keeps_nanoseconds_gets_them(tmp_path: Path) -> None:
     lossy = table.set_column(4, "e", pa.array([{"x": 1_001}], table.schema.field("e").type))
     with pytest.raises(tipple.BadRecord, match="nanoseconds"):
         tipple.load(lossy, into=target.url, table="t")
+
+
+def test_views_of_lists(engine_target: Target) -> None:
+    """They are lists that may overlap, and are taken as such, within others too."""
+    engine_target.execute("CREATE TABLE t (a integer[], b varchar)")
+    view = pa.ListViewArray.from_arrays([2, 0, 1], [2, 1, 2], pa.array([7, 8, None, 9]))
+    nested = pa.StructArray.from_arrays([view], ["x"])
+    tipple.load(pa.table({"a": view, "b": nested}), into=engine_target.url, table="t")
+    assert engine_target.rows("SELECT a, b FROM t") == [
+        ([None, 9], '{"x":[null,9]}'),
+        ([7], '{"x":[7]}'),
+        ([8, None], '{"x":[8,null]}'),
+    ]
+
+
+def test_a_moment_that_a_view_of_a_list_cannot_hold(tmp_path: Path) -> None:
+    """DuckDB stores it, and fails when it is read."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute("CREATE TABLE t (a timestamp[])")
+    table = pa.table({"a": pa.array([[0], [-(2**63)]], pa.list_view(pa.timestamp("us")))})
+    with pytest.raises(tipple.BadRecord, match="out of range"):
+        tipple.load(table, into=target.url, table="t")
+    tipple.load(table.slice(0, 1), into=target.url, table="t")
+    assert target.count("t") == 1

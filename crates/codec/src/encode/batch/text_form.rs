@@ -41,12 +41,14 @@ pub struct Spelling {
     pub nanoseconds: bool,
 }
 
-/// `data_type` with dictionaries and runs replaced by what they hold, at every depth.
+/// `data_type` with dictionaries and runs replaced by what they hold, and views of lists by lists, at every depth.
 #[must_use]
 pub fn unpacked(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => unpacked(values),
         DataType::RunEndEncoded(_, values) => unpacked(values.data_type()),
+        DataType::ListView(item) => super::nested::with_items(&DataType::List(item.clone()), unpacked),
+        DataType::LargeListView(item) => super::nested::with_items(&DataType::LargeList(item.clone()), unpacked),
         other => super::nested::with_items(other, unpacked),
     }
 }
