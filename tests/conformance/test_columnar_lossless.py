@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import tipple
 from loading import load
 from targets import DuckdbTarget, Target
 
@@ -81,3 +83,66 @@ def test_moments_of_fewer_digits_have_a_checksum(tmp_path: Path, of_type: str) -
     target.execute("DELETE FROM t")
     load(target, text, header="no", verify="checksum")
     assert ours == target.rows("SELECT a::varchar FROM t ORDER BY id")
+
+
+DAY = 86_400_000_000
+MOMENT = pa.timestamp("us")
+
+CUT: list[tuple[str, pa.DataType, list[Any], Any, str]] = [
+    ("time", MOMENT, [None], 1_001, "has a day"),
+    ("timetz", MOMENT, [None], 1_001, "has a day"),
+    ("timetz", pa.timestamp("ns", "UTC"), [None], 0, "has a day"),
+    ("time", pa.timestamp("s"), [], DAY // 1_000_000, "has a day"),
+    ("time", pa.dictionary(pa.int8(), MOMENT), [None], 1_001, "has a day"),
+    ("date[]", pa.list_(MOMENT), [[0, None, DAY], [], None], [DAY, 1], "has a time of day"),
+    ("date[]", pa.large_list(pa.timestamp("ms")), [[0]], [1], "has a time of day"),
+    ("date[]", pa.list_(pa.date64()), [[0]], [1], "has a time of day"),
+    ("time[]", pa.list_(MOMENT), [[None]], [0], "has a day"),
+    ("time[]", pa.list_(pa.date32()), [[None]], [0], "has a day"),
+]
+"""A column's type, a field's, values that it stores whole, one that it does not, and why."""
+
+CUT_BY_DUCKDB: list[tuple[str, pa.DataType, list[Any], Any, str]] = [
+    (
+        "STRUCT(a DATE, b TIMESTAMP)",
+        pa.struct([("a", MOMENT), ("b", MOMENT)]),
+        [{"a": 0, "b": 1}],
+        {"a": 1, "b": 1},
+        "",
+    ),
+    ("STRUCT(a TIME)", pa.struct([("A", MOMENT)]), [{"A": None}, None], {"A": 0}, "has a day"),
+    ("STRUCT(x TIME_NS, y DATE)[]", pa.list_(pa.struct([("y", MOMENT)])), [[{"y": DAY}, None]], [{"y": 1}], ""),
+    ("MAP(VARCHAR, DATE)", pa.map_(pa.string(), MOMENT), [[("k", 0)]], [("k", 1)], "has a time of day"),
+    ("MAP(DATE, VARCHAR)", pa.map_(MOMENT, pa.string()), [[(0, "v")]], [(1, "v")], "has a time of day"),
+    ("DATE[2]", pa.list_(MOMENT, 2), [[0, DAY]], [0, 1], "has a time of day"),
+    ("DATE[][]", pa.list_(pa.list_(MOMENT)), [[[0], None]], [[0], [1]], "has a time of day"),
+    ("time_ns", pa.timestamp("ns"), [None], 0, "has a day"),
+]
+
+
+def refused_and_stored(target: Target, case: tuple[str, pa.DataType, list[Any], Any, str]) -> None:
+    of_type, kind, whole, lossy, why = case
+    target.execute(f"CREATE TABLE t (n integer, a {of_type})")
+    values = [*whole, lossy, *whole]
+    array = pa.array(values, kind.value_type if pa.types.is_dictionary(kind) else kind)
+    array = array.dictionary_encode() if pa.types.is_dictionary(kind) else array
+    table = pa.table({"n": range(len(values)), "a": array})
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(table, into=target.url, table="t")
+    assert (caught.value.record_number, caught.value.column) == (len(whole) + 1, "a")
+    assert why in caught.value.reason
+    assert target.count("t") == 0
+    report = tipple.load(table, into=target.url, table="t", on_error="skip", max_rejects=1)
+    assert (report.rows, report.rejects) == (2 * len(whole), 1)
+    assert sorted(n for (n,) in target.rows("SELECT n FROM t")) == [n for n in range(len(values)) if n != len(whole)]
+
+
+@pytest.mark.parametrize("case", CUT, ids=lambda case: f"{case[1]} to {case[0]}")
+def test_moments_are_not_cut(engine_target: Target, case: Any) -> None:
+    """What would lose its day or its time of day is a bad record, and what is whole is stored."""
+    refused_and_stored(engine_target, case)
+
+
+@pytest.mark.parametrize("case", CUT_BY_DUCKDB, ids=lambda case: f"{case[1]} to {case[0]}")
+def test_moments_are_not_cut_within_others(tmp_path: Path, case: Any) -> None:
+    refused_and_stored(DuckdbTarget(tmp_path / "x.duckdb"), case)

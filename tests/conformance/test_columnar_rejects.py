@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -148,3 +149,52 @@ def test_bytes_are_replayed_as_they_were(tmp_path: Path) -> None:
     target.execute("DELETE FROM t")
     load(target, path, replay=True, **options)
     assert [a for (a,) in target.rows("SELECT a FROM t ORDER BY k")] == values
+
+
+FLOATS = [0.1, -1e-40, 3.4028234663852886e38, 16_777_216.0, float("nan"), float("-inf"), -0.0]
+
+
+def replayed_and_loaded(target: Target, tmp_path: Path, of_type: str, values: pa.Array) -> tuple[list[Any], list[Any]]:
+    """What a column holds of values that were rejects first, and of such that were not."""
+    count = len(values)
+    target.execute(f"CREATE TABLE d (k integer, a {of_type}); CREATE TABLE t (k integer PRIMARY KEY, a {of_type})")
+    target.execute(f"INSERT INTO t (k) VALUES {', '.join(f'({k})' for k in range(count))}")
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": range(count), "a": values}), path)
+    load(target, path, table="d")
+    options = {"on_error": "skip", "max_rejects": "100%", "rejects": tmp_path / "bad"}
+    load(target, path, check=3, **options)
+    target.execute("DELETE FROM t")
+    load(target, path, replay=True, **options)
+    replayed, loaded = (target.rows(f"SELECT k, a::varchar FROM {table} ORDER BY k") for table in ("t", "d"))
+    return replayed, loaded
+
+
+@pytest.mark.parametrize("of_type", ["double precision", "real", "numeric(20,10)", "varchar"])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_floats_are_replayed_as_they_would_have_been_loaded(
+    engine_target: Target, tmp_path: Path, of_type: str, bits: int
+) -> None:
+    """What a float of fewer bits becomes in a wider column is not what its shortest text says."""
+    values = (
+        [0.1, 0.3, -2.7] if of_type.startswith("numeric") else [value for value in FLOATS if bits > 16 or value < 1]
+    )
+    floats = np.array(values).astype(f"float{bits}")
+    replayed, loaded = replayed_and_loaded(engine_target, tmp_path, of_type, pa.array(floats))
+    assert len(replayed) == len(values)
+    assert replayed == loaded
+
+
+@pytest.mark.parametrize(
+    ("of_type", "kind", "values"),
+    [
+        ("DOUBLE[]", pa.list_(pa.float32()), [[0.1], [None, 2.7]]),
+        ("STRUCT(x DOUBLE)", pa.struct([("x", pa.float32())]), [{"x": 0.1}, {"x": None}]),
+    ],
+    ids=str,
+)
+def test_floats_within_others_are_replayed(tmp_path: Path, of_type: str, kind: pa.DataType, values: list[Any]) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    replayed, loaded = replayed_and_loaded(target, tmp_path, of_type, pa.array(values, kind))
+    assert replayed == loaded
+    assert "0.10000000149011612" in loaded[0][1]

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use tipple_codec::column::{Column, ColumnType};
+use tipple_codec::column::Column;
 use tipple_codec::dialect::Dialect;
+use tipple_codec::encode::batch::casting::Casting;
 use tipple_codec::encode::batch::text_form::Spelling;
 use tipple_codec::route::RoutePlan;
 use tipple_codec::sniff::guessed::Guessed;
@@ -179,9 +180,9 @@ pub struct FieldPlan {
     /// How its values are spelled where they go as text, and whether the target keeps nanoseconds.
     #[serde(flatten)]
     pub spelling: Spelling,
-    /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses.
-    #[serde(default)]
-    pub read_as: Option<ColumnType>,
+    /// What the target makes of values that it converts by itself.
+    #[serde(flatten)]
+    pub casting: Casting,
 }
 
 /// What all loads have in common.

@@ -94,6 +94,18 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """Computed by the engine: no value can be loaded."""
     nanoseconds: bool = False
     """Whether values keep nanoseconds where the engine itself converts them."""
+    parts: Any = None
+    """What a type that the codec does not know stores of moments, where that is not all: the codec's `Part`."""
+    doubles: bool = False
+    """Whether the engine itself makes floats of 64 bits of smaller ones."""
+
+    @property
+    def casting(self) -> dict[str, Any]:
+        """What the engine makes of the values of a columnar source, as the codec's `Casting` has it."""
+        element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
+        kind = element if isinstance(element, str) else next(iter(element))
+        part = {"date": "day", "time": "time", "timetz": "time"}.get(kind, self.parts)
+        return ({"part": part} if part is not None else {}) | ({"doubles": True} if self.doubles else {})
 
     @property
     def digested(self) -> bool:

@@ -179,6 +179,12 @@ def _type_of(field: Field) -> str:
     return field.sql_type
 
 
+def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan."""
+    concerned = {"part": ("Timestamp", "Date"), "doubles": ("Float16", "Float32")}
+    return {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
+
+
 def plan_of(
     format: ColumnarFormat, names: Sequence[str], type_texts: Sequence[str], exact: Collection[str]
 ) -> dict[str, Any]:

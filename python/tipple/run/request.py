@@ -20,7 +20,7 @@ from tipple.engines.base import (
 )
 from tipple.errors import UsageError
 from tipple.plan import tpch
-from tipple.plan.columnar import new_table, pick_fields, plan_of
+from tipple.plan.columnar import casting_of, new_table, pick_fields, plan_of
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
@@ -350,6 +350,10 @@ class Request:
             [column.type_text for column in chosen],
             {column.type_text for column in chosen if column.nanoseconds},
         )
+        types = {field.name: field.arrow_type for field in columnar.fields}
+        for field, column in zip(self.columnar_plan["fields"], chosen, strict=True):
+            if for_batches(column).codec_type == "opaque":
+                field |= casting_of(types[field["name"]], column.casting)
         moments = {field.name for field in columnar.fields if field.is_moment}
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:

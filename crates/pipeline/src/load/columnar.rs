@@ -111,7 +111,7 @@ impl Opening {
 fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Vec<Column> {
     let kind = |(field, (column, plan)): (&Arc<Field>, (&Column, &FieldPlan))| {
         let from = unpacked(field.data_type());
-        let kind = plan.read_as.clone().filter(|kind| {
+        let kind = plan.casting.read_as.clone().filter(|kind| {
             let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
             // Bytes as text have a form of their own in every engine.
             (is_text && *kind != ColumnType::Bytea) || (from.is_numeric() && matches!(kind, ColumnType::Integer { .. }))
@@ -322,7 +322,8 @@ fn shape<'s>(
         let columns = &job.columns;
         let spellings = job.plan.spellings();
         let conformer = Conformer::new(fields, columns, &spellings, job.schema.clone())
-            .map_err(|unreadable| explain(context.plan, source, &unreadable))?;
+            .map_err(|unreadable| explain(context.plan, source, &unreadable))?
+            .for_castings(fields, job.plan.fields.iter().map(|field| &field.casting));
         let csv = Arc::new(conformer.csv_rows());
         *slot = Some((source, Shape { conformer, text: BatchTextEncoder::new(fields, columns, &spellings), csv }));
     }
@@ -490,6 +491,11 @@ impl Context<'_> {
                 format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(&column.kind)),
                 "",
                 "cut the column to days, or load it into a column of type timestamp".into(),
+            ),
+            Unfit::Lossy(Loss::Day) => (
+                format!("value \"{text}\" has a day, which {} does not store", locate::type_name(&column.kind)),
+                "",
+                "leave nothing but the time of day, or load it into a column of type timestamp".into(),
             ),
         };
         Complaint { column: Some(column.name.clone()), text, reason, sqlstate: sqlstate.into(), remedy }

@@ -45,6 +45,7 @@ _ENUM = re.compile(rf"ENUM\({_LABEL}(?:, {_LABEL})*\)", re.DOTALL)
 _MAX_DIMENSIONS = 6
 _QUOTED = re.compile(rf'{_LABEL}|"(?:[^"]|"")*"', re.DOTALL)
 _COUNTS_MICROSECONDS = re.compile(r"\b(?:TIMESTAMP|TIMESTAMP_MS|TIMESTAMP_S|TIMESTAMPTZ|TIME|TIMETZ|INTERVAL)\b")
+_HAS_PARTS = re.compile(r"\b(?:DATE|TIME|TIMETZ|TIME_NS)\b")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
@@ -75,6 +76,8 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporar
             not_null=not_null,
             generated=False,
             nanoseconds=_keeps_nanoseconds(type_text),
+            parts=_parts(connection, type_text),
+            doubles="DOUBLE" in type_text,
         )
 
     if found is None:
@@ -136,6 +139,33 @@ def _name(token: Token) -> str:
 def _keeps_nanoseconds(type_text: str) -> bool:
     """Whether no part of a type counts microseconds; of one that does DuckDB's casts round nanoseconds."""
     return _COUNTS_MICROSECONDS.search(_QUOTED.sub("", type_text)) is None
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, type_text: str) -> Any:
+    """What a type stores of moments, as the codec's `Part`; None where that is all, or nothing of them."""
+    if not _HAS_PARTS.search(_QUOTED.sub("", type_text)):
+        return None
+    try:
+        return _part_of(connection.sqltype(type_text))
+    except duckdb.Error:
+        # A type with a name of its own is not looked into.
+        return None
+
+
+def _part_of(kind: Any) -> Any:
+    match kind.id:
+        case "date":
+            return "day"
+        case "time" | "time_ns" | "time with time zone":
+            return "time"
+        case "list" | "array":
+            return _part_of(dict(kind.children)["child"])
+        case "struct" | "map":
+            found = {name.lower(): _part_of(child) for name, child in kind.children}
+            parts = {name: part for name, part in found.items() if part is not None}
+            return {"fields": parts} if parts else None
+        case _:
+            return None
 
 
 def _codec_type(type_text: str, *, utc: bool) -> Any:

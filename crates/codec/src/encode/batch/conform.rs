@@ -3,6 +3,7 @@
 //! What a column takes is decided once per file, by its type there and the target's ([`Step`]); a column that is
 //! already what the target takes is handed on without being copied.
 
+use super::casting::{Casting, Part, with_doubles};
 use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
 use super::{BatchProblem, Unfit, UnreadableType, direct, limits, nanoseconds, strings};
@@ -108,8 +109,12 @@ enum Step {
 struct Way {
     /// The type without dictionaries, where it has some.
     unpack: Option<DataType>,
+    /// The type whose text is the value that is stored, where that is another one.
+    told_as: Option<DataType>,
     spelling: Spelling,
     step: Step,
+    /// What is stored of moments, where that is not all.
+    part: Option<Part>,
     /// Whether some values of its type are none for any target.
     is_limited: bool,
 }
@@ -141,14 +146,34 @@ impl Conformer {
         let ways = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
             let from = unpacked(field.data_type());
             let to = schema.field(index).data_type();
+            let is_double = column.kind == ColumnType::Float8;
+            let unpack = (from != *field.data_type()).then(|| from.clone());
             Ok(Way {
                 step: choose(index, &from, to, column)?,
+                part: None,
+                told_as: if is_double { Some(with_doubles(&from)) } else { unpack.clone() },
                 is_limited: limits::concern(to),
                 spelling: spelling(field, &column.kind, spellings.get(index)),
-                unpack: (from != *field.data_type()).then_some(from),
+                unpack,
             })
         });
         Ok(Self { ways: ways.collect::<Result<_, _>>()?, columns: columns.to_vec(), schema })
+    }
+
+    /// The same for a target that makes this of the columns which it converts by itself.
+    #[must_use]
+    pub fn for_castings<'c>(mut self, source: &[Arc<Field>], castings: impl IntoIterator<Item = &'c Casting>) -> Self {
+        for ((way, column), (field, casting)) in
+            self.ways.iter_mut().zip(&self.columns).zip(source.iter().zip(castings))
+        {
+            if column.kind == ColumnType::Opaque {
+                way.part = casting.part.clone();
+                if casting.doubles {
+                    way.told_as = Some(with_doubles(&unpacked(field.data_type())));
+                }
+            }
+        }
+        self
     }
 
     /// The columns of `batch`, which are in the order of the target's, as the target takes them.
@@ -229,7 +254,7 @@ impl Conformer {
     /// What writes rows of the source's batches as text.
     #[must_use]
     pub fn csv_rows(&self) -> CsvRows {
-        CsvRows { columns: self.ways.iter().map(|way| (way.unpack.clone(), way.spelling)).collect() }
+        CsvRows { columns: self.ways.iter().map(|way| (way.told_as.clone(), way.spelling)).collect() }
     }
 }
 
@@ -308,6 +333,7 @@ impl Way {
 
     fn convert(&mut self, array: &ArrayRef, to: &DataType, column: &Column) -> Result<ArrayRef, (usize, Unfit)> {
         let array = self.unpack(array)?;
+        let lost = self.part.as_ref().and_then(|part| part.first_lost(array.as_ref()));
         let nulls_only = matches!(self.step, Step::Nulls);
         let first_null = if nulls_only {
             (!array.is_empty()).then_some(0)
@@ -326,6 +352,11 @@ impl Way {
             Step::Reread(reader) => reader.read(array.as_ref(), self.spelling),
         };
         let converted = converted.and_then(|array| rounded(array, &column.kind));
+        let converted = match (converted, lost) {
+            (Err((row, unfit)), Some((first, _))) if row < first => Err((row, unfit)),
+            (_, Some((row, loss))) => Err((row, loss.into())),
+            (converted, None) => converted,
+        };
         match first_null.filter(|_| column.not_null) {
             Some(null) => match converted {
                 Err((row, unfit)) if row < null => Err((row, unfit)),

@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 /// Writes rows of the batches of one source.
 #[derive(Debug, Clone)]
 pub struct CsvRows {
-    /// Per column: its type without dictionaries, where it has some, and how its values are spelled.
+    /// Per column: the type whose text is told, where it is not the column's, and how its values are spelled.
     pub(super) columns: Vec<(Option<DataType>, Spelling)>,
 }
 

@@ -9,6 +9,7 @@
 //! as a field of a delimited file would be. So every pair has one meaning, and a new column type needs nothing here to
 //! be loadable.
 
+pub mod casting;
 pub mod conform;
 pub mod copy_binary;
 pub mod copy_text;
@@ -40,6 +41,8 @@ pub enum Loss {
     Nanoseconds,
     /// A time of day, where the target stores days.
     TimeOfDay,
+    /// A day, where the target stores times of day.
+    Day,
 }
 
 impl From<Refusal> for Unfit {

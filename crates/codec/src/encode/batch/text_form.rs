@@ -102,7 +102,11 @@ pub fn shown(array: &dyn Array, row: usize, spelling: Spelling) -> Vec<u8> {
     let mut text = Vec::new();
     if write(array, row, Spelling { nanoseconds: true, ..spelling }, &mut text).is_err() {
         // Only a Date64 with a time of day has no text of its own.
-        put(&mut text, format_args!("{} ms", array.as_primitive::<Date64Type>().value(row)));
+        text.clear();
+        match array.as_primitive_opt::<Date64Type>() {
+            Some(days) => put(&mut text, format_args!("{} ms", days.value(row))),
+            None => write_json(array, row, &mut text),
+        }
     }
     text
 }
