@@ -114,3 +114,7 @@ def test_a_table_of_files(target: DuckdbTarget, tmp_path: Path) -> None:
     load(target, path, check=3, on_error="skip", max_rejects=2, rejects=rejects, env={"TZ": "Asia/Kolkata"}, **options)
     assert [number for number, *_ in told(rejects)] == [4, 701]
     assert target.count("t") == 998
+    # And once the table is there.
+    load(target, write(tmp_path / "more.csv", lines_of("2020-01-01 10:00:00", "x")), check=3, on_error="skip",
+         max_rejects=2, rejects=rejects, env={"TZ": "Asia/Kolkata"}, delimiter="|", header="no")  # fmt: skip
+    assert target.count("t") == 2 * 998

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from loading import load
@@ -44,6 +46,25 @@ def test_a_value_with_a_statements_error_is_a_reject(
         (701, "a", sqlstate),
     ]
     assert postgres_target.value("SELECT count(*) FROM t WHERE n >= 0") == 998
+
+
+@pytest.mark.parametrize("sources", ["csv", "parquet"])
+def test_in_partitions(postgres_target: PostgresTarget, tmp_path: Path, sources: str) -> None:
+    """Whether they are filled directly, or the server finds them."""
+    postgres_target.execute("CREATE TABLE t (n integer, a tsquery) PARTITION BY RANGE (n)")
+    for part in range(4):
+        bounds = f"FROM ({part * 250}) TO ({part * 250 + 250})"
+        postgres_target.execute(f"CREATE TABLE t{part} PARTITION OF t FOR VALUES {bounds}")
+    texts = ["a &" if n in (3, 700) else "a" for n in range(1000)]
+    path = tmp_path / f"in.{sources}"
+    if sources == "csv":
+        write(path, "".join(f"{n},{text}\n" for n, text in enumerate(texts)))
+    else:
+        pq.write_table(pa.table({"n": range(1000), "a": texts}), path)
+    run = load(postgres_target, path, on_error="skip", max_rejects=2, rejects=tmp_path / "bad", check=3)
+    assert run.summary is not None
+    assert run.summary["rejects"] == 2
+    assert postgres_target.count("t") == 998
 
 
 def test_a_statements_own_error_ends_the_load(postgres_target: PostgresTarget, tmp_path: Path) -> None:

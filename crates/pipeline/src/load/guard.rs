@@ -19,17 +19,13 @@ use tipple_codec::encode::{copy_binary, copy_text};
 pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
     let Error::Server(server) = failure.error.as_ref() else { return false };
     let is_of = |classes: &[&str]| classes.iter().any(|class| server.sqlstate.starts_with(class));
-    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || (is_of_value(failure) && is_of(&OF_VALUES))
+    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || (failure.column.is_some() && is_of(&OF_VALUES))
 }
 
 /// Classes of errors that end a statement, unless the server was reading a value: `tsquery` and `jsonpath` have a syntax,
-/// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep.
+/// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep. It names a column then,
+/// and at no other time.
 const OF_VALUES: [&str; 4] = ["0A", "3F", "42", "54"];
-
-/// Whether the server names line and column, as it does while it reads a value and at no other time.
-fn is_of_value(failure: &CopyFailure) -> bool {
-    failure.record.is_some() && failure.column.is_some()
-}
 
 /// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
 pub(super) const TOO_LONG: &str = "54000";
@@ -166,9 +162,8 @@ fn part(chunk: &Chunk, ends: &[usize], low: usize, high: usize) -> Chunk {
 mod tests {
     use super::*;
     use crate::error::ServerError;
-    use crate::postgres::copy::Place;
 
-    /// A server's error; `column` as its context names it, of a line.
+    /// A server's error; `column` as its context names it.
     fn failure(sqlstate: &str, column: Option<&str>) -> CopyFailure {
         let error = Error::Server(Box::new(ServerError {
             message: String::new(),
@@ -179,8 +174,7 @@ mod tests {
             constraint: None,
             doing: String::new(),
         }));
-        let record = column.map(|_| (Place { source: 0, offset: 0, record: None }, 0));
-        CopyFailure { error: Box::new(error), record, column: column.map(Into::into) }
+        CopyFailure { error: Box::new(error), record: None, column: column.map(Into::into) }
     }
 
     #[test]
