@@ -1,0 +1,99 @@
+"""Loads by ready-made pages whose keys say, when all is stored, which records are rejects."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import start_tipple
+from extension.pages import assert_sound, connect
+from extension.test_write_path import ready_target
+from faults.oracle import LONG, moments, record_count
+from faults.test_kill import kill_after
+from loading import load, load_words
+from servers.postgres import PostgresServer
+from spoilt import SEED
+from targets import PostgresTarget, write
+
+TABLE = "CREATE TABLE t (id integer PRIMARY KEY, code text UNIQUE, day date, note text)"
+
+
+@pytest.fixture
+def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
+    """A fresh database with the extension."""
+    yield from ready_target(postgres_server)
+
+
+def records(count: int, *, long_text: str = "") -> list[str]:
+    """Some repeat a key of another record; some fit no page, some only the server can read."""
+    r = random.Random(SEED * 1000 + count)
+    made = []
+    for number in range(count):
+        twin = r.random() < 0.002
+        key = r.randrange(count) if twin else number
+        code = f"c{r.randrange(count)}" if r.random() < 0.002 else r.choice(["", f"c{number}"])
+        day = "Feb 5 1999" if r.random() < 0.001 or (twin and r.random() < 0.2) else "2024-02-29"
+        note = long_text if r.random() < 0.0005 or (twin and r.random() < 0.2) else "note"
+        made.append(f"{key},{code},{day},{note}\n")
+    return made
+
+
+def result(target: PostgresTarget, rejects: Path) -> Any:
+    return target.rows("SELECT md5(t::text) FROM t ORDER BY 1"), rejects.read_bytes()
+
+
+def test_the_same_as_without_pages(target: PostgresTarget, tmp_path: Path) -> None:
+    long_text = "".join(chr(97 + n % 26) + str(n) for n in range(4000))
+    path = write(tmp_path / "in.csv", "".join(records(60_000, long_text=long_text)))
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": 5000, "rejects": rejects, "jobs": 2}
+    results = []
+    for words in ({"write_path": "text"}, {"verify": "checksum", "restart": True}):
+        target.execute(TABLE)
+        run = load(target, path, check=3, **options, **words)
+        assert run.summary is not None
+        assert run.summary["write_path"] == ("direct" if "verify" in words else "text"), run
+        results.append(result(target, rejects))
+        if "verify" in words:
+            assert_sound(target.server, target.database, "t", mapped=False)
+            with connect(target.server, target.database) as connection:
+                connection.execute("REINDEX TABLE t")
+        target.execute("DROP TABLE t")
+        assert target.leftovers() == set()
+    assert results[0] == results[1]
+    assert len(results[0][1].splitlines()) > 100
+
+
+@pytest.mark.timeout(3600)
+def test_killed_with_repeated_keys(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
+    """Killed at any moment, and run again: the rows and rejects of an undisturbed load."""
+    path = write(tmp_path / "in.csv", "".join(records(600_000)))
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": 9000, "rejects": rejects, "jobs": 2}
+    rounds = 40 if LONG else 4
+    seconds, killed, undisturbed = 0.0, 0, None
+    for part in [2.0, *moments(41, rounds, 1.0)]:
+        for target in ready_target(server_of(18)):
+            target.execute(TABLE)
+            words = load_words(target.url, (path,), "t", options)
+            command = start_tipple(*words)
+            if seconds:
+                killed += kill_after(command, part * seconds)
+                assert target.count("t") in (0, undisturbed and len(undisturbed[0]))
+                rejects.unlink(missing_ok=True)
+                command = start_tipple(*words)
+            run = command.wait()
+            assert run.exit_code == 3, str(run)
+            seconds = seconds or run.seconds
+            found = result(target, rejects)
+            undisturbed = undisturbed or found
+            assert found == undisturbed
+            assert target.leftovers("t") == set()
+    record_count(
+        f"SIGKILL of a load by pages with repeated keys: {rounds} rounds, {killed} while it ran; each time the rows "
+        "and rejects of an undisturbed load"
+    )
