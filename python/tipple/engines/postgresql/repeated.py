@@ -12,7 +12,7 @@ import msgspec
 
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
-from tipple.engines.postgresql import refused
+from tipple.engines.postgresql import direct, refused
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.errors import JobBusy, TippleError
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import psycopg
 
 __all__ = ["Refusals", "refuse"]
+
+
+# The planner has no statistics of what is staged, and takes far more rows for found than there are.
+_SCAN_SETTINGS = ("max_parallel_workers_per_gather = {workers}", "parallel_setup_cost = 0", "parallel_tuple_cost = 0")
 
 
 class Refusals(NamedTuple):
@@ -101,7 +105,10 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
     connection.execute(f"CREATE TABLE {leaving.sql} AS SELECT {names} FROM {staging.sql} WITH NO DATA")
     count = _copy(connection, task, leaving, "leaving")
     connection.execute(f"ANALYZE {leaving.sql}")
-    connection.execute(f"SET LOCAL max_parallel_workers_per_gather = {task.streams}")
+    for setting in _SCAN_SETTINGS:
+        connection.execute(f"SET LOCAL {setting.format(workers=task.streams)}".encode())
+    for statement in direct.reading_all_ahead(connection, staging) if owned.direct else []:
+        connection.execute(statement.encode())
     gone = 0
     for key in owned.plan["unique"]:
         same = " AND ".join(f"s.{name} = l.{name}" for name in map(quote_identifier, key["columns"]))
