@@ -88,6 +88,8 @@ def run_rejects(
         goals += cost_goal(results, f"{bad_text}, direct", "bad-direct", "clean-direct", at_most=BAD_COST)
         goals += cost_goal(results, repeated_text, "repeated", "keyed-skip", at_most=VIOLATION_COST)
         goals += cost_goal(results, repeated_text, "repeated", "keyed", at_most=VIOLATION_COST)
+        by_pages = f"{track.name} by pages: a repeated key in {REPEATED_EVERY}"
+        goals += cost_goal(results, by_pages, "repeated-direct", "keyed-direct", at_most=VIOLATION_COST)
     return content, goals
 
 
@@ -131,13 +133,25 @@ def _contestants(track: DuckdbTrack | PostgresTrack, data: Data, bad: Spoilt, re
             plain(database)
             track.with_extension(database)
 
+        def keyed_direct(database: str) -> None:
+            keyed(database)
+            track.with_extension(database)
+
         path = ("--write-path", "direct")
         found += [
             load("clean-direct", "direct, clean, --on-error stop", data.file, clean, *path, prepare=direct),
             load(
                 "bad-direct", f"direct, 1 % bad, {skipping}", bad.file, good, *path, *skip, prepare=direct, rejects=True
             ),
-        ]
+            load(
+                "keyed-direct", "direct, primary key, clean, --on-error stop", data.file, clean, *path,
+                prepare=keyed_direct,
+            ),
+            load(
+                "repeated-direct", f"direct, primary key, one repeated in {REPEATED_EVERY}, {skipping}", repeated.file,
+                once, *path, *skip, prepare=keyed_direct, rejects=True,
+            ),
+        ]  # fmt: skip
     return found
 
 
