@@ -240,6 +240,20 @@ def test_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> No
     both_ways(postgres_target, tmp_path, TWO_KEYS, path, no_ledger=True)
 
 
+def test_settings_of_the_database(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A row that is taken out and stored again means what it meant at first."""
+    postgres_target.execute(f"ALTER DATABASE {postgres_target.database} SET datestyle TO 'SQL, DMY'")
+    path = write(tmp_path / "in.csv", "1,02/05/1999,a\n2,02/03/1999,b\n1,02/05/1999,c\n")
+    table = "CREATE TABLE t (n integer PRIMARY KEY, day date, c text)"
+    both_ways(postgres_target, tmp_path, table, path)
+    postgres_target.execute(table)
+    load_here(
+        postgres_target, path, header="no", on_error="skip", max_rejects=1, rejects=tmp_path / "bad", restart=True,
+        check=3,
+    )  # fmt: skip
+    assert postgres_target.rows("SELECT n, extract(month FROM day)::integer FROM t ORDER BY n") == [(1, 2), (2, 2)]
+
+
 def test_commit_every(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """What a limit has cut off a slice is a slice of its own."""
     path = write(tmp_path / "in.csv", "".join(records_with_twins(5_000, 6)))

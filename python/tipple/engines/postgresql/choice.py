@@ -195,6 +195,9 @@ class Chooser:
         if self.keys_judge_at_once or task.reads_once or of_structure or self.write_path == "text":
             return False
         if self.exists:
+            if structure.method_of(self.connection, self.table) != "heap":
+                # Rows are taken out again, which not every access method can.
+                return False
             found = unique_keys.of_table(self.connection, self.table, task.columns)
         else:
             found = unique_keys.of_definition(self.connection, task)

@@ -32,14 +32,18 @@ CONTROL_SETTINGS = (
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
 )
+VALUE_SETTINGS = (
+    "DateStyle TO 'ISO, MDY'",
+    # `sql_standard` would read the signs of an interval otherwise.
+    "IntervalStyle TO 'postgres'",
+)
+"""What values mean that are left to the server, whatever its own settings are."""
 STREAM_SETTINGS = (
     "SET client_encoding TO 'UTF8'",
     "SET statement_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
-    "SET DateStyle TO 'ISO, MDY'",
-    # `sql_standard` would read the signs of an interval otherwise.
-    "SET IntervalStyle TO 'postgres'",
+    *(f"SET {setting}" for setting in VALUE_SETTINGS),
 )
 # A statement that runs for long, an index say, ends when the client is gone, and keeps no lock from who begins again.
 # Not every system's server can look.

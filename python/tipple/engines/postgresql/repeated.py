@@ -12,10 +12,11 @@ import msgspec
 
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
+from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import direct, refused
-from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.job import OwnedJob, taken_over
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import JobBusy, TippleError
+from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
@@ -98,15 +99,16 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
             (owned.job_id, owned.epoch),
         )
         if mine.rowcount != 1:
-            raise JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+            raise taken_over()
+    scanning = [setting.format(workers=task.streams) for setting in _SCAN_SETTINGS]
+    for setting in (*connections.VALUE_SETTINGS, *scanning):
+        connection.execute(f"SET LOCAL {setting}".encode())
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
     leaving, places = (TableName(staging.schema, f"{staging.name}_{number}") for number in (1, 2))
     names = task.column_list
     connection.execute(f"CREATE TABLE {leaving.sql} AS SELECT {names} FROM {staging.sql} WITH NO DATA")
     count = _copy(connection, task, leaving, "leaving")
     connection.execute(f"ANALYZE {leaving.sql}")
-    for setting in _SCAN_SETTINGS:
-        connection.execute(f"SET LOCAL {setting.format(workers=task.streams)}".encode())
     for statement in direct.reading_all_ahead(connection, staging) if owned.direct else []:
         connection.execute(statement.encode())
     gone = 0
