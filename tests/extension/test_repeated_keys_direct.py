@@ -68,6 +68,23 @@ def test_the_same_as_without_pages(target: PostgresTarget, tmp_path: Path) -> No
     assert len(results[0][1].splitlines()) > 100
 
 
+def test_new_partitions_of_pages(target: PostgresTarget, tmp_path: Path) -> None:
+    table = write(tmp_path / "schema.sql", TABLE.replace("code text UNIQUE", "code text") + ";")
+    path = write(tmp_path / "in.csv", "".join(records(60_000)))
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": 5000, "rejects": rejects, "jobs": 4}
+    options |= {"schema": table, "partition_by": "range(id, every=10000)"}
+    results = []
+    for words in ({"write_path": "text"}, {"verify": "checksum", "restart": True}):
+        run = load(target, path, check=3, **options, **words)
+        assert run.summary is not None
+        assert run.summary["write_path"] == ("direct" if "verify" in words else "text"), run
+        results.append(result(target, rejects))
+        target.execute("DROP TABLE t")
+        assert target.leftovers() == set()
+    assert results[0] == results[1]
+
+
 @pytest.mark.timeout(3600)
 def test_killed_with_repeated_keys(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
     """Killed at any moment, and run again: the rows and rejects of an undisturbed load."""

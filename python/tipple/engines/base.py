@@ -290,6 +290,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """The loads that this one publishes with, in one transaction; None: it publishes alone."""
     counts_slices: bool = True
     """Whether a plan cuts the sources, to say how many slices they make."""
+    keys_at_end: bool = False
+    """Whether keys judge records when all are stored; what is staged has none until then."""
     followers: Sequence[bytes] = ()
     """Keys of loads that come after this one in the same job, into the same table: none of them undoes it."""
 

@@ -167,7 +167,8 @@ class Chooser:
             merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
         if not exists and task.partition_by is not None:
-            if structure.needs_order(task):
+            task.keys_at_end = False
+            if structure.needs_order(task) and not self._judges_afterwards():
                 self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
@@ -190,7 +191,7 @@ class Chooser:
     def _judges_afterwards(self) -> bool:
         """Whether the keys can say which records are rejects when all are stored."""
         task = self.task
-        self.job.unique = []
+        self.job.unique, task.keys_at_end = [], False
         of_structure = self.structure is not None and self.structure.load_as != "heap"
         if self.keys_judge_at_once or task.reads_once or of_structure or self.write_path == "text":
             return False
@@ -201,8 +202,8 @@ class Chooser:
             found = unique_keys.of_table(self.connection, self.table, task.columns)
         else:
             found = unique_keys.of_definition(self.connection, task)
-        self.job.unique = found or []
-        return found is not None
+        self.job.unique, task.keys_at_end = found or [], found is not None
+        return task.keys_at_end
 
     def _require_no_reference_to_itself(self) -> None:
         """Refuses to judge by batches what is right or wrong only when all records are in.

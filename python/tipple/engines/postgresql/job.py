@@ -274,7 +274,7 @@ class JobOwner:
             "strategy": strategy,
             "staging": [staging.schema, staging.name] if staging else None,
             "line_end": cut.line_end,
-            "unique": msgspec.to_builtins(self.unique) if strategy == "swap" else [],
+            "unique": msgspec.to_builtins(self.unique) if strategy in ("swap", "partition") else [],
         }
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}

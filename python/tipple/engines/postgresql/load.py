@@ -49,7 +49,8 @@ class PostgresLoad:
         self.owned: OwnedJob | None = None
         """The job, once it has begun."""
         task = structure.adapt(structure.keep_method(session.connection, task))
-        self.task = task
+        # Of this load alone, which may find out more of it.
+        self.task = task = msgspec.structs.replace(task, keys_at_end=False)
         self.exists = task.definition is None
         self.table = task.table
         self.notes: list[str] = []
@@ -151,6 +152,7 @@ class PostgresLoad:
                 owned = self.chooser.begin(choice, cut)
         else:
             choice = Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
+            task.keys_at_end = bool(owned.plan.get("unique"))
             self.job.forget_if_emptied(owned)
             cut = self.job.left(owned)
             self.chooser.resume_direct(owned)

@@ -104,7 +104,7 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
     for setting in (*connections.VALUE_SETTINGS, *scanning):
         connection.execute(f"SET LOCAL {setting}".encode())
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
-    leaving, places = (TableName(staging.schema, f"{staging.name}_{number}") for number in (1, 2))
+    leaving, places = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "places"))
     names = task.column_list
     connection.execute(f"CREATE TABLE {leaving.sql} AS SELECT {names} FROM {staging.sql} WITH NO DATA")
     count = _copy(connection, task, leaving, "leaving")
@@ -116,11 +116,13 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         same = " AND ".join(f"s.{name} = l.{name}" for name in map(quote_identifier, key["columns"]))
         # Two steps, because several workers look for rows, but none of them deletes.
         connection.execute(
-            f"CREATE TABLE {places.sql} AS SELECT s.ctid AS place FROM {staging.sql} s "
+            f"CREATE TABLE {places.sql} AS SELECT s.tableoid AS leaf, s.ctid AS place FROM {staging.sql} s "
             f"WHERE EXISTS (SELECT FROM {leaving.sql} l WHERE {same})"
         )
-        deletion = f"DELETE FROM {staging.sql} WHERE ctid = ANY (ARRAY(SELECT place FROM {places.sql}))"
-        gone += connection.execute(deletion.encode()).rowcount
+        leaves = connection.execute(f"SELECT DISTINCT leaf, leaf::regclass::text FROM {places.sql}".encode()).fetchall()
+        for leaf, name in leaves:
+            there = f"ARRAY(SELECT place FROM {places.sql} WHERE leaf = {leaf})"
+            gone += connection.execute(f"DELETE FROM {name} WHERE ctid = ANY ({there})".encode()).rowcount
         connection.execute(f"DROP TABLE {places.sql}")
     if gone != count:
         raise TippleError(

@@ -351,7 +351,8 @@ def judges_records(task: LoadTask) -> bool:
     """Whether a new, partitioned table has its constraints from the first row on, so that records that violate them are
     rejects.
     """
-    return task.definition is not None and task.partition_by is not None and task.rejects is not None
+    skips = task.rejects is not None and not task.keys_at_end
+    return skips and task.definition is not None and task.partition_by is not None
 
 
 class StagedKey(NamedTuple):
