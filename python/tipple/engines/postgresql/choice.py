@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -195,15 +196,26 @@ class Chooser:
         of_structure = self.structure is not None and self.structure.load_as != "heap"
         if self.keys_judge_at_once or task.reads_once or of_structure or self.write_path == "text":
             return False
-        if self.exists:
-            if structure.method_of(self.connection, self.table) != "heap":
-                # Rows are taken out again, which not every access method can.
-                return False
-            found = unique_keys.of_table(self.connection, self.table, task.columns)
-        else:
-            found = unique_keys.of_definition(self.connection, task)
+        find = self._keys_of_table if self.exists else partial(unique_keys.of_definition, self.connection, task)
+        found = find()
         self.job.unique, task.keys_at_end = found or [], found is not None
         return task.keys_at_end
+
+    def _keys_of_table(self) -> list[unique_keys.UniqueKey] | None:
+        """The keys of the table that is there, if they can wait until all rows are stored."""
+        leaves = partitions.leaves(self.connection, self.table)
+        if any(structure.method_of(self.connection, table) != "heap" for table in leaves or [self.table]):
+            # Rows are taken out again, which not every access method can.
+            return None
+        if self.task.mode == "append" and not all(stage.is_empty(self.connection, leaf) for leaf in leaves):
+            return None
+        keys = unique_keys.of_table(self.connection, self.table, self.task.columns)
+        for leaf in leaves:
+            own = unique_keys.of_table(self.connection, leaf, self.task.columns)
+            if keys is None or own is None or len(own) != len(keys):
+                # A partition has keys of its own.
+                return None
+        return keys
 
     def _require_no_reference_to_itself(self) -> None:
         """Refuses to judge by batches what is right or wrong only when all records are in.
@@ -225,10 +237,17 @@ class Chooser:
 
     def _choose_partitioned(self) -> Choice:
         obstacle = partitions.obstacle(self.connection, self.task)
+        by_partition = self.task.partition_by is not None or self.task.replace_scope == "partitions"
+        if obstacle is None and self.task.rejects is not None:
+            tables = [self.table, *partitions.leaves(self.connection, self.table)]
+            if not by_partition and any(stage.has_references(self.connection, table) for table in tables):
+                obstacle = "its foreign keys say which records are rejects"
+            elif any(stage.has_keys(self.connection, table) for table in tables) and not self._judges_afterwards():
+                obstacle = "its keys say which records are rejects"
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
-        if self.task.partition_by is not None or self.task.replace_scope == "partitions":
+        if by_partition:
             raise UsageError(
                 f"{self.table} cannot be loaded partition by partition: {obstacle}",
                 hint="leave out --partition-by and --replace-scope: the server then routes the rows",

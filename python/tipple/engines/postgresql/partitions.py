@@ -103,9 +103,6 @@ def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     partitioning = partition_bounds.read(connection, task.table)
     if partitioning is None:
         return "it is not partitioned"
-    tables = [task.table, *(leaf.name for leaf in partitioning.leaves)]
-    if task.rejects is not None and any(stage.has_keys(connection, table) for table in tables):
-        return "its keys say which records are rejects"
     leaves = [leaf.oid for leaf in partitioning.leaves]
     own = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": task.table.sql}).fetchone()
     if own is not None:

@@ -153,6 +153,14 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
     return found is not None
 
 
+def has_references(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a foreign key may refuse rows."""
+    found = connection.execute(
+        "SELECT FROM pg_constraint WHERE conrelid = %s AND contype = 'f' LIMIT 1", (_oid(connection, table),)
+    ).fetchone()
+    return found is not None
+
+
 def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -> str | None:
     """The name of a foreign key to its own table that is checked when a statement ends; None where there is none."""
     found = connection.execute(
