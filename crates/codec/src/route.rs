@@ -304,4 +304,4 @@ fn length(record: &[u8], place: usize) -> i32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -21,19 +21,12 @@ pub fn hash_key(key: &[KeyColumn], record: &[u8], buffer: &mut Vec<u8>) -> Optio
 mod tests {
     use super::*;
     use crate::route::KeyKind;
-
-    fn record(fields: &[Option<&[u8]>]) -> Vec<u8> {
-        let mut bytes = (fields.len() as u16).to_be_bytes().to_vec();
-        for field in fields {
-            bytes.extend_from_slice(&field.map_or(-1, |field| field.len() as i32).to_be_bytes());
-            bytes.extend_from_slice(field.unwrap_or_default());
-        }
-        bytes
-    }
+    use crate::route::tests::record;
 
     fn hash_of(kinds: &[KeyKind], fields: &[Option<&[u8]>]) -> Option<u128> {
         let key: Vec<KeyColumn> = kinds.iter().enumerate().map(|(column, &kind)| KeyColumn { column, kind }).collect();
-        hash_key(&key, &record(fields), &mut vec![1, 2, 3])
+        let fields: Vec<Option<Vec<u8>>> = fields.iter().map(|field| field.map(<[u8]>::to_vec)).collect();
+        hash_key(&key, &record(&fields), &mut vec![1, 2, 3])
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn record(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
+/// A record as COPY binary.
+pub(crate) fn record(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut record = (fields.len() as u16).to_be_bytes().to_vec();
     for field in fields {
         match field {
