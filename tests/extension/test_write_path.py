@@ -290,6 +290,14 @@ def test_tables_that_do_not_qualify(target: PostgresTarget, tmp_path: Path, name
     assert target.count("t") == before + 1
 
 
+def test_a_column_that_is_not_loaded_and_takes_no_null(target: PostgresTarget, tmp_path: Path) -> None:
+    """The record is told, as without pages."""
+    target.execute(f"{NUMBERS}; ALTER TABLE t ADD more integer NOT NULL")
+    run = load_text(target, tmp_path / "a.csv", numbers(10), columns="id,note,day", check=1)
+    assert "23502" in run.stderr, run
+    assert '"more"' in run.stderr
+
+
 def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp_path: Path) -> None:
     reason = extension_missing_reason(postgres_server.version)
     if reason is not None:

@@ -194,7 +194,10 @@ class Chooser:
         task = self.task
         self.job.unique, task.keys_at_end = [], False
         of_structure = self.structure is not None and self.structure.load_as != "heap"
-        if self.keys_judge_at_once or task.reads_once or of_structure or self.write_path == "text":
+        # Rows that are stored again come behind all others.
+        if self.keys_judge_at_once or task.preserve_order or task.reads_once or of_structure:
+            return False
+        if self.write_path == "text":
             return False
         find = self._keys_of_table if self.exists else partial(unique_keys.of_definition, self.connection, task)
         found = find()

@@ -39,7 +39,8 @@ SELECT getdatabaseencoding(),
 """
 
 _ATTRIBUTES = """
-SELECT attname, atthasdef OR attidentity <> '' OR attgenerated <> '', attlen = -1 AND attstorage = 'p', attisdropped
+SELECT attname, atthasdef OR attidentity <> '' OR attgenerated <> '', attlen = -1 AND attstorage = 'p', attisdropped,
+       attnotnull
 FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum
 """
 
@@ -144,10 +145,14 @@ def misfit(connection: psycopg.Connection[Any], task: LoadTask, table: TableName
 
 def _misfit_of_columns(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
     loaded = {column.name for column in task.columns}
-    for name, is_made, is_plain, dropped in connection.execute(_ATTRIBUTES, (table.sql,)):
-        if is_made and name not in loaded and not dropped:
+    for name, is_made, is_plain, dropped, not_null in connection.execute(_ATTRIBUTES, (table.sql,)):
+        if dropped:
+            continue
+        if is_made and name not in loaded:
             return f"the server makes the values of its column {name}"
-        if is_plain and not dropped:
+        if not_null and name not in loaded:
+            return f"its column {name} is NOT NULL, and is not loaded"
+        if is_plain:
             return f"its column {name} has the storage PLAIN"
     return None
 
@@ -192,7 +197,7 @@ def plan(
     if tables > 1:
         slot_bytes = min(max(task.routing_bytes // (tables + 1), LEAST_SLOT_BYTES), slot_bytes)
     return {
-        "fields": [None if dropped else places.get(name) for name, _, _, dropped in attributes],
+        "fields": [None if dropped else places.get(name) for name, _, _, dropped, _ in attributes],
         "fillfactor": fillfactor,
         "slot_pages": slot_bytes // block_size,
         "run_slots": run_slots,

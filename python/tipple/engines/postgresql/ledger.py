@@ -314,6 +314,19 @@ class Totals(msgspec.Struct):
     digest: int | None = 0
     """The sum of their digests modulo 2^128; None where one has none."""
 
+    def as_outcome(self, *, cut: int) -> dict[str, Any]:
+        """The core's outcome of a transaction that has committed, but whose answer was lost, as the ledger knows it."""
+        return {
+            "rows": self.rows,
+            "rejects": self.rejects,
+            "digest": None if self.digest is None else f"{self.digest:032x}",
+            "retries": 0,
+            "fallback_windows": 0,
+            "sources": [],
+            "slices": [],
+            "cut": [None] * cut,
+        }
+
 
 def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
     """What the slices that are done come to."""

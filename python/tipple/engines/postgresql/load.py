@@ -23,7 +23,7 @@ from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repeated, stage, structure
+from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repeated, stage, structure, unique_keys
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
@@ -183,6 +183,11 @@ class PostgresLoad:
                 owned, cut = self._begin_otherwise(runner, owned, choice, str(error))
             except core.UnreadableKeys as error:
                 owned, choice, cut = self._judge_at_once(runner, owned, str(error))
+            except psycopg.Error as error:
+                # An index cannot take a row that repeats no key: with the index in place, its record is a reject.
+                if not owned.plan.get("unique") or not unique_keys.is_records_fault(error.sqlstate):
+                    raise
+                owned, choice, cut = self._judge_at_once(runner, owned, error.diag.message_primary or str(error))
 
     def _require_together(self, choice: Choice, strategy: str) -> None:
         """Refuses to publish alone what was to be published with others: the table has changed since.
@@ -249,11 +254,19 @@ class PostgresLoad:
         """Begins anew where keys must judge each record as it is stored; nothing is published yet."""
         self.job.give_up(owned)
         spool.discard(self.task)
+        reason = self._in_users_words(reason)
         self.notes.append(f"begun anew with the keys in place: {reason}")
         self.chooser.keys_judge_at_once = True
         with runner.phase("prepare"):
-            choice = self.chooser.choose()
-            self._require_together(choice, choice.strategy)
+            try:
+                choice = self.chooser.choose()
+                self._require_together(choice, choice.strategy)
+            except (UsageError, JobBusy) as error:
+                raise TippleError(
+                    f"{self.table}: its keys must judge each record as it is stored ({reason}), but {error}",
+                    hint="nothing was published; load this table by itself, without the option that is in the way, or "
+                    "mend the record",
+                ) from None
             cut = self._cut(choice)
             return self.chooser.begin(choice, cut), choice, cut
 
@@ -530,11 +543,11 @@ class PostgresLoad:
         job = ledger.find_by_id(self.connection, owned.job_id)
         if job is None or job.state != "published":
             return None
-        return _lost_outcome(ledger.done_totals(self.connection, owned.job_id), cut=0)
+        return ledger.done_totals(self.connection, owned.job_id).as_outcome(cut=0)
 
     def _find_done(self, owned: OwnedJob) -> dict[str, Any] | None:
         totals = ledger.done_totals(self.connection, owned.job_id)
-        return _lost_outcome(totals, cut=len(self.job.left(owned).done)) if totals.slices else None
+        return totals.as_outcome(cut=len(self.job.left(owned).done)) if totals.slices else None
 
     # What both have in common
 
@@ -570,20 +583,6 @@ class PostgresLoad:
             structure=self.chooser.structure,
             notes=self.notes,
         )
-
-
-def _lost_outcome(totals: ledger.Totals, *, cut: int) -> dict[str, Any]:
-    """The outcome of a transaction that has committed, but whose answer was lost, as the ledger knows it."""
-    return {
-        "rows": totals.rows,
-        "rejects": totals.rejects,
-        "digest": None if totals.digest is None else f"{totals.digest:032x}",
-        "retries": 0,
-        "fallback_windows": 0,
-        "sources": [],
-        "slices": [],
-        "cut": [None] * cut,
-    }
 
 
 def _require(verified: Verified) -> None:

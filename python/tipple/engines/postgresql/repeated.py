@@ -29,6 +29,10 @@ __all__ = ["Refusals", "refuse"]
 _SCAN_SETTINGS = ("max_parallel_workers_per_gather = {workers}", "parallel_setup_cost = 0", "parallel_tuple_cost = 0")
 
 
+MOST_WORKERS = 1024
+"""Of a query: more is no value of the setting."""
+
+
 class Refusals(NamedTuple):
     """What was taken out."""
 
@@ -100,7 +104,7 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         )
         if mine.rowcount != 1:
             raise taken_over()
-    scanning = [setting.format(workers=task.streams) for setting in _SCAN_SETTINGS]
+    scanning = [setting.format(workers=min(task.streams, MOST_WORKERS)) for setting in _SCAN_SETTINGS]
     for setting in (*connections.VALUE_SETTINGS, *scanning):
         connection.execute(f"SET LOCAL {setting}".encode())
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.

@@ -20,21 +20,39 @@ from tipple.engines.postgresql.partition_bounds import key_kind
 from tipple.plan import constraints
 from tipple.plan.url import TableName
 
-__all__ = ["UniqueKey", "of_definition", "of_plan", "of_table"]
+__all__ = ["UniqueKey", "is_records_fault", "of_definition", "of_plan", "of_table"]
 
-# In the order in which the server looks at them. `_pattern_ops` differ from the default operators in order alone.
+# In the order in which the server looks at them. `_pattern_ops` differ from the default operators in order alone; rows
+# are found again by the column's own collation.
 _UNIQUE = r"""
 SELECT (SELECT relname::text FROM pg_class WHERE oid = i.indexrelid),
        ARRAY(SELECT a.attname::text FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k (n, place)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n
              WHERE place <= i.indnkeyatts ORDER BY place),
-       i.indexprs IS NULL AND i.indpred IS NULL AND NOT i.indisexclusion AND NOT i.indnullsnotdistinct
+       i.indisvalid AND NOT i.indisexclusion AND NOT i.indnullsnotdistinct
        AND (SELECT amname = 'btree' FROM pg_am a JOIN pg_class c ON c.relam = a.oid WHERE c.oid = i.indexrelid)
        AND NOT EXISTS (SELECT FROM unnest(i.indclass::oid[]) o (oid) JOIN pg_opclass USING (oid)
                        WHERE NOT opcdefault AND opcname NOT LIKE '%%\_pattern\_ops')
-       AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) o (oid) JOIN pg_collation USING (oid)
-                       WHERE NOT collisdeterministic)
-FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND (i.indisunique OR i.indisexclusion) ORDER BY i.indexrelid
+       AND NOT EXISTS (SELECT FROM pg_collation WHERE NOT collisdeterministic AND (oid = ANY (i.indcollation)
+                       OR oid IN (SELECT attcollation FROM pg_attribute
+                                  WHERE attrelid = i.indrelid AND attnum = ANY (i.indkey)))),
+       ARRAY(SELECT opcintype::regtype::text FROM unnest(i.indclass::oid[]) o (oid) JOIN pg_opclass USING (oid))
+FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND (i.indisunique OR i.indisexclusion)
+ORDER BY NOT i.indimmediate, i.indexrelid
+"""
+# An expression may fail for one record. A default that is drawn again would be another one, for rows that come back.
+_UNFIT = """
+SELECT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(%(table)s)
+               AND (indexprs IS NOT NULL OR indpred IS NOT NULL))
+    OR EXISTS (SELECT FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+               WHERE a.attrelid = to_regclass(%(table)s) AND a.attnum > 0 AND NOT a.attisdropped
+                   AND a.attname <> ALL (%(loaded)s::text[]) AND a.attgenerated = ''
+                   AND (a.attidentity <> '' OR strpos(pg_get_expr(d.adbin, d.adrelid), '(') > 0))
+"""
+# In others of several bytes two characters may be one.
+_TEXTS_ARE_BYTES = """
+SELECT pg_encoding_to_char(encoding) = 'UTF8' OR pg_encoding_max_length(encoding) = 1
+FROM pg_database WHERE datname = current_database()
 """
 
 
@@ -50,11 +68,20 @@ def of_table(
 ) -> list[UniqueKey] | None:
     """The keys of a table into which `columns` are loaded; None where one of them must judge while rows are stored."""
     kinds = {column.name: key_kind(column) for column in columns}
-    found = []
-    for name, names, is_plain in connection.execute(_UNIQUE, (table.sql,)):
-        if not is_plain or not all(kinds.get(column) for column in names):
+    facts = {"table": table.sql, "loaded": list(kinds)}
+    if connection.execute(_UNFIT, facts).fetchone() != (False,):
+        return None
+    found, texts = [], False
+    for name, names, is_plain, types in connection.execute(_UNIQUE, (table.sql,)).fetchall():
+        of_key = [kinds.get(column) for column in names]
+        # `bpchar` without a length is a text to who encodes it.
+        padded = [kind == "bytes" and type_name == "character" for kind, type_name in zip(of_key, types, strict=False)]
+        if not is_plain or not all(of_key) or any(padded):
             return None
+        texts = texts or bool({"bytes", "padded"}.intersection(of_key))
         found.append(UniqueKey(name, names))
+    if texts and connection.execute(_TEXTS_ARE_BYTES).fetchone() != (True,):
+        return None
     return found
 
 
@@ -79,6 +106,11 @@ def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> list[U
     except psycopg.Error:
         # Whoever makes the table for good says what is wrong with it.
         return None
+
+
+def is_records_fault(sqlstate: str | None) -> bool:
+    """Whether an index that is built refuses the value of a row: it is too long, or no argument of its expression."""
+    return sqlstate is not None and (sqlstate == "54000" or sqlstate.startswith("22"))
 
 
 def of_plan(job: dict[str, Any], task: LoadTask) -> dict[str, Any] | None:
