@@ -10,6 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,6 +110,12 @@ class JobOwner:
                 f"another Tipple job is loading into {self.table} right now",
                 hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
             )
+
+    def unlock_table(self) -> None:
+        """Gives the lock back when all is done: the server takes a moment to see that a session has ended, and the next
+        load into the table may be quicker."""
+        with suppress(psycopg.Error):
+            self.connection.execute("SELECT pg_advisory_unlock(%s)", (ledger.table_lock(self.table),))
 
     def lock_again(self) -> None:
         """The lock went with the old connection, whose backend may need a moment to notice."""

@@ -87,7 +87,9 @@ class PostgresLoad:
         load, until = self, None
         while True:
             try:
-                return load._run(runner)
+                result = load._run(runner)
+                load.job.unlock_table()
+                return result
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
             except psycopg.Error as error:
