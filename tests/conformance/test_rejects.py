@@ -557,3 +557,13 @@ def test_a_checksum_without_a_ledger(postgres_target: PostgresTarget, tmp_path: 
     assert run.summary is not None
     assert run.summary["verify"]["kind"] == "count"
     assert postgres_target.count("t") == 98
+
+
+def test_skipping_without_a_limit_says_what_is_missing(engine_target: Target, tmp_path: Path) -> None:
+    """0 rejects are allowed where nobody says more: the message names the option."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    for data in ("1\nx\n", "1\n1\n"):
+        path = write(tmp_path / "in.csv", data)
+        run = load_here(engine_target, path, header="no", on_error="skip", rejects=tmp_path / "bad", check=1)
+        assert "--max-rejects" in run.stderr
+        assert "--max-rejects" not in load_here(engine_target, path, header="no", check=1).stderr

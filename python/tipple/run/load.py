@@ -442,6 +442,8 @@ def load(
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
         first = first_remedy(error, request.dialect, header=request.header) if request.columnar_plan is None else ""
         remedy = first + (request.guess.remedy(error) or error.remedy)
+        if policy is not None and policy.max_count == 0:
+            remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
     except TooManyRejects as error:
         error.hint = f"{error.hint}; {_what_is_stored(atomic)}"

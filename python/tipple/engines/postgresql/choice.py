@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -199,8 +198,7 @@ class Chooser:
             return False
         if self.write_path == "text":
             return False
-        find = self._keys_of_table if self.exists else partial(unique_keys.of_definition, self.connection, task)
-        found = find()
+        found = self._keys_of_table() if self.exists else unique_keys.of_definition(self.connection, task)
         self.job.unique, task.keys_at_end = found or [], found is not None
         return task.keys_at_end
 
