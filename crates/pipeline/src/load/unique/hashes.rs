@@ -199,13 +199,13 @@ fn twice(hashes: &mut [u64]) -> Vec<u64> {
 }
 
 /// Some hashes, asked for by each record: most are none of them.
-pub(super) struct HashSet {
+pub(super) struct KnownHashes {
     sorted: Vec<u64>,
     /// A bit for what the low bits of a hash are.
     bits: Vec<u64>,
 }
 
-impl HashSet {
+impl KnownHashes {
     /// `sorted` ascends.
     pub(super) fn new(sorted: Vec<u64>) -> Self {
         let mut bits = vec![0; (sorted.len() / 4).next_power_of_two().max(1)];
@@ -302,12 +302,12 @@ mod tests {
         let mut state = 3;
         let mut sorted: Vec<u64> = (0..500).map(|_| random(&mut state)).collect();
         sorted.sort_unstable();
-        let set = HashSet::new(sorted.clone());
+        let set = KnownHashes::new(sorted.clone());
         assert!(sorted.iter().all(|&hash| set.contains(hash)));
         for _ in 0..5000 {
             let hash = random(&mut state);
             assert_eq!(set.contains(hash), sorted.binary_search(&hash).is_ok());
         }
-        assert!(!HashSet::new(Vec::new()).contains(0));
+        assert!(!KnownHashes::new(Vec::new()).contains(0));
     }
 }

@@ -10,7 +10,7 @@ use super::super::chunks::Encoder;
 use super::super::parse::{ParsedWindow, Parser};
 use super::super::queue::{Work, WorkQueue};
 use super::super::rejects::RejectLog;
-use super::hashes::{self, HashSet};
+use super::hashes::{self, KnownHashes};
 use super::suspects::{self, KeptFile, KeptFiles, Suspect};
 use super::{KeyLog, KeyReader};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::job::lock;
 use crate::plan::{PostgresTarget, Repeated, UniqueKeys, WritePath};
 use crate::postgres::copy::Chunk;
 use crate::source::locate;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         context,
         target,
         keys,
-        repeated: repeated.into_iter().map(HashSet::new).collect(),
+        repeated: repeated.into_iter().map(KnownHashes::new).collect(),
         slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
         rejected: known.rejected.iter().copied().collect(),
         suspects: Mutex::default(),
@@ -128,9 +128,9 @@ struct Search<'c, 'p> {
     target: &'c PostgresTarget,
     keys: &'c UniqueKeys,
     /// By key.
-    repeated: Vec<HashSet>,
+    repeated: Vec<KnownHashes>,
     slices: HashMap<(usize, u64), u32>,
-    rejected: std::collections::HashSet<(usize, u64)>,
+    rejected: HashSet<(usize, u64)>,
     suspects: Mutex<Vec<Suspect>>,
 }
 
@@ -155,16 +155,19 @@ impl Search<'_, '_> {
                             let before = encoder.digest();
                             let chunks = encode_one(context, &mut encoder, parsed, row, known)?;
                             let digest = encoder.digest().wrapping_sub(before);
-                            chunks
-                                .iter()
-                                .try_for_each(|chunk| self.keep((chunk, 0), (slice, digest), claims, &mut file))
+                            // Chunks of this one row, or of none.
+                            chunks.iter().filter(|chunk| chunk.rows > 0).try_for_each(|chunk| {
+                                self.keep((chunk, 0, &chunk.bytes), (slice, digest), claims, &mut file)
+                            })
                         })?;
                     }
                     Seen::Chunk(chunk) => {
                         keys.read_chunk(chunk, |row, key, hash| claims.push((row, key, hash)))?;
-                        // What is summed up there is the digest of all rows.
+                        let ends = copy_binary::row_ends(&chunk.bytes);
                         self.each_suspect(&claims, |row, claims| {
-                            self.keep((chunk, row), (slice, 0), claims, &mut file)
+                            let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
+                            // What is summed up there is the digest of all rows.
+                            self.keep((chunk, row, &chunk.bytes[begin..ends[row]]), (slice, 0), claims, &mut file)
                         })?;
                     }
                 }
@@ -195,28 +198,19 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Keeps a row of a chunk as a suspect, unless it is a reject already.
+    /// Keeps a row of a chunk, which is written as `bytes`, as a suspect, unless it is a reject already.
     fn keep(
         &self,
-        (chunk, row): (&Chunk, usize),
+        (chunk, row, bytes): (&Chunk, usize, &[u8]),
         (slice, digest): (u32, u128),
         claims: &[Option<u128>],
         file: &mut KeptFile,
     ) -> Result<()> {
-        let Some(origin) = chunk.origin.as_ref().filter(|_| chunk.rows > 0) else { return Ok(()) };
+        let Some(origin) = &chunk.origin else { return Ok(()) };
         let (place, index, record) = origin.record(row);
         if self.rejected.contains(&(place.source, place.offset)) {
             return Ok(());
         }
-        let bytes = match chunk.format {
-            WritePath::Binary => {
-                let ends = copy_binary::row_ends(&chunk.bytes);
-                let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
-                &chunk.bytes[begin..ends[row]]
-            }
-            // A chunk of this one row.
-            WritePath::Text => &chunk.bytes[..],
-        };
         let kept = file.push(&record, chunk.format, bytes)?;
         lock(&self.suspects).push(Suspect { place, index, slice, claims: claims.into(), digest, kept });
         Ok(())
