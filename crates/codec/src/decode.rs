@@ -35,8 +35,20 @@ impl Decoder {
         self.dialect.null_rules.get(column).is_some_and(|rule| rule.unquoted_is_value).then_some(bytes)
     }
 
+    /// Whether `text`, which was quoted, is NULL nevertheless.
+    #[inline(always)]
+    fn forces_null(&self, column: usize, text: &[u8]) -> bool {
+        let forced = self.dialect.null_rules.get(column).is_some_and(|rule| rule.quoted_is_null);
+        forced && text == self.dialect.null_text.as_bytes()
+    }
+
     #[inline(never)]
     fn decode_marked<'a>(&'a mut self, bytes: &'a [u8], column: usize) -> Option<&'a [u8]> {
+        if self.dialect.family == Family::Csv
+            && let Some(text) = between_quotes(bytes, self.dialect.quote, self.dialect.escape)
+        {
+            return if self.forces_null(column, text) { None } else { Some(text) };
+        }
         self.scratch.clear();
         match self.dialect.family {
             // COPY compares the NULL text before it removes backslashes, and never with a quoted field.
@@ -44,8 +56,7 @@ impl Decoder {
             Family::Text => unescape_text(bytes, &mut self.scratch),
             Family::Csv => {
                 unquote_csv(bytes, self.dialect.quote, self.dialect.escape, &mut self.scratch);
-                let forced = self.dialect.null_rules.get(column).is_some_and(|rule| rule.quoted_is_null);
-                if forced && self.scratch == self.dialect.null_text.as_bytes() {
+                if self.forces_null(column, &self.scratch) {
                     return None;
                 }
             }
@@ -60,33 +71,35 @@ impl Decoder {
     }
 }
 
+/// What a field holds that begins and ends with its only quotes and has no escapes, as nearly every quoted field does.
+#[inline(always)]
+fn between_quotes(bytes: &[u8], quote: u8, escape: u8) -> Option<&[u8]> {
+    let [first, text @ .., last] = bytes else { return None };
+    let plain = *first == quote && *last == quote && memchr::memchr2(quote, escape, text).is_none();
+    plain.then_some(text)
+}
+
 /// Removes CSV quoting as COPY does: quotes may open and close anywhere in the field.
 fn unquote_csv(bytes: &[u8], quote: u8, escape: u8, text: &mut Vec<u8>) {
+    let mut rest = bytes;
     let mut in_quote = false;
-    let mut index = 0;
-    while index < bytes.len() {
-        let byte = bytes[index];
-        index += 1;
-        if !in_quote {
-            if byte == quote {
-                in_quote = true;
-            } else {
-                text.push(byte);
+    loop {
+        let found = if in_quote { memchr::memchr2(quote, escape, rest) } else { memchr::memchr(quote, rest) };
+        let Some(position) = found else { break };
+        text.extend_from_slice(&rest[..position]);
+        let byte = rest[position];
+        rest = &rest[position + 1..];
+        match rest.first() {
+            Some(&next) if in_quote && byte == escape && (next == quote || next == escape) => {
+                text.push(next);
+                rest = &rest[1..];
             }
-            continue;
-        }
-        if byte == escape
-            && let Some(&next) = bytes.get(index)
-            && (next == quote || next == escape)
-        {
-            text.push(next);
-            index += 1;
-        } else if byte == quote {
-            in_quote = false;
-        } else {
-            text.push(byte);
+            _ if byte == quote => in_quote = !in_quote,
+            // An escape before anything else stands for itself.
+            _ => text.push(byte),
         }
     }
+    text.extend_from_slice(rest);
 }
 
 /// Resolves the backslash sequences of COPY's text format.
@@ -142,6 +155,7 @@ fn unescape_text(bytes: &[u8], text: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::dialect::NullRule;
+    use proptest::prelude::*;
 
     fn decode(dialect: Dialect, bytes: &[u8], marked: bool) -> Option<Vec<u8>> {
         Decoder::new(dialect).decode(RawField::new(bytes, marked), 0).map(<[u8]>::to_vec)
@@ -195,5 +209,34 @@ mod tests {
             Some(b"\x08\x0c\n\r\t\x0bA\x01A\x04gxzq\\".to_vec())
         );
         assert_eq!(decode(Dialect::text(), b"a\\\tb", true), Some(b"a\tb".to_vec()));
+    }
+
+    /// [`unquote_csv`] byte by byte.
+    fn unquote_slowly(bytes: &[u8], quote: u8, escape: u8) -> Vec<u8> {
+        let (mut text, mut in_quote, mut index) = (Vec::new(), false, 0);
+        while let Some(&byte) = bytes.get(index) {
+            let next = bytes.get(index + 1).copied().filter(|&next| next == quote || next == escape);
+            index += 1;
+            match next {
+                Some(next) if in_quote && byte == escape => {
+                    text.push(next);
+                    index += 1;
+                }
+                _ if byte == quote => in_quote = !in_quote,
+                _ => text.push(byte),
+            }
+        }
+        text
+    }
+
+    proptest! {
+        #[test]
+        fn csv_fields_as_the_slow_reader_sees_them(field in "[ab\"\\\\']{0,20}", other_escape: bool) {
+            let dialect = Dialect { escape: if other_escape { b'\\' } else { b'"' }, ..Dialect::csv() };
+            for field in [field.clone(), format!("\"{field}\"")] {
+                let expected = unquote_slowly(field.as_bytes(), dialect.quote, dialect.escape);
+                prop_assert_eq!(decode(dialect.clone(), field.as_bytes(), true), Some(expected));
+            }
+        }
     }
 }

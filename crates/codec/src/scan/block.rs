@@ -18,6 +18,15 @@ pub(crate) trait Block {
     unsafe fn equals(&self, byte: u8) -> u64;
 }
 
+/// Bit i is the parity of the bits 0 to i.
+#[inline(always)]
+pub(crate) fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
 /// For any CPU; the compiler vectorises the loop with what the target has.
 pub(crate) struct Portable([u8; 64]);
 

@@ -1,12 +1,13 @@
 //! The pass over the bytes: 64 of them become bit masks, the masks become positions.
 //!
-//! A block without quotes or escapes outside quotes (nearly every block) only has its bits written out. Any other
-//! block goes bit by bit through a small state machine that knows quotes, escapes and which record ends are
-//! misplaced.
+//! A block without quotes or escapes outside quotes (nearly every block) only has its bits written out. Where quotes
+//! are escaped by doubling them, what lies between quotes is what has an odd number of them before it, which is a few
+//! operations for the whole block too. Any other block goes bit by bit through a small state machine that knows quotes,
+//! escapes and which record ends are misplaced.
 
 #[cfg(target_arch = "x86_64")]
 use super::block::Avx2;
-use super::block::{Block, Portable};
+use super::block::{Block, Portable, prefix_xor};
 use super::{Irregularity, MARKED};
 use crate::dialect::{Dialect, Family, LineEnd};
 
@@ -35,7 +36,7 @@ struct Carry {
     marked: bool,
     /// The position of a byte that an escape made literal.
     literal: Option<usize>,
-    /// The last byte before this block was a carriage return outside quotes.
+    /// The last byte before this block was a carriage return outside quotes, behind no escape.
     carriage_return: bool,
     found: Found,
 }
@@ -104,24 +105,58 @@ unsafe fn flatten_block<B: Block>(
     carry: &mut Carry,
     next: &mut Vec<u32>,
 ) {
-    let inside = if length == 64 { u64::MAX } else { (1_u64 << length) - 1 };
+    let inside = u64::MAX >> (64 - length);
     // SAFETY: by the caller's promise.
-    let (delimiters, newlines, returns, special) = unsafe {
+    let (bits, quotes, escapes) = unsafe {
         let block = B::load(bytes);
-        let special = match dialect.family {
+        let (quotes, escapes) = match dialect.family {
             Family::Csv if dialect.escape != dialect.quote => {
-                block.equals(dialect.quote) | block.equals(dialect.escape)
+                (block.equals(dialect.quote), block.equals(dialect.escape))
             }
-            Family::Csv => block.equals(dialect.quote),
-            Family::Text => block.equals(b'\\'),
-            Family::Plain | Family::Fixed => 0,
+            Family::Csv => (block.equals(dialect.quote), 0),
+            Family::Text => (0, block.equals(b'\\')),
+            Family::Plain | Family::Fixed => (0, 0),
         };
-        (block.equals(dialect.delimiter), block.equals(b'\n'), block.equals(b'\r'), special)
+        let bits = Bits {
+            delimiters: block.equals(dialect.delimiter) & inside,
+            newlines: block.equals(b'\n') & inside,
+            returns: block.equals(b'\r') & inside,
+        };
+        (bits, quotes & inside, escapes & inside)
     };
-    let (delimiters, newlines, returns, special) =
-        (delimiters & inside, newlines & inside, returns & inside, special & inside);
-    let simple = special == 0 && !carry.in_quote && !carry.marked && carry.literal.is_none();
-    if simple {
+    if escapes != 0 || carry.literal.is_some() {
+        let special = quotes | escapes;
+        step_by_step(window, base, bits.delimiters | bits.newlines | bits.returns | special, dialect, carry, next);
+    } else if quotes == 0 && !carry.in_quote && !carry.marked {
+        let listed = bits.structural(window, base, length, dialect, carry);
+        write_bits(listed, base as u32 + 1, next);
+    } else {
+        let quoted = prefix_xor(quotes) ^ if carry.in_quote { u64::MAX } else { 0 };
+        carry.in_quote = quoted >> 63 == 1;
+        let outside = Bits {
+            delimiters: bits.delimiters & !quoted,
+            newlines: bits.newlines & !quoted,
+            returns: bits.returns & !quoted,
+        };
+        let listed = outside.structural(window, base, length, dialect, carry);
+        let marked = marked_among(listed, quotes, carry);
+        write_marked_bits(listed, marked, base as u32 + 1, next);
+    }
+}
+
+/// The bytes of a block that may be structural.
+struct Bits {
+    delimiters: u64,
+    newlines: u64,
+    returns: u64,
+}
+
+impl Bits {
+    /// Those that are, of bytes outside quotes and behind no escape; notes a misplaced record end.
+    #[inline(always)]
+    fn structural(self, window: &[u8], base: usize, length: usize, dialect: &Dialect, carry: &mut Carry) -> u64 {
+        let Self { delimiters, newlines, returns } = self;
+        let inside = u64::MAX >> (64 - length);
         let (ends, misplaced) = match dialect.line_end {
             LineEnd::Lf => (newlines, returns),
             LineEnd::Cr => (returns, newlines),
@@ -137,7 +172,7 @@ unsafe fn flatten_block<B: Block>(
             let behind = dialect.line_end == LineEnd::Crlf && window[position] != b'\n';
             carry.found.note_fault(position - usize::from(behind), Irregularity::MixedLineEnds);
         }
-        // The next block looks back only where it is simple too.
+        // The next block looks back only where it does not go bit by bit.
         if dialect.line_end == LineEnd::Crlf
             && carry.carriage_return
             && window.get(base + length).is_some_and(|&following| following != b'\n')
@@ -145,11 +180,20 @@ unsafe fn flatten_block<B: Block>(
             carry.found.note_fault(base + length - 1, Irregularity::MixedLineEnds);
         }
         carry.found.record_ends += ends.count_ones() as usize;
-        write_bits(delimiters | ends, base as u32 + 1, next);
-    } else {
-        step_by_step(window, base, delimiters | newlines | returns | special, dialect, carry, next);
-        carry.carriage_return = returns >> (length - 1) & 1 == 1 && !carry.in_quote;
+        delimiters | ends
     }
+}
+
+/// Those of the structural bytes `listed` before which there is a quote, and none of `listed` between the two.
+#[inline(always)]
+fn marked_among(listed: u64, quotes: u64, carry: &mut Carry) -> u64 {
+    // Bytes that are not listed are runs of ones. A quote that is added to a run carries over into the byte behind it,
+    // which is the listed one that ends the field, and no further: that bit is zero.
+    let (sum, over) = (!listed).overflowing_add(quotes);
+    let (sum, over_again) = sum.overflowing_add(u64::from(carry.marked));
+    carry.marked = over | over_again;
+    carry.found.any_marked |= quotes != 0;
+    sum & listed
 }
 
 /// Appends `first + i` for every set bit i.
@@ -174,10 +218,23 @@ fn write_bits(mut bits: u64, first: u32, next: &mut Vec<u32>) {
     }
 }
 
+/// [`write_bits`], with [`MARKED`] in those that are also in `marked`.
+#[inline(always)]
+fn write_marked_bits(bits: u64, mut marked: u64, first: u32, next: &mut Vec<u32>) {
+    let before = next.len();
+    write_bits(bits, first, next);
+    while marked != 0 {
+        let bit = marked & marked.wrapping_neg();
+        next[before + (bits & (bit - 1)).count_ones() as usize] |= MARKED;
+        marked ^= bit;
+    }
+}
+
 /// The careful way through one block: quotes, escapes, literal bytes, misplaced record ends.
 #[inline(never)]
 fn step_by_step(window: &[u8], base: usize, mut bits: u64, dialect: &Dialect, carry: &mut Carry, next: &mut Vec<u32>) {
     let end_byte = dialect.line_end.last_byte();
+    carry.carriage_return = false;
     while bits != 0 {
         let position = base + bits.trailing_zeros() as usize;
         bits &= bits - 1;
@@ -230,6 +287,7 @@ fn step_by_step(window: &[u8], base: usize, mut bits: u64, dialect: &Dialect, ca
             let first_half = dialect.line_end == LineEnd::Crlf
                 && byte == b'\r'
                 && window.get(position + 1).is_none_or(|&following| following == b'\n');
+            carry.carriage_return = byte == b'\r' && position == base + 63;
             if !first_half {
                 carry.found.note_fault(position, Irregularity::MixedLineEnds);
             }

@@ -47,7 +47,7 @@ proptest! {
 
     #[test]
     fn noise_is_read_as_the_reference_reads_it(
-        (dialect, window) in any_dialect().prop_flat_map(|dialect| (Just(dialect.clone()), noise(&dialect, 60))),
+        (dialect, window) in any_dialect().prop_flat_map(|dialect| (Just(dialect.clone()), noise(&dialect, 200))),
         fields in 1_usize..4,
     ) {
         compare(&window, &dialect, fields)?;
@@ -172,7 +172,7 @@ proptest! {
     /// Going on behind an irregular record finds what scanning the rest of the window anew finds.
     #[test]
     fn the_rest_behind_an_irregular_record_is_what_a_new_scan_finds(
-        (dialect, window) in any_dialect().prop_flat_map(|dialect| (Just(dialect.clone()), noise(&dialect, 60))),
+        (dialect, window) in any_dialect().prop_flat_map(|dialect| (Just(dialect.clone()), noise(&dialect, 200))),
         fields in 1_usize..4,
     ) {
         let mut scanner = Scanner::new(dialect.clone(), fields);

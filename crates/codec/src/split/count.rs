@@ -3,7 +3,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::scan::block::Avx2;
-use crate::scan::block::{Block, Portable};
+use crate::scan::block::{Block, Portable, prefix_xor};
 
 /// The bytes `end` outside quotes, and whether the bytes end inside quotes.
 pub(super) fn count(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
@@ -98,13 +98,4 @@ unsafe fn first_ends_with<B: Block>(bytes: &[u8], quote: u8, end: u8) -> ([Optio
         }
     }
     (first, odd)
-}
-
-/// Bit i is the parity of the bits 0 to i.
-#[inline(always)]
-fn prefix_xor(mut bits: u64) -> u64 {
-    for shift in [1, 2, 4, 8, 16, 32] {
-        bits ^= bits << shift;
-    }
-    bits
 }

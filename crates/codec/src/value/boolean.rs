@@ -16,7 +16,11 @@ pub fn parse(text: &[u8]) -> Result<bool, Refusal> {
             return Ok(is_true);
         }
     }
-    parse_word(text)
+    match text {
+        b"true" => Ok(true),
+        b"false" => Ok(false),
+        _ => parse_word(text),
+    }
 }
 
 /// The whole grammar.

@@ -96,6 +96,18 @@ fn parse_up_to_sixteen(span: Span<'_>, length: usize) -> Option<u64> {
     Some(upper * 100_000_000 + lower)
 }
 
+/// The number written by 17 to 19 digits and nothing else.
+#[inline(always)]
+pub(super) fn parse_long_digits(span: Span<'_>) -> Option<u64> {
+    let length = span.text().len();
+    if !(17..=19).contains(&length) {
+        return None;
+    }
+    let upper = parse_up_to_eight(span.first_word(), length - 16)?;
+    let (_, last) = span.text().split_at(length - 16);
+    Some(upper * POWERS_OF_TEN[16] + parse_up_to_sixteen(last.into(), 16)?)
+}
+
 /// A decimal number of at most 16 digits: `digits` / 10^`fraction_digits`, with a sign of its own for -0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShortDecimal {

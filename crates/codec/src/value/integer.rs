@@ -4,7 +4,7 @@
 //! between digits, and with it changed the point at which an over-long number with something else behind it is
 //! called out of range instead of badly written; both orders are kept, so that a reject names the server's cause.
 
-use super::digits::parse_digits;
+use super::digits::{parse_digits, parse_long_digits};
 use super::{Refusal, ServerVersion, Span, is_space, malformed, only_space, trim_start};
 use std::ops::{Add, Div, Mul};
 
@@ -36,7 +36,7 @@ pub fn parse_int4<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Resul
 #[inline(always)]
 pub fn parse_int8<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i64, Refusal> {
     let span = text.into();
-    match parse_plain(span) {
+    match parse_plain(span).or_else(|| parse_long(span)) {
         Some(value) => Ok(value),
         None => parse_slowly(span.text(), server, i64::BITS),
     }
@@ -78,6 +78,14 @@ pub fn parse_other(text: &[u8], bits: u8, signed: bool) -> Result<(bool, u128), 
 fn parse_plain(span: Span<'_>) -> Option<i64> {
     let (negative, digits) = span.split_minus();
     let magnitude = parse_digits(digits)? as i64;
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+/// An optional minus sign and 17 to 19 digits, where a `bigint` can hold them.
+#[inline(never)]
+fn parse_long(span: Span<'_>) -> Option<i64> {
+    let (negative, digits) = span.split_minus();
+    let magnitude = i64::try_from(parse_long_digits(digits)?).ok()?;
     Some(if negative { -magnitude } else { magnitude })
 }
 
