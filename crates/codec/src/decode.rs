@@ -22,7 +22,8 @@ impl Decoder {
     pub fn decode<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
         if !field.marked {
             let null = self.dialect.null_text.as_bytes();
-            if field.bytes.len() == null.len() && field.bytes == null {
+            // Most often it is empty, and then its length says all.
+            if field.bytes.len() == null.len() && (null.is_empty() || field.bytes == null) {
                 return if self.dialect.null_rules.is_empty() { None } else { self.unquoted_null(field.bytes, column) };
             }
             return Some(field.bytes);
@@ -75,8 +76,13 @@ impl Decoder {
 #[inline(always)]
 fn between_quotes(bytes: &[u8], quote: u8, escape: u8) -> Option<&[u8]> {
     let [first, text @ .., last] = bytes else { return None };
-    let plain = *first == quote && *last == quote && memchr::memchr2(quote, escape, text).is_none();
+    let plain = *first == quote && *last == quote && quote_or_escape(quote, escape, text).is_none();
     plain.then_some(text)
+}
+
+#[inline(always)]
+fn quote_or_escape(quote: u8, escape: u8, text: &[u8]) -> Option<usize> {
+    if quote == escape { memchr::memchr(quote, text) } else { memchr::memchr2(quote, escape, text) }
 }
 
 /// Removes CSV quoting as COPY does: quotes may open and close anywhere in the field.
@@ -84,7 +90,7 @@ fn unquote_csv(bytes: &[u8], quote: u8, escape: u8, text: &mut Vec<u8>) {
     let mut rest = bytes;
     let mut in_quote = false;
     loop {
-        let found = if in_quote { memchr::memchr2(quote, escape, rest) } else { memchr::memchr(quote, rest) };
+        let found = if in_quote { quote_or_escape(quote, escape, rest) } else { memchr::memchr(quote, rest) };
         let Some(position) = found else { break };
         text.extend_from_slice(&rest[..position]);
         let byte = rest[position];

@@ -23,8 +23,9 @@ pub(in crate::encode) struct TupleMaker {
     scratch: Vec<u64>,
     /// The bitmap of a tuple: a bit for each attribute that is not NULL.
     present: Vec<u8>,
-    /// Of each attribute, whether its values differ in length.
-    varies: Vec<bool>,
+    attributes: usize,
+    /// A bit for each attribute whose values differ in length.
+    varies: Vec<u8>,
     /// The header of a tuple without NULLs.
     header: [u8; PLAIN_HEADER_BYTES],
 }
@@ -43,21 +44,22 @@ impl TupleMaker {
     /// # Errors
     /// The first attribute of a type whose values cannot be put on pages.
     pub(in crate::encode) fn new(kinds: &[Option<&ColumnType>], layout: PageLayout) -> Result<Self, usize> {
-        let mut varies = Vec::with_capacity(kinds.len());
+        let mut varies = vec![0; kinds.len().div_ceil(8)];
         let mut may_be_toasted = false;
         for (index, kind) in kinds.iter().enumerate() {
             let storage = kind.map(|kind| Storage::of(kind).ok_or(index)).transpose()?;
             may_be_toasted |= storage.is_some_and(|storage| storage.width.is_none());
-            varies.push(storage.is_none_or(|storage| storage.width.is_none()));
+            let differs = storage.is_none_or(|storage| storage.width.is_none());
+            varies[index / 8] |= u8::from(differs) << (index % 8);
         }
         let longest = if may_be_toasted { layout.toast_threshold() } else { layout.largest_tuple() };
-        let present = vec![0; kinds.len().div_ceil(8)];
+        let present = vec![0; varies.len()];
         let mut header = [0; PLAIN_HEADER_BYTES];
         header[INFOMASK2_AT..INFOMASK_AT].copy_from_slice(&(kinds.len() as u16).to_le_bytes());
         let infomask = FROZEN | if may_be_toasted { HAS_VAR_WIDTH } else { 0 };
         header[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         header[HOFF_AT] = PLAIN_HEADER_BYTES as u8;
-        Ok(Self { layout, longest, scratch: Vec::new(), present, varies, header })
+        Ok(Self { layout, longest, scratch: Vec::new(), present, attributes: kinds.len(), varies, header })
     }
 
     /// What its pages have in common.
@@ -114,8 +116,7 @@ impl TupleMaker {
     /// Completes the header of a tuple with NULLs.
     #[inline(never)]
     fn put_bitmap(&self, head: &mut [u8]) {
-        let present = |index: usize| self.present[index / 8] & 1 << (index % 8) != 0;
-        let has_var_width = (0..).zip(&self.varies).any(|(index, varies)| *varies && present(index));
+        let has_var_width = self.varies.iter().zip(&self.present).any(|(varies, present)| varies & present != 0);
         let infomask = FROZEN | HAS_NULL | if has_var_width { HAS_VAR_WIDTH } else { 0 };
         head[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         head[HOFF_AT] = head.len() as u8;
@@ -123,7 +124,7 @@ impl TupleMaker {
         bits.fill(0);
         bits[..self.present.len()].copy_from_slice(&self.present);
         // Bits behind the last attribute are zero.
-        let used = self.varies.len() % 8;
+        let used = self.attributes % 8;
         if used > 0 {
             bits[self.present.len() - 1] &= (1 << used) - 1;
         }
