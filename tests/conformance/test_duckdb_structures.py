@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from loading import load, load_here
 from targets import DuckdbTarget, Row, lines, write
 from tipple.engines.base import NOTHING_TO_DO
 from tipple.engines.duckdb.connection import memory_connection
+from tipple.engines.duckdb.order import ROW_GROUP_ROWS, are_few
 
 ROWS = 400_000
 SCHEMA = "CREATE TABLE t (id integer NOT NULL, day date, note varchar);"
@@ -247,3 +249,22 @@ def test_memory(tmp_path: Path, schema: Path) -> None:
 
 def _named(schema: Path) -> Path:
     return write(schema.with_name("memory.sql"), SCHEMA.replace("TABLE t", "TABLE in_memory"))
+
+
+@pytest.mark.parametrize(("groups", "packed"), [(1, False), (3, True)])
+def test_few_rows_are_packed_in_order(tmp_path: Path, target: DuckdbTarget, groups: int, packed: bool) -> None:
+    """Threads that fill row groups of their own would leave some half full, and store them again."""
+    target.execute("CREATE TABLE t (a integer, b varchar)")
+    rows = groups * ROW_GROUP_ROWS
+    path = write(tmp_path / "in.csv", lines([(10_000_000 + n, "some text") for n in range(rows)]))
+    run = load_here(target, path)
+    assert run.summary is not None
+    packed &= len(os.sched_getaffinity(0)) > 1
+    assert run.summary["settings"]["preserve_insertion_order"] == str(packed).lower()
+    assert target.count("t") == rows
+    assert len(row_groups(target, "a")) == groups
+
+
+def test_how_few_rows_are_few() -> None:
+    for threads, groups, expected in ((1, 2, False), (2, 1, False), (2, 6, True), (2, 7, False), (8, 7, True)):
+        assert are_few(groups * ROW_GROUP_ROWS, threads) == expected

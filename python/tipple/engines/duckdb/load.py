@@ -10,7 +10,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -18,7 +18,7 @@ import duckdb
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, parquet, turns
+from tipple.engines.duckdb import ledger, merge, order, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import ConstraintViolated, duckdb_error
@@ -399,9 +399,10 @@ class DuckLoad:
         if self.task.memory_limit_bytes is not None:
             settings.set("memory_limit", f"{self.task.memory_limit_bytes} bytes")
 
-    @property
+    @cached_property
     def _keeps_order(self) -> str:
-        return str(self.rows.keep_order or bool(self.structure.order_by)).lower()
+        wanted = self.rows.keep_order or bool(self.structure.order_by)
+        return str(wanted or (self.files is None and order.packs_better(self.connection, self.task))).lower()
 
     def _make_room(self, job_id: str) -> None:
         """Creates the table that is missing, or takes the rows away that are to be replaced."""
