@@ -80,6 +80,10 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "excel": ("a.csv", 'Nr;Name;Am\r\n1;"a;b";31.12.2024\r\n2;"c";01.01.2025\r\n', SEMICOLON | NAMED, [INT, TXT, TXT]),
     "tabs_in_csv": ("a.csv", "1\ta\n2\tb\n", TAB, [INT, TXT]),
     "bars_in_csv": ("a.csv", "1|a|x\n2|b|y\n", BAR, [INT, TXT, TXT]),
+    "trailing_semicolons": ("a.csv", "1;a;\n2;b;\n", SEMICOLON, [INT, TXT]),
+    "trailing_semicolons_and_quotes": ("a.csv", 'id;v;\n1;"a;b";\n2;b;\n', SEMICOLON | NAMED, [INT, TXT]),
+    "trailing_bars_and_quotes": ("a.csv", '1|"a|b"|\n2|b|\n', BAR, [INT, TXT]),
+    "last_texts_empty": ("a.csv", '1;"a;b";""\n2;"b";\n', SEMICOLON, [INT, TXT, TXT]),
     "trailing_bars_in_csv": ("a.csv", "1|a|\n2|b|\n", TBL, [INT, TXT]),
     "tbl_without_trailing": ("a.tbl", "1|a\n2|b\n", BAR | {"quote": "\x02", "escape": "\x02"}, [INT, TXT]),
     "tbl_without_trailing_quotes": ("a.tbl", '1|5" a\n2|b\n', BAR | {"quote": "\x02", "escape": "\x02"}, [INT, TXT]),
@@ -204,6 +208,7 @@ def test_the_options_say_the_same(tmp_path: Path, name: str) -> None:
         null_text=options["null"],
         header=options["header"],
         encoding=options.get("encoding"),
+        trailing_delimiter=True if "trailing-delimiter" in options else None,
     )
     assert again == dialect
 

@@ -224,6 +224,7 @@ EXISTING: list[tuple[str, str, str, list[Row]]] = [
     ("control_characters", "000000_0", "1\x01a,b;c\n2\x01d\n", [(1, "a,b;c"), (2, "d")]),
     ("null_in_a_number", "in.csv", "1,a\nNA,b\n2,c\n", [(1, "a"), (2, "c"), (None, "b")]),
     ("null_in_a_text", "in.csv", "1,5\n2,NA\n3,\n", [(1, "5"), (2, "NA"), (3, None)]),
+    ("trailing_delimiters", "in.csv", 'a;b;\n1;"x;y";\n2;z;\n', [(1, "x;y"), (2, "z")]),
     ("inches", "in.csv", '1,2" pipe\n2,3" x 4" pipe\n', [(1, '2" pipe'), (2, '3" x 4" pipe')]),
     ("backslashes", "in.csv", '1,"a\\"b"\n2,"c\\\\d"\n', [(1, 'a"b'), (2, "c\\d")]),
     ("apostrophes", "in.csv", "1,'a,b'\n2,'it''s'\n", [(1, "a,b"), (2, "it's")]),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command import environment
-from loading import load, load_words
+from loading import load, load_stdin, load_words
 from targets import Target, write
 from tipple.run.sampling import take_sample
 
@@ -90,6 +90,15 @@ def test_other_options_beside(engine_target: Target, tmp_path: Path) -> None:
     assert run.summary is not None
     assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, None), (3, None)]
     assert "--trailing-delimiter yes --force-null b" in run.summary["sniff"]["options"]
+
+
+def test_quotes_behind_the_sample(engine_target: Target) -> None:
+    """Delimiters after the last field do not mean that nothing is ever quoted."""
+    engine_target.execute(T)
+    data = "".join(f"{number};plain text;\n" for number in range(10_000)) + '-1;"say ""x""; y";\n'
+    run = load_stdin(engine_target, data.encode(), format="auto")
+    assert run.returncode == 0, run.stderr
+    assert engine_target.rows("SELECT b FROM t WHERE a = -1") == [('say "x"; y',)]
 
 
 def test_schema_auto_without_delimiters(engine_target: Target, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class _Candidate(msgspec.Struct, frozen=True):
     @property
     def healthy(self) -> bool:
         profile = self.profile
-        several = profile.fields > 1 or self.layout.format == "tbl"
+        several = profile.fields > 1 or self.layout.trails
         return several and profile.regularity == 1.0 and not profile.unterminated and not profile.stray_quotes
 
 
@@ -163,7 +163,7 @@ def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
         points = sum(_head_score(field) for field in fields)
         typed = sum(field.kind not in _NOT_TYPED for field in fields)
     meaning, typed_share = points / total, typed / total
-    if profile.fields == 1 and layout.format != "tbl":
+    if profile.fields == 1 and not layout.trails:
         pattern = _SINGLE_TYPED_PATTERN if typed_share == 1.0 else _SINGLE_COLUMN_PATTERN
     else:
         pattern = max(0.5, 1 - 1 / profile.fields)
@@ -222,8 +222,8 @@ def _with_delimiter(
             best = unquoted
     elif named == "tbl" and delimiter == "|" and best.layout.quote == '"' and not profile.quoted_fields:
         best = candidate(_unquoted(delimiter, data))
-    if _trails(best.profile, delimiter, named, expected_fields) and _text_allows(delimiter):
-        trailing = candidate(Layout(format="tbl", delimiter=delimiter))
+    if _trails(best.profile, delimiter, named, expected_fields):
+        trailing = candidate(_with_trailing(best, named))
         if trailing.profile.regularity == 1.0:
             best = trailing
     return best
@@ -349,11 +349,28 @@ def _unquoted(delimiter: str, data: Sequence[bytes]) -> Layout:
 
 def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields: int | None) -> bool:
     """Whether every record ends with a delimiter that separates nothing."""
-    if profile.last_empty != profile.records or profile.fields < 2 or profile.quoted_fields:
+    if profile.last_empty != profile.records or profile.fields < 2 or _last_is_quoted(profile):
         return False
     if expected_fields is not None and expected_fields in (profile.fields, profile.fields - 1):
         return expected_fields == profile.fields - 1
     return named == "tbl" or delimiter == "|" or profile.records > 1
+
+
+def _last_is_quoted(profile: Profile) -> bool:
+    """Whether the last field of some records is an empty text in quotes: a field like others."""
+    if not profile.quoted_fields:
+        return False
+    columns = profile.columns_with_heads
+    return len(columns) < profile.fields or bool(columns[-1].quoted_empty)
+
+
+def _with_trailing(best: _Candidate, named: str | None) -> Layout:
+    """The same with a delimiter after the last field too."""
+    layout = best.layout
+    # Between bars quotes are data, as dbgen has it; anything else may have some where the sample has none.
+    if layout.format == "csv" and layout.delimiter == "|" and (named == "tbl" or not best.profile.quoted_fields):
+        return Layout(format="tbl", delimiter="|")
+    return msgspec.structs.replace(layout, trailing=True)
 
 
 def _between(
@@ -390,14 +407,14 @@ def _between(
 
 def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> bool:
     """Whether the content contradicts the name's delimiter clearly."""
-    if other.profile.fields < 2 and other.layout.format != "tbl":
+    if other.profile.fields < 2 and not other.layout.trails:
         return False
     if own.profile.fields == expected_fields != other.profile.fields:
         # What the target wants is what the name gives: `12:34:56` in a table of one column is no three fields.
         return False
     if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
         return False
-    if own.profile.fields < 2 and own.layout.format != "tbl":
+    if own.profile.fields < 2 and not own.layout.trails:
         return True
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
@@ -412,7 +429,7 @@ def _reads_more(own: _Candidate, named: _Candidate) -> bool:
         return True
     if own.layout.format == "csv" and named.layout.format == "csv":
         return own.layout.quote == "'" or own.profile.regularity > named.profile.regularity
-    return own.layout.format == "tbl" or (named.layout.format == "csv" and own.layout.format == "text")
+    return own.layout.trails or (named.layout.format == "csv" and own.layout.format == "text")
 
 
 def _why(candidate: _Candidate) -> str:
@@ -433,7 +450,7 @@ def _confidence(chosen: _Candidate, others: Iterable[_Candidate], *, kept: bool)
     confidence = 0.45 + 0.55 * margin
     if kept and chosen.healthy:
         confidence = max(confidence, 0.85)
-    if profile.fields == 1 and chosen.layout.format != "tbl":
+    if profile.fields == 1 and not chosen.layout.trails:
         confidence = min(confidence, 0.8 if kept or chosen.typed == 1.0 else 0.5)
     confidence *= profile.regularity**2
     if profile.stray_quotes or profile.unterminated:
@@ -461,6 +478,9 @@ def _decisions(
         )
     if layout.format == "csv" and given.quote is None:
         decisions.append(_quote_decision(chosen))
+    if layout.trailing:
+        reason = "all sampled records end with a delimiter"
+        decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
     return decisions
 
 

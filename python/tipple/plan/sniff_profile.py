@@ -85,6 +85,12 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     delimiter: str
     quote: str | None = None
     escape: str | None = None
+    trailing: bool = False
+    """Whether a delimiter stands after the last field too; in `tbl` it always does."""
+
+    @property
+    def trails(self) -> bool:
+        return self.trailing or self.format == "tbl"
 
     @property
     def codec(self) -> dict[str, Any]:
@@ -95,7 +101,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             "quote": ord(self.quote or '"'),
             "escape": ord(self.escape or self.quote or '"'),
             "null_text": "",
-            "trailing_delimiter": self.format == "tbl",
+            "trailing_delimiter": self.trails,
             "line_end": "lf",
         }
 

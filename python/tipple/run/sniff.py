@@ -162,6 +162,7 @@ class Sniffer:
             null_text = null.value
         if null_text is None or null_text != null.value:
             null_columns = []
+        trailing = self.given.trailing_delimiter
         options = msgspec.structs.replace(
             self.given,
             delimiter=layout.delimiter,
@@ -169,6 +170,7 @@ class Sniffer:
             escape=layout.escape if layout.format == "csv" else None,
             null_text=null_text,
             encoding=sniffed_encoding or self.given.encoding,
+            trailing_delimiter=True if layout.trailing and trailing is None else trailing,
         )
         return Sniffed(
             dialect=self._plan(layout.format, options),
@@ -229,7 +231,7 @@ class Sniffer:
             own, _, told = self._choose(own_chunks, None)
             profile = self._profile(own_chunks, own)
             if told and profile.fields > 1 and profile.regularity >= REGULAR_SHARE:
-                found.setdefault((own.delimiter, own.format == "tbl"), f"{own.format} with {own.delimiter!r} ({path})")
+                found.setdefault((own.delimiter, own.trails), f"{own.format} with {own.delimiter!r} ({path})")
         if len(found) > 1:
             raise _different(found.values())
 
