@@ -401,6 +401,8 @@ def test_a_record_longer_than_the_head(tmp_path: Path) -> None:
         ("1,Größe\n2,Müller\n".encode("latin-1"), "WIN1252"),
         ("1,caf\xe9\n".encode("latin-1"), "WIN1252"),
         ("1,Größe\x81\n".encode("latin-1"), "LATIN1"),
+        ("1,Größe 5 €\n".encode("cp1252") + b"2,x\x9dy\n", "WIN1252"),
+        ("1,Müller\n2,Größe\n".encode("cp850"), "WIN1252"),
         (b"1,,,\xff\n", "UTF8"),
         ("1,äöü\n2,漢字\n".encode() + b"3,\xe4x\n", "UTF8"),
         ("1,a\n".encode("utf-16"), "UTF-16LE"),

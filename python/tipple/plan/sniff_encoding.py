@@ -15,6 +15,8 @@ _HIGH = re.compile(rb"[\x80-\xff]+")
 _LATIN_WORD = re.compile(rb"[A-Za-z][\xc0-\xff]|[\xc0-\xff][A-Za-z]")
 """A letter with an accent beside a plain one."""
 _NOT_IN_WINDOWS_1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+_NOT_IN_LATIN1_TEXT = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
+"""Bytes that are characters in Windows-1252 and control characters in Latin-1: euro signs, quotes, dashes."""
 _CODECS = {
     "UTF8": "utf-8",
     "LATIN1": "latin-1",
@@ -44,6 +46,9 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
         but = "; but parts of it are valid UTF-8" if len(broken) < len(runs) else ""
         if _NOT_IN_WINDOWS_1252.search(whole):
+            if _NOT_IN_LATIN1_TEXT.search(whole):
+                # As Latin-1, euro signs and quotes would be stored as control characters without a word.
+                return _encoding("WIN1252", 0.5, f"not UTF-8, and some bytes are no characters of Windows-1252{but}")
             return _encoding("LATIN1", 0.6, f"not UTF-8, with bytes that Windows-1252 does not have{but}")
         return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{but}")
     return _encoding("UTF8", 0.4, "there are bytes that are not valid UTF-8")
