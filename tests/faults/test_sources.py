@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import signal
 import socket
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +83,38 @@ def test_binary_file(target: Target, tmp_path: Path, kind: str) -> None:
     assert "in.csv" in run.stderr
     assert "Traceback" not in run.stderr
     assert len(run.stderr) < 5000
+    assert_untouched(target)
+
+
+def tar_archive() -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("a.csv")
+        member.size = 4
+        tar.addfile(member, io.BytesIO(b"1,a\n"))
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "packed", "message", "remedy"),
+    [
+        (tar_archive(), False, "is a tar archive", "tar --extract"),
+        (tar_archive(), True, "unpacks to a tar archive", "tar --extract"),
+        (gzip.compress(b"1,a\n"), True, "is packed twice", "unpack it once first"),
+        (b"PAR1" + bytes(50), True, "unpacks to a Parquet file", "unpack it first"),
+        ("1,a\n2,b\n".encode("utf-16-le"), False, "is a binary file", "--encoding UTF-16LE"),
+        ("1,a\n2,b\n".encode("utf-16-be"), True, "unpacks to a binary file", "--encoding UTF-16BE"),
+        ("\ufeff1,a\n".encode("utf-32-le"), False, "is UTF-32 text", "iconv"),
+        ("\ufeff1,a\n".encode("utf-32-be"), False, "is UTF-32 text", "iconv"),
+    ],
+)
+def test_what_is_no_text_is_named(
+    target: Target, tmp_path: Path, data: bytes, packed: bool, message: str, remedy: str
+) -> None:
+    path = write(tmp_path / "in.csv", gzip.compress(data) if packed else data)
+    run = load(target, path, check=2)
+    assert message in run.stderr
+    assert remedy in run.stderr
     assert_untouched(target)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
 from tipple.run.sampling import Sample, take_sample
+from tipple.run.sources import refuse_packed_binary
 
 __all__ = ["Sniffed", "Sniffer"]
 
@@ -117,6 +118,7 @@ class Sniffer:
         identified = zip(self.paths, sources, strict=True) if sources else ()
         streams = {path: source for path, source in identified if source.form is not None}
         sample = take_sample(self.paths, streams)
+        _refuse_packed_binaries(sample, streams)
         decisions: list[Decision] = []
         sniffed_encoding = None
         odd_encodings: dict[str, str] = {}
@@ -243,6 +245,15 @@ class Sniffer:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
         found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
+
+
+def _refuse_packed_binaries(sample: Sample, streams: Mapping[str, Identity]) -> None:
+    """Refuses packed files that unpack to no text: archives, or what is packed twice."""
+    for piece in sample.pieces:
+        path = sample.paths[piece.file]
+        form = streams[path].form if path in streams else None
+        if piece.begins and form is not None and form.compression is not None:
+            refuse_packed_binary(path, piece.data)
 
 
 def _refuse_separator_line(sample: Sample, chunks: Iterable[Chunk]) -> None:

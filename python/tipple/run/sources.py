@@ -21,6 +21,7 @@ from tipple import _core
 from tipple.engines.base import STDIN, Identity, StreamForm
 from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
+from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
 from tipple.plan.sources import Dialect, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
@@ -30,6 +31,8 @@ HEADER_BYTES = 1024 * 1024
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF32_MARK = b"\xff\xfe\0\0"
+"""It begins as UTF-16 does, whose next character would be NUL."""
 _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
 """The codec's `Dialect` of which nothing counts but that there are lines."""
 
@@ -216,7 +219,7 @@ def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm 
             f"the encoding {dialect.encoding!r} is not known",
             hint="known are PostgreSQL's names (LATIN1, WIN1252, SJIS, ...) and the web's (windows-1252, euc-jp, ...)",
         )
-    utf16 = dialect.encoding is None and head.startswith(_UTF16_MARKS)
+    utf16 = dialect.encoding is None and head.startswith(_UTF16_MARKS) and not head.startswith(_UTF32_MARK)
     if refuse and compression is None and is_utf8 and not utf16:
         refuse_binary(path, head)
     if compression is None and is_utf8 and not utf16 and not dialect.skip_lines and dialect.comment is None:
@@ -270,35 +273,64 @@ def refuse_binary(path: str, head: bytes) -> None:
     Raises:
         UsageError: with what the file seems to be.
     """
+    found = _not_text(head)
+    if found is not None:
+        name, remedy = found
+        raise UsageError(f"{path} is {name}", hint=remedy)
+
+
+def refuse_packed_binary(path: str, text: bytes) -> None:
+    """The same for what a packed file unpacks to.
+
+    Raises:
+        UsageError: with what that seems to be.
+    """
+    compression = detect_compression(text)
+    if compression is not None:
+        raise UsageError(f"{path} is packed twice: it unpacks to {compression} data", hint="unpack it once first")
+    found = _not_text(text)
+    if found is not None:
+        name, remedy = found
+        columnar = text.startswith((PARQUET_MAGIC, ARROW_MAGIC))
+        raise UsageError(f"{path} unpacks to {name}", hint="unpack it first" if columnar else remedy)
+
+
+def _not_text(head: bytes) -> tuple[str, str] | None:
+    """What a file with this beginning is, where it is no text, and what to do about it."""
     head = head[:4096]
     for magic, name, remedy in (
         (b"\x04\x22\x4d\x18", "lz4-compressed", "unpack it first (unlz4)"),
         (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
-        (b"PAR1", "a Parquet file", _COLUMNAR_REMEDY.format("parquet")),
-        (b"ARROW1", "an Arrow file", _COLUMNAR_REMEDY.format("arrow")),
+        (PARQUET_MAGIC, "a Parquet file", _COLUMNAR_REMEDY.format("parquet")),
+        (ARROW_MAGIC, "an Arrow file", _COLUMNAR_REMEDY.format("arrow")),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", _SPREADSHEET_REMEDY),
         (
             b"SQLite format 3\0",
             "a SQLite database",
             "export its tables first: sqlite3 -csv -header FILE 'SELECT * FROM t' > t.csv",
         ),
+        (_UTF32_MARK, "UTF-32 text", "convert it first: iconv -f UTF-32 -t UTF-8"),
+        (b"\0\0\xfe\xff", "UTF-32 text", "convert it first: iconv -f UTF-32 -t UTF-8"),
         (b"\xff\xfe", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
         (b"\xfe\xff", "UTF-16 text", "leave out --encoding, or say --encoding UTF-16"),
     ):
         if head.startswith(magic):
-            raise UsageError(f"{path} is {name}, not delimited text", hint=remedy)
+            return f"{name}, not delimited text", remedy
     if head.startswith(b"PK\x03\x04"):
-        is_spreadsheet = any(name in head for name in _NAMES_IN_SPREADSHEETS)
-        raise UsageError(
-            f"{path} is {'a spreadsheet' if is_spreadsheet else 'a ZIP archive'}, not delimited text",
-            hint=_SPREADSHEET_REMEDY if is_spreadsheet else "unpack it first (unzip)",
-        )
+        if any(name in head for name in _NAMES_IN_SPREADSHEETS):
+            return "a spreadsheet, not delimited text", _SPREADSHEET_REMEDY
+        return "a ZIP archive, not delimited text", "unpack it first (unzip)"
+    if head[257:262] == b"ustar":
+        return "a tar archive, not delimited text", "take the files out of it first (tar --extract --file FILE)"
     # One NUL may be a single bad record, which deserves to be named as one.
     if head.count(b"\0") >= BINARY_NUL_BYTES:
-        raise UsageError(
-            f"{path} is a binary file: it has a NUL byte at offset {head.index(0)}",
-            hint="check the path; delimited text has no NUL bytes",
-        )
+        remedy = "check the path; delimited text has no NUL bytes"
+        for encoding, names in (("UTF-16LE", head[1::2]), ("UTF-16BE", head[::2])):
+            # Text of mostly Western letters, such as bcp writes without a byte order mark.
+            if names.count(0) * 2 > len(names) and names.count(0) == head.count(0):
+                remedy = f"it may be UTF-16 text without a byte order mark: --encoding {encoding}"
+        return f"a binary file: it has a NUL byte at offset {head.index(0)}", remedy
+    return None
 
 
 def read_head(identity: Identity, dialect_plan: dict[str, Any], wanted: int = HEADER_BYTES) -> bytes:
