@@ -372,6 +372,54 @@ def test_a_table_made_after_the_file(engine_target: Target, tmp_path: Path) -> N
 # ---- files -----------------------------------------------------------------------------------------------------
 
 
+def table_of(values: list[Any], arrow_type: pa.DataType) -> pa.Table:
+    return pa.table({"x": pa.array(values, arrow_type)})
+
+
+WIDENED: list[tuple[str, list[pa.Table], list[str]]] = [
+    ("integers", [table_of([1], pa.int16()), table_of([2**40], pa.int64())], ["1", str(2**40)]),
+    ("nulls", [table_of([None], pa.null()), table_of([7], pa.int32())], ["7", "None"]),
+    (
+        "decimals",
+        [table_of([Decimal("12.5")], pa.decimal128(3, 1)), table_of([Decimal("1.555")], pa.decimal128(4, 3))],
+        ["1.555", "12.500"],
+    ),
+    (
+        "moments",
+        [table_of([0], pa.date32()), table_of([5], pa.timestamp("s"))],
+        ["1970-01-01 00:00:00", "1970-01-01 00:00:05"],
+    ),
+    ("texts", [table_of([1], pa.int32()), table_of(["a"], pa.string())], ["1", "a"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tables", "expected"), [case[1:] for case in WIDENED], ids=[case[0] for case in WIDENED])
+def test_a_table_made_after_files_of_different_types(
+    engine_target: Target, tmp_path: Path, tables: list[pa.Table], expected: list[str]
+) -> None:
+    for number, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    load(engine_target, tmp_path / "*.parquet", schema="auto")
+    assert sorted(str(row[0]) for row in engine_target.rows("SELECT CAST(x AS varchar) FROM t")) == expected
+
+
+def test_files_whose_types_no_column_holds(engine_target: Target, tmp_path: Path) -> None:
+    """As a double, the integer would be another one; as a timestamp, the moment would lose its zone."""
+    moment = table_of([0], pa.timestamp("s", tz="UTC"))
+    for first, second in (
+        (table_of([1.5], pa.float64()), table_of([2**60 + 1], pa.int64())),
+        (table_of([0], pa.timestamp("s")), moment),
+    ):
+        pq.write_table(first, tmp_path / "0.parquet")
+        pq.write_table(second, tmp_path / "1.parquet")
+        run = load(engine_target, tmp_path / "*.parquet", schema="auto", check=2)
+        assert "no column type holds the values of x as they are" in run.stderr
+    engine_target.execute("CREATE TABLE t (x timestamp)")
+    run = load(engine_target, tmp_path / "*.parquet")
+    assert run.summary is not None
+    assert any("x holds moments" in note for note in run.summary["notes"])
+
+
 def test_no_rows(engine_target: Target, tmp_path: Path) -> None:
     """A file without rows, without row groups, and one among others."""
     engine_target.execute("CREATE TABLE t (a integer)")

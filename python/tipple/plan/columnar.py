@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -147,6 +148,71 @@ def pick_fields(names: Sequence[str], wanted: Sequence[str], columns: Sequence[s
     )
 
 
+def join_fields(described: Sequence[Sequence[Field]]) -> list[Field]:
+    """The fields of the first source as they are in all of them, with types for a table that holds the values of all.
+
+    Args:
+        described: the fields of each source.
+    """
+    by_name: dict[str, list[Field]] = {field.name: [] for field in described[0]}
+    for fields in described:
+        for field in fields:
+            if field.name in by_name:
+                by_name[field.name].append(field)
+    return [_join(same) for same in by_name.values()]
+
+
+def _join(fields: Sequence[Field]) -> Field:
+    return Field(
+        name=fields[0].name,
+        arrow_type=", ".join(dict.fromkeys(field.arrow_type for field in fields)),
+        # What is NULL everywhere in one file has the type that it has in the others.
+        sql_type=_common_type({field.sql_type for field in fields if field.arrow_type != "Null"} or {"text"}),
+        nullable=any(field.nullable for field in fields),
+        is_moment=any(field.is_moment for field in fields),
+    )
+
+
+_INTEGER_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+_EXACT_IN_REAL = frozenset({"smallint", "real"})
+_EXACT_IN_DOUBLE = frozenset({"smallint", "integer", "real", "double precision"})
+
+
+def _common_type(types: Collection[str | None]) -> str | None:
+    """The type that holds the values of all these types as they are, or None where there is none."""
+    if len(types) == 1:
+        return next(iter(types))
+    known = {type_text for type_text in types if type_text is not None}
+    if len(known) < len(types):
+        return None
+    if all(type_text.endswith("[]") for type_text in known):
+        inner = _common_type({type_text.removesuffix("[]") for type_text in known})
+        return None if inner is None else f"{inner}[]"
+    if known <= _INTEGER_DIGITS.keys():
+        return max(known, key=_INTEGER_DIGITS.__getitem__)
+    if known <= _EXACT_IN_REAL:
+        return "real"
+    if known <= _EXACT_IN_DOUBLE:
+        return "double precision"
+    if known == {"date", "timestamp"}:
+        return "timestamp"
+    if "text" in known and "bytea" not in known:
+        return "text"
+    return _common_decimal(known)
+
+
+def _common_decimal(types: Collection[str]) -> str | None:
+    """The decimal that holds these integers and decimals, or None where there are other types."""
+    whole = scale = 0
+    for type_text in types:
+        found = re.fullmatch(r"numeric\((\d+),(\d+)\)", type_text)
+        if found is None and type_text not in _INTEGER_DIGITS:
+            return None
+        digits, places = (int(found[1]), int(found[2])) if found else (_INTEGER_DIGITS[type_text], 0)
+        whole, scale = max(whole, digits - places), max(scale, places)
+    return f"numeric({whole + scale},{scale})"
+
+
 def form_of(type_text: str) -> str:
     """How values are spelled where they go as text: the codec's `Form`."""
     if type_text.endswith("[]"):
@@ -173,7 +239,7 @@ def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
 def _type_of(field: Field) -> str:
     if field.sql_type is None:
         raise UsageError(
-            f"no column type holds the values of {field.name}: {field.arrow_type}",
+            f"no column type holds the values of {field.name} as they are: {field.arrow_type}",
             hint="create the table yourself, or leave the column out with --columns",
         )
     return field.sql_type

@@ -14,7 +14,7 @@ from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
-from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, refuse_twice
+from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, join_fields, refuse_twice
 
 HEAD_BYTES = 16
 
@@ -24,7 +24,7 @@ class Columnar(msgspec.Struct, kw_only=True):
 
     format: ColumnarFormat
     fields: list[Field] = []
-    """Those of the first source; every other one has the same names."""
+    """Those of the first source, with the types that they have in all; every other one has the same names."""
     stream: _core.ArrowStream | None = None
     """The stream, where the source is one in memory."""
     again: Callable[[], _core.ArrowStream] | None = None
@@ -147,10 +147,10 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
         described = msgspec.json.decode(_core.describe_columnar(json.dumps(plan)), type=list[list[Field]])
     except _core.CoreError as error:
         raise core.core_error(error) from None
-    columnar.fields = described[0]
-    refuse_twice(columnar.names, sources[0].path)
+    columnar.fields = join_fields(described)
     for source, fields in zip(sources, described, strict=True):
         names = [field.name for field in fields]
+        refuse_twice(names, source.path)
         if all_needed and set(names) != set(columnar.names):
             different = sorted(set(names) ^ set(columnar.names))
             raise UsageError(
