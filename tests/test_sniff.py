@@ -81,6 +81,7 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "tabs_in_csv": ("a.csv", "1\ta\n2\tb\n", TAB, [INT, TXT]),
     "bars_in_csv": ("a.csv", "1|a|x\n2|b|y\n", BAR, [INT, TXT, TXT]),
     "trailing_semicolons": ("a.csv", "1;a;\n2;b;\n", SEMICOLON, [INT, TXT]),
+    "trailing_commas": ("a.csv", "id,v,\n1,a,\n2,b,\n", CSV | NAMED, [INT, TXT]),
     "trailing_semicolons_and_quotes": ("a.csv", 'id;v;\n1;"a;b";\n2;b;\n', SEMICOLON | NAMED, [INT, TXT]),
     "trailing_bars_and_quotes": ("a.csv", '1|"a|b"|\n2|b|\n', BAR, [INT, TXT]),
     "last_texts_empty": ("a.csv", '1;"a;b";""\n2;"b";\n', SEMICOLON, [INT, TXT, TXT]),

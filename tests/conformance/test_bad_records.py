@@ -151,3 +151,5 @@ def test_remedies_that_name_an_option(engine_target: Target, tmp_path: Path) -> 
     assert "--skip-lines leaves such lines out" in " ".join(load(engine_target, path, check=1).stderr.split())
     load(engine_target, path, skip_lines=1)
     assert engine_target.rows("SELECT id, n FROM t") == [(1, 2)]
+    path = write(tmp_path / "empty_line.csv", "\nid,n\n1,2\n")
+    assert "--skip-lines leaves such lines out" in " ".join(load(engine_target, path, check=1).stderr.split())

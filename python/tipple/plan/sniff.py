@@ -427,9 +427,11 @@ def _reads_more(own: _Candidate, named: _Candidate) -> bool:
     """Whether the same delimiter with another quoting or format makes sense of quotes that the named one keeps."""
     if own.layout.format == "csv" and named.layout.format == "text":
         return True
+    if own.layout.trails and not named.layout.trails:
+        return True
     if own.layout.format == "csv" and named.layout.format == "csv":
         return own.layout.quote == "'" or own.profile.regularity > named.profile.regularity
-    return own.layout.trails or (named.layout.format == "csv" and own.layout.format == "text")
+    return named.layout.format == "csv" and own.layout.format == "text"
 
 
 def _why(candidate: _Candidate) -> str:

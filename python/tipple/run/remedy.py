@@ -13,7 +13,7 @@ _NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan
 """What programs and people write for a missing value, in lower case."""
 _BAD_VALUE = frozenset({"22P02", "22007"})
 _TOO_FEW_FIELDS = "missing data"
-"""What the core's reason begins with then."""
+"""What the core's reason has then."""
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
@@ -31,6 +31,6 @@ def first_remedy(error: BadRecord, dialect: Dialect, *, header: bool) -> str:
         beside = "" if dialect.null_text else " (empty fields are then empty texts)"
         return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
     above = error.record_number <= _FIRST_RECORDS and not header and not dialect.skip_lines
-    if above and error.reason.startswith(_TOO_FEW_FIELDS):
+    if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
