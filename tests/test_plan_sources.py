@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tipple.errors import UsageError
+from tipple.plan.first_record import first_fields
 from tipple.plan.sources import (
     MAXIMUM_SLICE_BYTES,
     MINIMUM_SLICE_BYTES,
+    Dialect,
     detect_compression,
     named_format,
     plan_dialect,
@@ -200,3 +202,32 @@ def test_empty_files_make_no_slices() -> None:
 def test_faults_of_the_caller(files: list[tuple[str, int]], streams: int, limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"must be|negative"):
         plan_slices(files, streams, **limits)
+
+
+CSV_BACKSLASH = plan_dialect("csv", escape="\\")
+FIRST_RECORDS: dict[str, tuple[Dialect, str, list[str]]] = {
+    "quotes": (plan_dialect("csv"), 'a,"b ""c"", d",e"f"g\n1', ["a", 'b "c", d', "efg"]),
+    "line_end_in_quotes": (plan_dialect("csv"), '"a\r\nb",c\r\n1', ["a\r\nb", "c"]),
+    "escape_outside_quotes": (CSV_BACKSLASH, 'a\\b,"c\\"d\\\\e\\f"\n', ["a\\b", 'c"d\\e\\f']),
+    "empty_line": (plan_dialect("csv"), "\na,b\n", [""]),
+    "nothing": (plan_dialect("csv"), "", []),
+    "trailing": (plan_dialect("csv", trailing_delimiter=True), "a,b,\n", ["a", "b"]),
+    "text": (
+        plan_dialect("text"), "a\\\\b\tc\\\td\t\\x41\\102\\n\t\\N\t\\xc3\\xa9\n1", ["a\\b", "c\td", "AB\n", "\\N", "é"]
+    ),
+    "text_line_end": (plan_dialect("text"), "a\\\nb\tc\n1", ["a\nb", "c"]),
+    "tbl": (plan_dialect("tbl"), 'a\\b|"c|\n', ["a\\b", '"c']),
+    "fixed": (plan_dialect("fixed", field_widths=(2, 3)), "a bc \n", ["a", "bc"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_RECORDS)
+def test_first_fields(name: str) -> None:
+    dialect, text, expected = FIRST_RECORDS[name]
+    fields, length = first_fields(text, dialect)
+    assert fields == expected
+    assert length < len(text) or not text
+    if name != "empty_line":
+        # The last record of a text, without a line end.
+        alone = text.removesuffix("1").rstrip("\r\n")
+        assert first_fields(alone, dialect) == (expected, len(alone))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loading import load, load_here
+from loading import load, load_here, load_text
 from targets import DuckdbTarget, Row, Target, write
 
 
@@ -79,6 +79,26 @@ def test_headers_in_another_order(target: DuckdbTarget, tmp_path: Path, options:
     if "schema" not in options:
         load_here(target, tmp_path / "in", header="no", **options)
         assert target.count("t") == 4
+
+
+def test_names_are_read_as_values_are(engine_target: Target, tmp_path: Path) -> None:
+    """Backslashes are signs of their own in CSV without quotes, and escapes in the text format, in headers too."""
+    engine_target.execute('CREATE TABLE t ("a\\b" varchar, c varchar)')
+    load_text(engine_target, tmp_path / "in.csv", "c,a\\b\n1,2\n", format="csv", escape="\\", header="match")
+    load_text(engine_target, tmp_path / "in.txt", "c\ta\\\\b\n3\t4\n", format="text", header="match")
+    assert engine_target.rows('SELECT "a\\b", c FROM t ORDER BY c') == [("2", "1"), ("4", "3")]
+
+
+def test_an_empty_line_is_no_header(target: DuckdbTarget, tmp_path: Path) -> None:
+    """In a table of one column it is a row."""
+    write(tmp_path / "in" / "a.csv", "v\nx\n")
+    write(tmp_path / "in" / "b.csv", "\ny\n")
+    target.execute("CREATE TABLE t (v text)")
+    run = load_here(target, tmp_path / "in", check=1)
+    assert "b.csv does not: ''" in run.stderr
+    run = load_here(target, tmp_path / "in" / "b.csv", header="match", check=2)
+    assert "b.csv names ''" in run.stderr
+    assert target.count("t") == 0
 
 
 def test_one_file_without_the_header(target: DuckdbTarget, tmp_path: Path) -> None:

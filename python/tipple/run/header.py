@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -17,6 +16,8 @@ __all__ = ["Heads", "columns_by_name", "may_hold"]
 
 _SHOWN = 5
 """Fields of a record that a message shows."""
+_SHOWN_CHARACTERS = 100
+"""Characters of a field that a message shows."""
 
 
 class Heads:
@@ -65,11 +66,7 @@ class Heads:
         """
         heads: list[tuple[str, list[str], list[str] | None]] = []
         for source in self._sources:
-            try:
-                fields = read_first_record(source, self._dialect, self._dialect_plan)
-            except csv.Error:
-                # Whatever it is, it does not name columns; the codec will say what is wrong with it.
-                fields = [""]
+            fields = read_first_record(source, self._dialect, self._dialect_plan)
             if fields:
                 heads.append((source.path, fields, columns_of(fields)))
         found = next((head for head in heads if head[2] is not None), None)
@@ -101,7 +98,11 @@ def _different(path: str, names: Sequence[str], first_path: str, first_names: Se
 
 
 def _listed(fields: Sequence[str]) -> str:
-    return ", ".join(map(readable, fields[:_SHOWN])) + (", …" if len(fields) > _SHOWN else "")
+    shown = [
+        readable(field[:_SHOWN_CHARACTERS]) + "…" * (len(field) > _SHOWN_CHARACTERS) if field else "''"
+        for field in fields[:_SHOWN]
+    ]
+    return ", ".join(shown) + (", …" if len(fields) > _SHOWN else "")
 
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "integer", "float4", "float8", "numeric", "decimal"})

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import hashlib
-import io
-import itertools
 import json
 import os
-import re
 import stat
 import uuid
 from collections.abc import Sequence
@@ -22,12 +18,15 @@ from tipple.engines.base import STDIN, Identity, StreamForm
 from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
 from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
+from tipple.plan.first_record import first_fields
 from tipple.plan.sources import Dialect, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 STDIN_DESCRIPTOR = 0
 HEADER_BYTES = 1024 * 1024
+LONGEST_NAME = 100_000
+"""A longer name is a quote that is never closed."""
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -356,13 +355,14 @@ def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, An
     Raises:
         TippleError: the record is no text.
     """
-    try:
-        names = read_first_record(identity, dialect, dialect_plan)
-        "".join(names).encode()
-    except csv.Error as error:
+    names = read_first_record(identity, dialect, dialect_plan)
+    if any(len(name) > LONGEST_NAME for name in names):
         raise TippleError(
-            f"{identity.path}: the header cannot be read: {error}", hint="check --quote and --escape"
-        ) from None
+            f"{identity.path}: the header cannot be read: it has a name of more than {LONGEST_NAME:,} characters",
+            hint="check --quote and --escape",
+        )
+    try:
+        "".join(names).encode()
     except UnicodeEncodeError:
         raise TippleError(
             f"{identity.path}: the header is not valid UTF-8: {', '.join(map(readable, names))}",
@@ -381,40 +381,12 @@ def read_first_record(identity: Identity, dialect: Dialect, dialect_plan: dict[s
 
     Raises:
         TippleError: the file cannot be read.
-        csv.Error: the record cannot be read.
     """
     # Few heads are longer, and there may be thousands of files.
     for wanted in (SAMPLE_BYTES, HEADER_BYTES):
         head = read_head(identity, dialect_plan, wanted)
         text = head.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
-        fields, length = _first_fields(text, dialect)
+        fields, length = first_fields(text, dialect)
         if length < len(text) or len(head) < wanted:
             break
     return fields
-
-
-def _first_fields(text: str, dialect: Dialect) -> tuple[list[str], int]:
-    """The fields of the first record, and how many characters of the text were read for it."""
-    if dialect.quote is None:
-        line = re.split(r"\r\n|\r|\n", text, maxsplit=1)[0]
-        if dialect.format == "fixed":
-            ends = list(itertools.accumulate(dialect.widths))
-            fields = [line[end - width : end].strip() for width, end in zip(dialect.widths, ends, strict=True)]
-        else:
-            fields = _without_trailing(line.split(dialect.delimiter), dialect)
-        return fields if text else [], len(line)
-    escape = dialect.escape if dialect.escape != dialect.quote else None
-    stream = io.StringIO(text, newline="")
-    reader = csv.reader(
-        stream,
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote,
-        escapechar=escape,
-        doublequote=escape is None,
-    )
-    return _without_trailing(next(reader, []), dialect), stream.tell()
-
-
-def _without_trailing(names: list[str], dialect: Dialect) -> list[str]:
-    """The names without what stands behind the trailing delimiter: nothing."""
-    return names[:-1] if dialect.trailing_delimiter and names and names[-1] == "" else names
