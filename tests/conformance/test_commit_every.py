@@ -186,3 +186,20 @@ def test_where_it_is_not_possible(engine_target: Target, tmp_path: Path) -> None
     run = load_here(engine_target, path, commit_every=10, no_atomic=True, no_ledger=True, check=2)
     assert "ledger" in run.stderr
     assert engine_target.count("t") == 1
+
+
+def test_the_first_record_with_a_key_is_stored(engine_target: Target, tmp_path: Path) -> None:
+    """Whatever the transactions are, keys judge in the order in which the files are named."""
+    (tmp_path / "1.csv.gz").write_bytes(gzip.compress(b"1,packed\n"))
+    write(tmp_path / "2.csv", "1,plain\n2,first\n3,first\n4,first\n")
+    write(tmp_path / "3.csv", "4,second\n3,second\n2,second\n")
+    options = {"header": "no", "on_error": "skip", "max_rejects": 9, "rejects": tmp_path / "bad", "no_atomic": True}
+    sources = [tmp_path / name for name in ("1.csv.gz", "2.csv", "3.csv")]
+    for given, expected in (
+        ({}, [(1, "packed"), (2, "first"), (3, "first"), (4, "first")]),
+        ({"commit_every": 2}, [(1, "plain"), (2, "first"), (3, "first"), (4, "first")]),
+    ):
+        engine_target.execute("CREATE TABLE t (n integer PRIMARY KEY, c varchar)")
+        load_here(engine_target, *sources[len(given) :], jobs=2, check=3, **given, **options)
+        assert engine_target.sorted_rows("t") == expected
+        engine_target.execute("DROP TABLE t")

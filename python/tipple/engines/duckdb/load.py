@@ -20,6 +20,7 @@ from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge, order, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import ConstraintViolated, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
@@ -253,7 +254,7 @@ class DuckLoad:
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
-        transactions = Transactions(task, cut)
+        transactions = Transactions(task, cut, in_order=task.preserve_order or self._judges_by_keys())
         while (group := transactions.next()) is not None:
             group.first_n = first_n
             connection.execute("BEGIN")
@@ -283,6 +284,12 @@ class DuckLoad:
                 ledger.publish(connection, result.job_id, None, _now())
         if task.verify != "none":
             result.verified = Verified(kind="count", rows_source=result.rows, rows_target=result.rows)
+
+    def _judges_by_keys(self) -> bool:
+        """Whether keys say which records are rejects: of two with the same one, the first of the files is stored."""
+        if self.task.rejects is None or self.files is not None:
+            return False
+        return any(constraint.kind == "unique" for constraint in constraints_of(self.connection, self.table))
 
     def _mark_done(self, job_id: str, outcome: dict[str, Any]) -> None:
         ledger.insert_slices(self.connection, job_id, outcome["cut"])

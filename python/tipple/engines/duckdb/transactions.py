@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -17,7 +18,8 @@ SLICES_PER_COMMIT = 8
 class Transactions:
     """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
 
-    def __init__(self, task: LoadTask, cut: Cut) -> None:
+    def __init__(self, task: LoadTask, cut: Cut, *, in_order: bool) -> None:
+        """`in_order` where it counts which of two records is stored first."""
         if task.commit_every is not None and cut.feeds:
             named = task.sources[cut.feeds[0][0]].path
             raise UsageError(
@@ -27,18 +29,24 @@ class Transactions:
             )
         self.cut = cut
         self.rows = task.commit_every
-        self.slices = list(cut.slices)
-        self.feeds = list(cut.feeds)
+        self.in_order = in_order
+        # Of an interrupted job, what is left of a divided slice comes last.
+        self.slices = sorted(cut.slices, key=_place) if in_order else list(cut.slices)
+        self.feeds = sorted(cut.feeds) if in_order else list(cut.feeds)
         self.next_part_n = cut.first_part_n
         # A stream in memory is read once: its slices go together.
         self.slices_at_once = SLICES_PER_COMMIT if task.stream is None else max(1, len(cut.slices))
         if self.rows is not None:
-            self.slices_at_once = min(task.streams, self.rows)
+            self.slices_at_once = 1 if in_order else min(task.streams, self.rows)
 
     def next(self) -> Cut | None:
         """What the next transaction stores; None where nothing is left."""
-        if self.slices:
-            taken, self.slices = self.slices[: self.slices_at_once], self.slices[self.slices_at_once :]
+        taken = self.slices[: self.slices_at_once]
+        if self.in_order and self.feeds:
+            (first, *_), *_ = self.feeds
+            taken = list(takewhile(lambda part: _place(part)[0] < first, taken))
+        if taken:
+            self.slices = self.slices[len(taken) :]
             return msgspec.structs.replace(self.cut, slices=taken, feeds=[], first_part_n=self.next_part_n)
         if self.feeds:
             return msgspec.structs.replace(self.cut, slices=[], feeds=[self.feeds.pop(0)])
@@ -52,3 +60,9 @@ class Transactions:
         """What a transaction has left of its slices comes next."""
         self.slices[:0] = [part["rest"] for part in parts]
         self.next_part_n += len(parts)
+
+
+def _place(part: dict[str, Any]) -> tuple[int, int]:
+    """Where a slice begins: source and offset."""
+    first = part["pieces"][0]
+    return first["source"], first["offset"]
