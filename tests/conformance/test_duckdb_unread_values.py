@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tipple
-from loading import load, load_stdin
+from loading import load, load_here, load_stdin
 from spoilt import told
 from targets import DuckdbTarget, write
 from tipple.errors import BadRecord
@@ -118,3 +118,38 @@ def test_a_table_of_files(target: DuckdbTarget, tmp_path: Path) -> None:
     load(target, write(tmp_path / "more.csv", lines_of("2020-01-01 10:00:00", "x")), check=3, on_error="skip",
          max_rejects=2, rejects=rejects, env={"TZ": "Asia/Kolkata"}, delimiter="|", header="no")  # fmt: skip
     assert target.count("t") == 2 * 998
+
+
+CHECKED = "CREATE TABLE t (n integer, a varchar, CHECK (CAST(a AS integer) > 0 AND CAST(a AS integer) < 9))"
+UNSTEADY = "CREATE TABLE t (n integer, a varchar, CHECK (TRY_CAST(a AS integer) BETWEEN 1 AND 8 AND random() < 2))"
+INDEXED = "CREATE TABLE t (n integer, a varchar); CREATE UNIQUE INDEX i ON t ((CAST(a AS integer)), n)"
+
+
+@pytest.mark.parametrize(
+    ("table", "bad", "sqlstates", "how"),
+    [
+        *((CHECKED, "x", ["23514", "23514"], how) for how in ("file", "no_atomic", "stdin", "upsert")),
+        *((UNSTEADY, "9", ["23514", "23514"], how) for how in ("file", "no_atomic", "stdin", "upsert")),
+        *((INDEXED, "x", ["22000", "23505"], how) for how in ("file", "no_atomic", "stdin")),
+    ],
+)
+def test_constraints_that_cannot_be_computed(
+    target: DuckdbTarget, tmp_path: Path, table: str, bad: str, sqlstates: list[str], how: str
+) -> None:
+    """A record for which a CHECK or an index fails is one that violates it, and no end of the load."""
+    target.execute(table)
+    again = "01" if table == INDEXED else "-1"
+    data = f"1,1\n2,{bad}\n1,{again}\n4,\n"
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": 2, "rejects": rejects}
+    expected = [(2, sqlstates[0]), (3, sqlstates[1])]
+    if how == "stdin":
+        assert load_stdin(target, data.encode(), **options).returncode == 3
+    else:
+        path = write(tmp_path / "in.csv", data)
+        given: dict[str, Any] = {"mode": "upsert", "key": "n"} if how == "upsert" else {}
+        run = load_here(target, path, header="no", **given, check=1)
+        assert "record    2" in run.stderr
+        load_here(target, path, no_atomic=how == "no_atomic", **given, **options, restart=True, check=3)
+    assert [(number, sqlstate) for number, *_, sqlstate in told(rejects)] == expected
+    assert target.sorted_rows("t") == [(1, "1"), (4, None)]

@@ -20,13 +20,16 @@ from tipple.plan.url import TableName, quote_identifier
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """A constraint of a table."""
 
-    kind: Literal["value", "check", "unique", "foreign key"]
-    """`value`: that DuckDB can read the values of a column, whose type is its name."""
+    kind: Literal["value", "check", "expression", "unique", "foreign key"]
+    """`value`: that DuckDB can read the values of a column, whose type is its name; `expression`: that the parts of a
+    unique index can be computed."""
     name: str
     columns: tuple[str, ...] | None
     """The columns that it reads; None where nobody says, so that it may be any."""
     terms: tuple[str, ...]
     """SQL: the parts of the key, such that equal ones are the same key; or the one condition of a CHECK."""
+    is_steady: bool = True
+    """Whether the terms give the same every time they are computed."""
     refers_to: str | None = None
     """Of a foreign key: the other table, qualified and quoted."""
     refers_to_name: str | None = None
@@ -50,6 +53,13 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
                     "about_key": None,
                     "sqlstate": "23514",
                 }
+            case "expression":
+                return {
+                    "reason": f'unique index "{self.name}" cannot be computed for the record: {", ".join(self.terms)}',
+                    "columns": [],
+                    "about_key": None,
+                    "sqlstate": "22000",
+                }
             case "unique":
                 return key | {
                     "reason": f'duplicate key value violates unique constraint "{self.name}"',
@@ -62,6 +72,11 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
                     "about_key": f'is not present in table "{self.refers_to_name}".' if known else None,
                     "sqlstate": "23503",
                 }
+
+
+def tried(term: str, is_steady: bool) -> str:
+    """The term, NULL where it cannot be computed; DuckDB tries nothing that gives another value each time."""
+    return f"TRY({term})" if is_steady else term
 
 
 def aliases(terms: Sequence[str]) -> str:
@@ -93,6 +108,7 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
     """The constraints and unique indexes of a table, in the order in which PostgreSQL looks at them."""
     found: list[Constraint] = []
     own = f"{catalog(connection)}.{table.sql}"
+    unsteady = _unsteady_functions(connection)
     rows = connection.execute(
         "SELECT constraint_type, constraint_name, constraint_column_names, expression, constraint_text, "
         "referenced_table, referenced_column_names FROM duckdb_constraints() "
@@ -117,22 +133,38 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
                 terms=(expression,)
                 if kind == "check"
                 else by_bytes(connection, own, [*map(quote_identifier, columns)]),
+                is_steady=expression is None or unsteady.search(expression) is None,
                 refers_to=refers_to,
                 refers_to_name=other,
                 refers_to_terms=by_bytes(connection, refers_to or own, [*map(quote_identifier, other_columns or ())]),
             )
         )
-    found += _unique_indexes(connection, table)
-    return sorted(found, key=lambda constraint: ["check", "unique", "foreign key"].index(constraint.kind))
+    found += _unique_indexes(connection, table, unsteady)
+    order = ["check", "expression", "unique", "foreign key"]
+    return sorted(found, key=lambda constraint: order.index(constraint.kind))
 
 
-def _unique_indexes(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
+def _unsteady_functions(connection: duckdb.DuckDBPyConnection) -> re.Pattern[str]:
+    """What an expression holds that calls a function which gives another value each time."""
+    names = connection.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    ).fetchall()
+    return re.compile(rf"\b({'|'.join(re.escape(name) for (name,) in names)})\b", re.IGNORECASE)
+
+
+def _unique_indexes(
+    connection: duckdb.DuckDBPyConnection, table: TableName, unsteady: re.Pattern[str]
+) -> list[Constraint]:
     """Unique indexes that are no constraints; they may be over expressions."""
     own = f"{catalog(connection)}.{table.sql}"
-    return [
-        Constraint(kind="unique", name=name, columns=columns, terms=by_bytes(connection, own, expressions))
-        for name, expressions, columns in unique_indexes(connection, table)
-    ]
+    found = []
+    for name, expressions, columns in unique_indexes(connection, table):
+        terms = by_bytes(connection, own, expressions)
+        if columns is None and not any(map(unsteady.search, expressions)):
+            found.append(Constraint(kind="expression", name=name, columns=None, terms=tuple(expressions)))
+            terms = tuple(tried(term, True) for term in terms)
+        found.append(Constraint(kind="unique", name=name, columns=columns, terms=terms))
+    return found
 
 
 def unique_indexes(

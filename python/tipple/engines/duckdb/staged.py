@@ -111,7 +111,9 @@ def _lines(
     lines: list[tuple[Any, ...]] = []
     for number, constraint in enumerate(what.constraints):
         told = constraint.told(task.table.name, loaded)
-        key = " || ', ' || ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms)
+        is_told = told.get("about_value") or told["about_key"] is not None
+        # What is not told of a record need not be one that can be computed.
+        key = " || ', ' || ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms) if is_told else "NULL"
         rows = connection.execute(
             f"SELECT tipple_slice, {PLACE}, tipple_index, {key}, tipple_record "
             f"FROM {EXAMINED} JOIN {REFUSED} USING ({PLACE}) WHERE violated = {number}"

@@ -21,7 +21,7 @@ from tipple.engines.duckdb import merge_violations, unread
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
-from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of
+from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of, tried
 from tipple.engines.merge import own_name
 from tipple.plan.url import quote_identifier
 
@@ -167,7 +167,7 @@ def _violations(
 ) -> Iterator[Violation]:
     """All violations, a record's first one each."""
     for number, constraint in enumerate(constraints):
-        connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
+        _refuse_alone(connection, number, constraint, target)
     yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
     yield from _later_ones(_duplicates(connection, constraints))
 
@@ -177,7 +177,7 @@ def _violations_of_upsert(
 ) -> Iterator[Violation]:
     for number, constraint in enumerate(constraints):
         if constraint.kind == "value":
-            connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
+            _refuse_alone(connection, number, constraint, target)
     if task.on_conflict == "ignore":
         # A record that is left out because the table has its key violates nothing.
         key = " AND ".join(f"t.{name} = {EXAMINED}.{name}" for name in map(quote_identifier, task.key))
@@ -185,12 +185,18 @@ def _violations_of_upsert(
     numbered = list(enumerate(constraints))
     for number, constraint in numbered:
         if constraint.kind not in ("value", "unique"):
-            connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({_refused_alone(constraint, target)})")
+            _refuse_alone(connection, number, constraint, target)
     yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
     good = f"(SELECT * FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}))"
     uniques = [(number, constraint) for number, constraint in numbered if constraint.kind == "unique"]
     for (source, offset), (number, _) in merge_violations.among_keys(connection, task, uniques, good, target, PLACE):
         yield source, offset, number
+
+
+def _refuse_alone(connection: duckdb.DuckDBPyConnection, number: int, constraint: Constraint, target: str) -> None:
+    """Notes the records that are refused whatever other records there are."""
+    query = _refused_alone(constraint, target)
+    connection.execute(f"INSERT INTO {REFUSED} SELECT *, {number} FROM ({query})")
 
 
 def _refused_alone(constraint: Constraint, target: str) -> str:
@@ -200,7 +206,12 @@ def _refused_alone(constraint: Constraint, target: str) -> str:
         case "value":
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE {constraint.terms[0]} IS NOT NULL"
         case "check":
-            return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT ({constraint.terms[0]})"
+            # A condition that cannot be computed, for a division by zero say, is violated.
+            holds = tried(f"coalesce(CAST(({constraint.terms[0]}) AS BOOLEAN), true)", constraint.is_steady)
+            return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT coalesce({holds}, false)"
+        case "expression":
+            fails = " OR ".join(f"TRY(({term}) IS NULL) IS NULL" for term in constraint.terms)
+            return f"SELECT {PLACE} FROM {EXAMINED} WHERE {fails}"
         case "unique":
             return f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({names})"
         case "foreign key":
