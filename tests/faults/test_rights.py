@@ -180,6 +180,37 @@ def test_settings_of_the_session_change_no_value(postgres_target: PostgresTarget
     assert postgres_target.rows(query) == [(1, "äß🚂\\x", "2020-02-01", "2020-02-01 00:00:01.5", 0.1, "1.500")]
 
 
+def test_strings_as_old_servers_read_them(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Backslashes stand for themselves in statements and in the ledger, whatever the session's settings are."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer PRIMARY KEY, b text CHECK (b <> '\\'));\n")
+    path = write(tmp_path / "in.csv", "1,\\\n2,'\\\n2,b\n")
+    url = postgres_target.server.url(
+        LOADER, postgres_target.database, options="-c standard_conforming_strings=off -c escape_string_warning=off"
+    )
+    rejects = tmp_path / "bad\\"
+    given = {"on_error": "skip", "max_rejects": 2, "rejects": rejects}
+    load(url, path, schema=schema, null="\\N", **given, check=3)
+    assert postgres_target.rows("SELECT a, b FROM t") == [(2, "'\\")]
+    assert rejects.read_text() == "1,\\\n2,b\n"
+    assert postgres_target.value("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 't_b_check'") == (
+        "CHECK ((b <> '\\'::text))"
+    )
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_limit_of_the_servers_for_transactions(postgres_target: PostgresTarget, tmp_path: Path, rows: int) -> None:
+    """It is meant for who forgets a transaction, as statement_timeout is for who forgets a statement."""
+    if postgres_target.server.version < 17:
+        # No such setting there.
+        return
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b text, c text)")
+    postgres_target.execute(f"INSERT INTO t SELECT -i, 'x' FROM generate_series(1, {rows}) i")
+    path = write(tmp_path / "in.csv", "".join(f"{n},{'b' * 50},{'c' * 50}\n" for n in range(100_000)))
+    url = postgres_target.server.url(LOADER, postgres_target.database, options="-c transaction_timeout=10ms")
+    load(url, path, retry_for=1)
+    assert postgres_target.count("t") == 100_000 + rows
+
+
 @pytest.fixture
 def latin1(server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
     target = PostgresTarget(server_of(18))

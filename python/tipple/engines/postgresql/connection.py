@@ -31,20 +31,17 @@ CONTROL_SETTINGS = (
     "SET statement_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
+    # As every statement here, and a file of CREATE TABLE statements, is written.
+    "SET standard_conforming_strings TO on",
 )
+LONG_TRANSACTIONS = "SET transaction_timeout TO 0"
+"""The same for servers that know this one too: from version 17 on."""
 VALUE_SETTINGS = (
     "DateStyle TO 'ISO, MDY'",
     # `sql_standard` would read the signs of an interval otherwise.
     "IntervalStyle TO 'postgres'",
 )
 """What values mean that are left to the server, whatever its own settings are."""
-STREAM_SETTINGS = (
-    "SET client_encoding TO 'UTF8'",
-    "SET statement_timeout TO 0",
-    "SET idle_in_transaction_session_timeout TO 0",
-    "SET idle_session_timeout TO 0",
-    *(f"SET {setting}" for setting in VALUE_SETTINGS),
-)
 # A statement that runs for long, an index say, ends when the client is gone, and keeps no lock from who begins again.
 # Not every system's server can look.
 END_WITH_CLIENT = "SET client_connection_check_interval TO '2s'"
@@ -87,8 +84,8 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
         if within_seconds is not None:
             parameters["connect_timeout"] = within_seconds
         connection = psycopg.connect(target.location, autocommit=True, **parameters)
-        for statement in CONTROL_SETTINGS:
-            connection.execute(statement)
+        for statement in _control_settings(connection):
+            connection.execute(statement.encode())
         with suppress(psycopg.DataError):
             connection.execute(END_WITH_CLIENT)
     except psycopg.Error as error:
@@ -161,7 +158,14 @@ def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequ
     """
     found = connection.execute(_OWN_SETTINGS).fetchall()
     own = [statement for (statement,) in found]
-    return [*STREAM_SETTINGS, *own, *(SLICE_SETTINGS if slices else ())]
+    values = [f"SET {setting}" for setting in VALUE_SETTINGS]
+    return [*_control_settings(connection), *values, *own, *(SLICE_SETTINGS if slices else ())]
+
+
+def _control_settings(connection: psycopg.Connection[Any]) -> Sequence[str]:
+    """Statements for every session."""
+    is_known = connection.info.server_version >= 170000
+    return [*CONTROL_SETTINGS, LONG_TRANSACTIONS] if is_known else CONTROL_SETTINGS
 
 
 def _application_name(given: str, own: str) -> str:
