@@ -6,6 +6,8 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -14,9 +16,13 @@ import pytest
 from big import BigFile
 from command import run_tipple
 from faults.oracle import FIRST_SEED, LONG, OLD_ROWS, Disturbed, copying, moments, record_count, sessions_of, wait_for
+from loading import load_here
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
-from targets import PostgresTarget
+from targets import PostgresTarget, write
+from tipple.engines.base import Reject
+from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql.session import PostgresSession
 
 VERSION = 18
 
@@ -188,6 +194,49 @@ def test_sessions_ended_by_an_administrator(
         job.drop()
     record_count(f"pg_{how}_backend: {ended} sessions, {failed} runs failed and were done by the next")
     assert ended > 0
+
+
+@pytest.mark.parametrize("moment", ["describe", "examine_for", "sizes_after"])
+def test_the_control_session_is_terminated(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before and after the load itself too that is a lost connection, and no fault of ours."""
+    target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    method = getattr(PostgresSession, moment)
+
+    def terminated(session: PostgresSession, *arguments: object, **named: object) -> object:
+        target.server.execute(f"SELECT pg_terminate_backend({session.connection.info.backend_pid}, 5000)")
+        return method(session, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresSession, moment, terminated)
+        run = load_here(target, path, check=False)
+    if run.exit_code:
+        assert "the connection to the server was lost" in run.stderr
+        load_here(target, path)
+    assert target.rows("SELECT a FROM t") == [(1,)]
+
+
+def test_the_control_session_is_terminated_while_rejects_are_read(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\nx\n")
+    options = {"header": "no", "on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
+    read = ledger.rejects
+
+    def terminated(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
+        target.server.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+        yield from read(connection, job_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "rejects", terminated)
+        run = load_here(target, path, check=1, **options)
+    assert "the rows were published, but the rejects could not be read" in run.stderr
+    load_here(target, path, check=3, **options)
+    assert (tmp_path / "bad").read_text() == "x\n"
+    assert target.rows("SELECT a FROM t") == [(1,)]
 
 
 def test_a_copying_session_is_terminated(target: PostgresTarget, big_file: BigFile, old_rows: int) -> None:

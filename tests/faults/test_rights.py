@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Run
+from command import Run, run_tipple
 from loading import load
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
@@ -178,6 +178,18 @@ def test_settings_of_the_session_change_no_value(postgres_target: PostgresTarget
     load(url, path, table="public.t", verify="checksum")
     query = "SELECT a, b, d::text, s::text, f, n::text FROM t"
     assert postgres_target.rows(query) == [(1, "äß🚂\\x", "2020-02-01", "2020-02-01 00:00:01.5", 0.1, "1.500")]
+
+
+def test_jobs_of_a_ledger_that_one_may_not_read(postgres_target: PostgresTarget, path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    load(postgres_target, path)
+    server = postgres_target.server
+    server.execute("DROP ROLE IF EXISTS nosy")
+    server.execute("CREATE ROLE nosy LOGIN PASSWORD 'nosy'")
+    run = run_tipple("jobs", server.url("nosy", postgres_target.database, password="nosy"), check=False)
+    assert run.exit_code == 2, str(run)
+    assert 'GRANT USAGE, CREATE ON SCHEMA tipple TO "nosy"' in run.stderr
+    server.execute("DROP ROLE nosy")
 
 
 def test_strings_as_old_servers_read_them(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repe
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
+from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
@@ -93,12 +94,9 @@ class PostgresLoad:
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
             except psycopg.Error as error:
+                lost = failure(load.session.target, error, text=load._said(error))
                 if not connections.is_lost(error):
-                    raise load._refused(error) from None
-                lost = core.ConnectionLost(
-                    f"the connection to the server was lost: {' '.join(str(error).split())}",
-                    hint="run the same command again: what is stored stays stored, and nothing is stored twice",
-                )
+                    raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
             if not self.can_go_on or time.monotonic() >= until:
                 raise lost
@@ -211,16 +209,10 @@ class PostgresLoad:
             text = text.replace(f'"{own}"', f'"{name}"')
         return stage.in_public(text, self.table, structure.key_names(self.task))
 
-    def _refused(self, error: psycopg.Error) -> TippleError:
-        """What the server refused."""
+    def _said(self, error: psycopg.Error) -> str:
+        """What the server has refused."""
         text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-        hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
-        return TippleError(
-            f"the server at {self.session.target.display} refused (SQLSTATE {error.sqlstate}): "
-            f"{self._in_users_words(text) or error}",
-            hint=core.rights_hint(error.sqlstate) or hint,
-            detail={"sqlstate": error.sqlstate},
-        )
+        return self._in_users_words(text)
 
     def _cut(self, choice: Choice) -> Cut:
         """All that there is to load."""
@@ -392,9 +384,19 @@ class PostgresLoad:
 
     def _note_rejects(self, result: LoadResult, slices: list[dict[str, Any]], outcome: dict[str, Any]) -> None:
         if self.task.ledger:
-            result.reject_rows = lambda: self._in_public(ledger.rejects(self.connection, result.job_id))
+            result.reject_rows = lambda: self._in_public(self._kept_rejects(result.job_id))
         else:
             result.reject_rows = lambda: self._in_public(spool.rejects(self.task, slices, outcome["slices"]))
+
+    def _kept_rejects(self, job_id: str) -> Iterator[Reject]:
+        """The rejects that the ledger has of a job that is published."""
+        try:
+            yield from ledger.rejects(self.connection, job_id)
+        except psycopg.Error as error:
+            raise TippleError(
+                f"the rows were published, but the rejects could not be read: {' '.join(str(error).split())}",
+                hint="run the same command again: it loads nothing twice and writes the rejects",
+            ) from None
 
     def _in_public(self, rejects: Iterator[Reject]) -> Iterator[Reject]:
         """Rejects whose reasons speak of the table, not of what is staged for it."""

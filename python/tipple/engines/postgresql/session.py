@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import uuid
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
@@ -12,6 +15,7 @@ from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, 
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
+from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
@@ -26,6 +30,25 @@ SELECT tgname FROM pg_trigger
 WHERE (tgrelid = to_regclass(%(table)s) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
   AND tgtype & 5 = 5 AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY tgname LIMIT 1
 """
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _told(
+    method: Callable[Concatenate[PostgresSession, P], R],
+) -> Callable[Concatenate[PostgresSession, P], R]:
+    """Has what the server says in the middle of a method be an error of Tipple's, with its remedy."""
+
+    @functools.wraps(method)
+    def telling(session: PostgresSession, /, *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(session, *arguments, **named)
+        except psycopg.Error as error:
+            raise failure(session.target, error) from None
+
+    return telling
 
 
 class PostgresSession:
@@ -43,6 +66,7 @@ class PostgresSession:
                 hint=f"Tipple needs {OLDEST_VERSION} or later",
             )
 
+    @_told
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none.
 
@@ -52,6 +76,7 @@ class PostgresSession:
         columns.require_table(self.connection, table)
         return columns.describe(self.connection, table)
 
+    @_told
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: the server itself is asked, by a table that is not kept."""
         probe = TableName("pg_temp", f"tipple_probe_{uuid.uuid4().hex[:8]}")
@@ -68,6 +93,7 @@ class PostgresSession:
             raise TippleError(f"the table {definition.name} could not be examined")
         return found
 
+    @_told
     def resolve_new(self, table: TableName) -> TableName:
         """The name with the schema in which an unqualified table would be created.
 
@@ -90,10 +116,12 @@ class PostgresSession:
             )
         return TableName(found[0], table.name)
 
+    @_told
     def plan(self, task: LoadTask) -> LoadResult:
         """What `load` would do."""
         return PostgresLoad(self, task).plan()
 
+    @_told
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
         try:
@@ -124,10 +152,12 @@ class PostgresSession:
         finally:
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
 
+    @_told
     def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""
         return doctor.examine(self.connection, table, source_bytes)
 
+    @_told
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""
         load = PostgresLoad(self, task)
@@ -142,6 +172,7 @@ class PostgresSession:
             # Advice is no reason to fail; if the server is gone, the load itself will say so.
             return []
 
+    @_told
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take.
 
@@ -155,7 +186,7 @@ class PostgresSession:
     def sizes_after(self, table: TableName) -> list[StorageSize]:
         """The room that a table takes which was just loaded."""
         try:
-            return self.sizes(table)
+            return sizes.sizes(self.connection, table)
         except psycopg.Error:
             # The rows are published: that their room cannot be told is no failure.
             return []
@@ -168,10 +199,16 @@ class PostgresSession:
             # Without a connection nobody waits for a statement.
             return
 
+    @_told
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""
-        return ledger.records(self.connection) if ledger.exists(self.connection) else []
+        try:
+            return ledger.records(self.connection) if ledger.exists(self.connection) else []
+        except psycopg.errors.InsufficientPrivilege:
+            ledger.check_rights(self.connection)
+            raise
 
+    @_told
     def cancel_job(self, job_id: str) -> None:
         """Stops a job that runs elsewhere, or gives up one that was left unfinished.
 
@@ -188,6 +225,7 @@ class PostgresSession:
         if job.staging:
             stage.drop(self.connection, parse_table_name(job.staging))
 
+    @_told
     def drop_leftovers(self) -> list[str]:
         """Drops the staging tables of jobs that are no more; says which."""
         if not ledger.exists(self.connection):

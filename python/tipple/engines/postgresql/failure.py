@@ -1,0 +1,28 @@
+"""What the server says, as one of Tipple's errors."""
+
+from __future__ import annotations
+
+import psycopg
+
+from tipple.engines import core
+from tipple.engines.postgresql import connection as connections
+from tipple.errors import TippleError
+from tipple.plan.url import Target
+
+__all__ = ["failure"]
+
+
+def failure(target: Target, error: psycopg.Error, *, text: str | None = None) -> TippleError:
+    """What has failed; `text` is what the server says, where it is told in other words."""
+    if connections.is_lost(error):
+        return core.ConnectionLost(
+            f"the connection to the server was lost: {' '.join(str(error).split())}",
+            hint="run the same command again: what is stored stays stored, and nothing is stored twice",
+        )
+    said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
+    return TippleError(
+        f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
+        hint=core.rights_hint(error.sqlstate) or hint,
+        detail={"sqlstate": error.sqlstate},
+    )
