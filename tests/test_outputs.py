@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import tipple
 from command import run_tipple
 from targets import write
 from tipple.cli.commands import cli
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
+from tipple.run import rejects
 
 ROWS = "1,a\nx,b\n3,c\n"
 INTO = ("--into", "duckdb:///x.duckdb", "--table", "a", "--schema", "s.sql")
@@ -153,3 +155,32 @@ def test_an_empty_target_is_not_the_default_one(here: Path) -> None:
     with pytest.raises(UsageError, match="URL is empty"):
         tipple.run("j.toml")
     assert not (here / "tipple.duckdb").exists()
+
+
+@pytest.mark.parametrize("name", ["a" * 250, "bad"])
+def test_rejects_that_have_no_place(here: Path, name: str) -> None:
+    """That a file cannot be made beside the others is known before the load, too."""
+    (here / "bad.unfinished").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        load(*SKIP, "--rejects", name)
+    assert not (here / "x.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"), [((), "run the same command again"), (("--no-ledger",), "take the load's")]
+)
+def test_rejects_that_find_no_room(
+    here: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], remedy: str
+) -> None:
+    """Running the command again is no advice where that would load the rows once more."""
+
+    def full(path: str, name: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rejects.os, "replace", full)
+        with pytest.raises(TippleError, match="the rejects could not be written") as raised:
+            load(*SKIP, "--rejects", "bad", *words)
+    assert raised.value.hint is not None
+    assert remedy in raised.value.hint
+    assert not list(here.glob("bad*"))

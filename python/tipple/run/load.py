@@ -51,6 +51,7 @@ from tipple.run.rejects import (
     outputs_of,
     reject_policy,
     remarking,
+    where_kept,
     write_rejects,
 )
 from tipple.run.remedy import first_remedy
@@ -434,7 +435,8 @@ def load(
                     by_row = request.columnar_plan is not None
                     found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
                     reading = request.as_read(again=result.status == "already loaded" and not replay)
-                    write_rejects(policy, found, names, reading)
+                    remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
+                    write_rejects(policy, found, names, reading, remedy=remedy)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         reason = request.null_in_key(error.column, error.sqlstate)

@@ -130,8 +130,16 @@ def check_place(option: str, path: str) -> None:
     if not path.strip():
         raise UsageError(f"{option} names no file", hint="give a name, or leave the option out")
     directory = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
-        raise UsageError(f"{option} {path} cannot be written", hint="check the path and the rights to it")
+    why = ""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        # A name that is too long is no file that is missing.
+        why = f": {error.strerror}"
+    if why or os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
+        raise UsageError(f"{option} {path} cannot be written{why}", hint="check the path and the rights to it")
 
 
 def _remove_stale(path: str) -> None:

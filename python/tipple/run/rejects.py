@@ -26,7 +26,18 @@ TOO_LONG = "54000"
 """SQLSTATE of a record that is longer than the limit; of that only the beginning is kept."""
 
 
-def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: Reading) -> int:
+def where_kept(job_id: str, *, ledger: bool, reads_once: bool) -> str:
+    """What to do where the files of a load's rejects cannot be written, though its rows are published."""
+    if not ledger:
+        return "nothing else has them: mend the cause, take the load's rows out of the table, and load it once more"
+    if reads_once:
+        return f"the ledger has them: SELECT reason, record FROM tipple.reject WHERE job_id = '{job_id}'"
+    return "mend the cause and run the same command again: it loads nothing twice and writes the rejects"
+
+
+def write_rejects(
+    policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: Reading, *, remedy: str
+) -> int:
     """Writes the files, each complete before it has its name, and gives the number of rejects.
 
     Args:
@@ -34,6 +45,7 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
         rejects: in the order of the sources.
         paths: the source files, by the numbers that the rejects give.
         reading: how the records are to be read again.
+        remedy: what to do where that is not possible.
 
     Raises:
         TippleError: a file cannot be written.
@@ -73,7 +85,7 @@ def write_rejects(policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequen
                 os.remove(path)
         raise TippleError(
             f"the rows were published, but the rejects could not be written to {policy.path}: {error.strerror}",
-            hint="mend the cause and run the same command again: it loads nothing twice and writes the rejects",
+            hint=remedy,
         ) from None
     return count
 
@@ -119,6 +131,7 @@ def check_writable(policy: RejectPolicy) -> None:
     """
     for path in policy.paths:
         check_place("--rejects", path)
+        check_place("--rejects", _unfinished(path))
         if os.path.exists(path) and not os.path.isfile(path):
             # A new file takes the place of the old one, also that of /dev/null.
             raise UsageError(f"--rejects {path} is not a regular file", hint="give another name")
