@@ -84,11 +84,9 @@ def _listed(tokens: list[Token], words: list[str]) -> tuple[str, ...]:
 
 
 def refers_to(constraint: str) -> str | None:
-    """The name, without a schema, of the table that a foreign key refers to; None for other constraints, and for those
-    that are checked when a transaction ends.
-    """
+    """The name, without a schema, of the table that a foreign key refers to; None for other constraints."""
     tokens, words = _unnamed(constraint)
-    if "REFERENCES" not in words or ("INITIALLY", "DEFERRED") in itertools.pairwise(words):
+    if "REFERENCES" not in words:
         return None
     other = tokens[words.index("REFERENCES") + 1 :]
     name = other[2] if len(other) > 2 and other[1].text == "." else other[0]

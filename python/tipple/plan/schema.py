@@ -76,7 +76,7 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reference_to_itself(self) -> str | None:
-        """A foreign key of it that refers to the table itself, and is checked when a statement ends."""
+        """A foreign key of it that refers to the table itself."""
         own = self.name.name
         return next((text for text in self.constraints if constraints.refers_to(text) == own), None)
 

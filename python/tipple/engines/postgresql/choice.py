@@ -154,6 +154,8 @@ class Chooser:
         task, exists = self.task, self.exists
         if task.partition_by is not None:
             partitions.check_request(self.connection, task)
+        if task.rejects is not None and task.mode != "upsert":
+            self._require_no_reference_to_itself()
         if not task.atomic:
             if task.mode in ("replace", "upsert"):
                 raise UsageError(
@@ -161,8 +163,6 @@ class Chooser:
                     hint="leave out --no-atomic, or empty the table and append",
                 )
             return Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
-        if task.rejects is not None and task.mode != "upsert":
-            self._require_no_reference_to_itself()
         if task.mode == "upsert":
             merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)

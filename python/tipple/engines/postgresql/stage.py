@@ -162,10 +162,9 @@ def has_references(connection: psycopg.Connection[Any], table: TableName) -> boo
 
 
 def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """The name of a foreign key to its own table that is checked when a statement ends; None where there is none."""
+    """The name of a foreign key to its own table; None where there is none."""
     found = connection.execute(
-        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = %s AND confrelid = conrelid "
-        "AND NOT condeferred LIMIT 1",
+        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = %s AND confrelid = conrelid LIMIT 1",
         (_oid(connection, table),),
     ).fetchone()
     return None if found is None else str(found[0])
