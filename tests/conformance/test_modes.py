@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from big import COLUMNS, TABLE, BigFile
 from command import start_tipple
-from loading import load, load_text, load_words
+from loading import load, load_here, load_text, load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
 
@@ -344,3 +345,25 @@ def test_statistics_are_there_with_the_rows(postgres_target: PostgresTarget, tmp
         leaf = f"{table}_1" if partitioned else table
         found = postgres_target.rows(f"SELECT count(*) FROM pg_stats WHERE tablename = '{leaf}'")
         assert found == [(2 if wanted else 0,)]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("partitions", ["", "PARTITION BY RANGE (a)"])
+def test_replace_what_other_rows_refer_to(
+    postgres_target: PostgresTarget, tmp_path: Path, partitions: str, skip: bool
+) -> None:
+    """Foreign keys that can wait judge what is there at the end, also where records may be rejects."""
+    postgres_target.execute(f"CREATE TABLE t (a integer PRIMARY KEY, b text) {partitions}")
+    if partitions:
+        postgres_target.execute("CREATE TABLE t_all PARTITION OF t DEFAULT")
+    postgres_target.execute('CREATE TABLE child (a integer CONSTRAINT "of t" REFERENCES t DEFERRABLE)')
+    postgres_target.execute("INSERT INTO t VALUES (1, 'old'), (2, 'old'); INSERT INTO child VALUES (2)")
+    given: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"} if skip else {}
+    path = write(tmp_path / "in.csv", "2,new\n3,new\n" + "3,newer\n" * skip)
+    load_here(postgres_target, path, mode="replace", header="no", check=3 if skip else True, **given)
+    assert postgres_target.sorted_rows("t") == [(2, "new"), (3, "new")]
+    path = write(tmp_path / "lacking.csv", "3,newest\n")
+    run = load_here(postgres_target, path, mode="replace", header="no", check=1, **given)
+    assert "is still referenced from" in run.stderr
+    assert "--mode upsert" in run.stderr
+    assert postgres_target.sorted_rows("t") == [(2, "new"), (3, "new")]

@@ -214,7 +214,7 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return TippleError(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=rights_hint(facts["sqlstate"]) or facts.get("hint"),
+                hint=rights_hint(facts["sqlstate"]) or _reference_hint(text) or facts.get("hint") or _MEND,
                 detail=facts,
             )
         case "connection":
@@ -240,6 +240,19 @@ def core_error(error: Exception) -> TippleError:
                 f"internal error: {message}",
                 hint="this is a fault of Tipple; please report it with the command",
             )
+
+
+_MEND = "mend the cause and run the same command again"
+
+
+def _reference_hint(text: str) -> str | None:
+    """What to do where rows that are to be replaced are referred to."""
+    if "is still referenced from" not in text:
+        return None
+    return (
+        "--mode upsert keeps rows that others refer to; or make that foreign key DEFERRABLE, and have the files bring "
+        "such rows again; nothing was published"
+    )
 
 
 def rights_hint(sqlstate: str | None) -> str | None:

@@ -170,6 +170,17 @@ def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -
     return None if found is None else str(found[0])
 
 
+def deferring_references(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """A statement that has foreign keys of other tables, as far as they can wait, judge what is replaced at the end."""
+    found = connection.execute(
+        "SELECT string_agg(DISTINCT format('%%I.%%I', nspname, conname), ', ') "
+        "FROM pg_constraint c JOIN pg_namespace n ON n.oid = connamespace "
+        "WHERE contype = 'f' AND confrelid = %s AND conrelid <> confrelid AND condeferrable AND conparentid = 0",
+        (_oid(connection, table),),
+    ).fetchone()
+    return [] if found is None or found[0] is None else [f"SET CONSTRAINTS {found[0]} DEFERRED"]
+
+
 def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether a CHECK constraint may refuse rows."""
     found = connection.execute(
