@@ -149,6 +149,11 @@ T = "[tables.t]\nsources = 'x'\n"
             "v: ",
         ),
         (T + "[tables.u]\nsources='y'\ntable='T'\n", "u and t", 'after = ["t"]'),
+        (
+            T + "".join(f"[tables.{name}]\nsources='y'\ntable='t'\nafter='t'\n" for name in "uv"),
+            "line 7: v and u (",
+            'after = ["u"]',
+        ),
         ("[defaults]\nrejects='r'\n" + T + "[tables.u]\nsources='y'\n", "one file for their rejects", "${table}"),
         ("publish='together'\n" + T + "[tables.u]\nsources='y'\ntable='t'\nafter='t'", "the same table", "all sources"),
     ],

@@ -355,8 +355,10 @@ def refuse_shared_tables(
     """
     earlier: dict[tuple[str, str], TableEntry] = {}
     for table in tables:
-        other = earlier.setdefault(place_of_rows(table), table)
-        if other is table:
+        place = place_of_rows(table)
+        # Behind the last one is behind all: that one was.
+        other, earlier[place] = earlier.get(place), table
+        if other is None:
             continue
         if publish == "together":
             raise UsageError(
