@@ -172,6 +172,26 @@ def test_a_partition_with_a_storage_of_its_own(postgres_target: PostgresTarget, 
     assert any("in a way of its own" in note for note in run.summary["notes"])
 
 
+@pytest.mark.parametrize("published", ["TABLE t0", "TABLES IN SCHEMA s"])
+def test_a_publication_of_a_divided_partition(postgres_target: PostgresTarget, tmp_path: Path, published: str) -> None:
+    """It covers the partitions below too: their rows must come by the way that is decoded for subscribers."""
+    postgres_target.execute(
+        "CREATE SCHEMA s; CREATE TABLE t (k int, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE s.t0 PARTITION OF t FOR VALUES FROM (0) TO (10) PARTITION BY LIST (v);"
+        "CREATE TABLE t0a PARTITION OF s.t0 FOR VALUES IN ('a');"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20)"
+    )
+    postgres_target.server.execute(
+        f"SET search_path = s; CREATE PUBLICATION p FOR {published}", postgres_target.database
+    )
+    run = load_text(postgres_target, tmp_path / "in.csv", "1,a\n11,b\n", header="no")
+    notes = str(run.summary["notes"])
+    assert "t0a: " in notes
+    assert "publication p" in notes
+    assert "1 swapped in, 1 filled by INSERT" in notes
+    assert per_partition(postgres_target) == {"t0a": 1, "t1": 1}
+
+
 @pytest.mark.parametrize(
     ("kind", "every", "bad"),
     [

@@ -67,10 +67,12 @@ UNION ALL SELECT 'its replica identity is set' FROM pg_class WHERE oid = %(oid)s
 UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND indisclustered
     AND NOT %(restructured)s
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
-    JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
+    JOIN pg_publication p ON p.oid = r.prpubid
+    WHERE r.prrelid = %(oid)s OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(%(oid)s))
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
 UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
-    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
+    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid
+    WHERE c.oid = %(oid)s OR c.oid IN (SELECT relid FROM pg_partition_ancestors(%(oid)s))
 UNION ALL SELECT 'the subscription ' || s.subname || ' feeds it' FROM pg_subscription_rel r
     JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = %(oid)s
 UNION ALL SELECT 'it has the statistics object ' || stxname FROM pg_statistic_ext WHERE stxrelid = %(oid)s
