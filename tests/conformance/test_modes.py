@@ -253,6 +253,20 @@ def test_the_table_stays_what_it_was(postgres_target: PostgresTarget, tmp_path: 
     postgres_target.execute("INSERT INTO child VALUES (50)")
 
 
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_table_of_an_extension(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
+    """The server does not let it be dropped."""
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b text)")
+    postgres_target.execute("CREATE TABLE u (a integer, b text) PARTITION BY RANGE (a)")
+    postgres_target.execute("CREATE TABLE u0 PARTITION OF u FOR VALUES FROM (0) TO (10)")
+    for table in ("t", "u0"):
+        postgres_target.server.execute(f"ALTER EXTENSION plpgsql ADD TABLE {table}", postgres_target.database)
+    for table in ("t", "u"):
+        run = load_text(postgres_target, tmp_path / f"{table}.csv", "1,x\n2,y\n", table=table, mode=mode)
+        assert "the extension plpgsql owns it" in str([run.summary["strategy_reason"], run.summary["notes"]])
+        assert postgres_target.sorted_rows(table) == [(1, "x"), (2, "y")]
+
+
 def test_replace_of_rows_that_others_refer_to(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """A row that another table refers to cannot go: nothing changes, or the reference still holds."""
     postgres_target.execute(DRESSED + "INSERT INTO child VALUES (1);")

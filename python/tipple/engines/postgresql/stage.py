@@ -96,6 +96,9 @@ UNION ALL SELECT 'its long values have storage parameters' FROM pg_class c JOIN 
     WHERE c.oid = %(oid)s AND t.reloptions IS NOT NULL
 UNION ALL SELECT 'it, or a column of it, has a comment' FROM pg_description
     WHERE objoid = %(oid)s AND classoid = 'pg_class'::regclass AND %(partition)s
+UNION ALL SELECT 'the extension ' || e.extname || ' owns it' FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+    WHERE d.classid = 'pg_class'::regclass AND d.objid = %(oid)s
+        AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 UNION ALL SELECT 'it is of a composite type' FROM pg_class WHERE oid = %(oid)s AND reloftype <> 0
 UNION ALL SELECT 'it has a security label' FROM pg_seclabel WHERE objoid = %(oid)s
 UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
