@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -101,6 +102,31 @@ def test_a_replaced_partition_that_is_another_now(
     load(postgres_target, path, header="no", restart=True, **REPLACE)
     kept = postgres_target.rows("SELECT v, count(*) FROM t GROUP BY 1")
     assert kept == [("new", 1000)]
+    check_tidy(postgres_target)
+
+
+def test_a_partition_that_is_half_detached(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """DETACH CONCURRENTLY that was cancelled: its rows are not the table's any more, and no load touches them."""
+    postgres_target.execute(TENS)
+    url = postgres_target.server.url(dbname=postgres_target.database)
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as owner:
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t")
+        owner.execute("SET statement_timeout = '500ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            owner.execute("ALTER TABLE t DETACH PARTITION t0 CONCURRENTLY")
+    for mode in ("append", "replace"):
+        load_text(postgres_target, tmp_path / f"{mode}.csv", "11,new\n", header="no", mode=mode)
+        run = load_text(postgres_target, tmp_path / f"{mode}1.csv", "12,x\n1,x\n", header="no", mode=mode, check=1)
+        assert "record    2" in run.stderr
+        assert "no partition" in run.stderr
+        assert per_partition(postgres_target) == {"t1": 1}
+        assert postgres_target.count("t0") == 50
+    options = {"header": "no", "partition_by": "range(k, every=10)"}
+    run = load_text(postgres_target, tmp_path / "in.csv", "1,x\n", check=2, **options)
+    (remedy,) = re.findall(r"ALTER TABLE .* FINALIZE;", run.stderr)
+    postgres_target.execute(remedy)
+    load(postgres_target, tmp_path / "in.csv", **options)
+    assert per_partition(postgres_target) == {"t1": 1, "t_0": 1}
     check_tidy(postgres_target)
 
 

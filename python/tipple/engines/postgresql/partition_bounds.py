@@ -38,15 +38,16 @@ WHERE p.partrelid = to_regclass(%s)
 ORDER BY k.n
 """
 
+# One of which a DETACH CONCURRENTLY was begun and not finished is none any more: its rows are not the table's.
 _PARTITIONS_QUERY = """
-WITH RECURSIVE tree (oid, parent, depth, detaching) AS (
-    SELECT inhrelid, inhparent, 1, inhdetachpending FROM pg_inherits WHERE inhparent = to_regclass(%s)
+WITH RECURSIVE tree (oid, parent, depth) AS (
+    SELECT inhrelid, inhparent, 1 FROM pg_inherits WHERE inhparent = to_regclass(%s) AND NOT inhdetachpending
     UNION ALL
-    SELECT i.inhrelid, i.inhparent, tree.depth + 1, i.inhdetachpending FROM tree
-    JOIN pg_inherits i ON i.inhparent = tree.oid
+    SELECT i.inhrelid, i.inhparent, tree.depth + 1 FROM tree
+    JOIN pg_inherits i ON i.inhparent = tree.oid WHERE NOT i.inhdetachpending
 )
 SELECT c.oid::bigint, n.nspname, c.relname, tree.parent::bigint, c.relkind, pg_get_expr(c.relpartbound, c.oid),
-       tree.depth, tree.detaching, coalesce(s.spcname, '')
+       tree.depth, coalesce(s.spcname, '')
 FROM tree JOIN pg_class c ON c.oid = tree.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace
 ORDER BY tree.depth, c.oid
@@ -90,8 +91,6 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     identity: str
     """The same in settings of its own: `bound` depends on the session's time zone and date style, for one."""
     depth: int
-    detaching: bool
-    """Whether a DETACH CONCURRENTLY was begun and not finished."""
     tablespace: str
 
     @property
@@ -154,12 +153,21 @@ def read(connection: psycopg.Connection[Any], table: TableName) -> Partitioning 
                 bound=bound,
                 identity=identities.get(oid, bound),
                 depth=depth,
-                detaching=detaching,
                 tablespace=tablespace,
             )
-            for oid, schema, name, parent, kind, bound, depth, detaching, tablespace in partitions
+            for oid, schema, name, parent, kind, bound, depth, tablespace in partitions
         ),
     )
+
+
+def half_detached(connection: psycopg.Connection[Any], table: TableName) -> TableName | None:
+    """A partition of which a DETACH CONCURRENTLY was begun and not finished: no other one can have its keys yet."""
+    found = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.inhparent = to_regclass(%s) AND i.inhdetachpending",
+        (table.sql,),
+    ).fetchone()
+    return TableName(*found) if found is not None else None
 
 
 def _identities(connection: psycopg.Connection[Any], table: TableName) -> dict[int, str]:

@@ -148,6 +148,12 @@ def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
                 hint="leave out --partition-by, or drop the table and give --schema",
             )
         partition_growth.require_same_key(task.table, asked, real)
+        detached = partition_bounds.half_detached(connection, task.table)
+        if detached is not None:
+            raise UsageError(
+                f"a DETACH CONCURRENTLY of the partition {detached} was begun and not finished",
+                hint=f"finish it: ALTER TABLE {task.table.sql} DETACH PARTITION {detached.sql} FINALIZE;",
+            )
     elif task.definition.unsupported is None and task.definition.unlogged:
         raise UsageError("a partitioned table cannot be unlogged", hint="leave UNLOGGED out of the schema file")
 
