@@ -115,6 +115,32 @@ def test_every_way_to_divide(
     check_tidy(postgres_target)
 
 
+@pytest.mark.parametrize(
+    ("kind", "every", "expected"),
+    [
+        ("numeric(5,2)", "100", {"t_min": 2, "t_0_00": 2, "t_900_00": 2}),
+        ("numeric(4,0)", "10000", {"t_min": 2, "t_0": 4}),
+        ("numeric(3,-2)", "100000", {"t_min": 2, "t_0": 4}),
+        ("numeric(2,3)", "0.1", {"t_min": 2, "t_0_000": 4}),
+        ("smallint", "2.0", {"t_m2": 2, "t_0": 2, "t_2": 2}),
+    ],
+)
+def test_the_greatest_keys_of_a_type(
+    postgres_target: PostgresTarget, tmp_path: Path, kind: str, every: str, expected: dict[str, int]
+) -> None:
+    """The next boundary may be no value of the type any more. NaN belongs to no part."""
+    ends = {"numeric(5,2)": "999.99", "numeric(4,0)": "9999", "numeric(3,-2)": "99900", "numeric(2,3)": "0.099"}
+    key = ends.get(kind, "2")
+    bad = "NaN" if kind in ends else "2x"
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t (k {kind}, n integer);")
+    data = "".join(f"{text},{n}\n" for n, text in enumerate([key, f"-{key}", "0", bad] * 2))
+    options = {"schema": schema, "partition_by": f"range(k, every={every})", "on_error": "skip", "max_rejects": 9}
+    run = load_text(postgres_target, tmp_path / "in.csv", data, check=3, cwd=tmp_path, **options)
+    assert run.summary["rejects"] == 2
+    assert per_partition(postgres_target) == expected
+    check_tidy(postgres_target)
+
+
 def test_keys_that_no_sample_shows(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Outliers in the middle of a slice: their partitions are made when they are met."""
     schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a bigint, note text);")
@@ -152,6 +178,7 @@ def test_keys_that_no_partition_can_take(postgres_target: PostgresTarget, tmp_pa
         ("range(kind, bounds=[B])", "unique constraint"),
         ("list(a, values=[1, 01])", "overlap"),
         ("hash(a, 0)", "0 partitions"),
+        ("range(a, every=1.5)", "multiple of 1"),
     ],
 )
 def test_what_cannot_be_divided(

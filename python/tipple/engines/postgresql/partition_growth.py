@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -149,7 +150,46 @@ def key_type(task: LoadTask, asked: PartitionBy) -> str:
             f"--partition-by divides {asked.columns[0]} by numbers, and it is {types[asked.columns[0]]}",
             hint="give every=year or the like for dates, bounds=[…] for other types",
         )
+    elif asked.every is not None:
+        _require_boundaries(asked, types[asked.columns[0]])
     return types[asked.columns[0]]
+
+
+def _require_boundaries(asked: PartitionBy, type_text: str) -> None:
+    """Refuses a width whose multiples are not all values of the column's type."""
+    typmod = _typmod(type_text)
+    if typmod is None and type_text not in _INTEGER_LIMITS:
+        return
+    with localcontext(prec=_DIGITS):
+        unit = Decimal(1).scaleb(-typmod[1] if typmod is not None else 0)
+        if Decimal(asked.every or 1) % unit == 0:
+            return
+    raise UsageError(
+        f"--partition-by divides {asked.columns[0]} by {asked.every}, and the boundaries would be no {type_text}",
+        hint=f"give a multiple of {unit:f}",
+    )
+
+
+def _typmod(type_text: str) -> tuple[int, int] | None:
+    """Precision and scale of a `numeric` that has them."""
+    found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", type_text)
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+class _Ends(NamedTuple):
+    """Where the values of a number type end: what is a bound from there on."""
+
+    limit: Decimal
+    least: str
+    greatest: str
+
+
+def _ends(type_text: str) -> _Ends | None:
+    if type_text in _INTEGER_LIMITS:
+        return _Ends(Decimal(_INTEGER_LIMITS[type_text]), "MINVALUE", "MAXVALUE")
+    typmod = _typmod(type_text)
+    # Above all others there is NaN, which belongs to no part.
+    return None if typmod is None else _Ends(Decimal(1).scaleb(typmod[0] - typmod[1]), "MINVALUE", "'NaN'")
 
 
 def bounds_for(
@@ -173,6 +213,9 @@ def bounds_for(
     stored = _stored(connection, type_text, distinct)
     with localcontext(prec=_DIGITS):
         every = Decimal(asked.every or 1)
+        if every == int(every):
+            # An integer's bound has no decimal point.
+            every = Decimal(int(every))
         values = [value for value in map(Decimal, stored) if value.is_finite()]
         numbers = {int(value // every) - (value % every < 0) for value in values}
         return _number_bounds(asked, type_text, numbers, every, fill=fill)
@@ -201,16 +244,16 @@ def _number_bounds(asked: PartitionBy, type_text: str, numbers: set[int], every:
     if fill and numbers and max(numbers) - min(numbers) < FILLED_GAP:
         numbers = set(range(min(numbers), max(numbers) + 1))
     _require_few(asked, len(numbers))
-    limit = _INTEGER_LIMITS.get(type_text.partition("(")[0])
-    return [f"FOR VALUES FROM ({_low(n * every, limit)}) TO ({_high((n + 1) * every, limit)})" for n in sorted(numbers)]
+    ends = _ends(type_text)
+    return [f"FOR VALUES FROM ({_low(n * every, ends)}) TO ({_high((n + 1) * every, ends)})" for n in sorted(numbers)]
 
 
-def _low(value: Decimal, limit: int | None) -> str:
-    return "MINVALUE" if limit is not None and value <= -limit else f"'{value:f}'"
+def _low(value: Decimal, ends: _Ends | None) -> str:
+    return ends.least if ends is not None and value <= -ends.limit else f"'{value:f}'"
 
 
-def _high(value: Decimal, limit: int | None) -> str:
-    return "MAXVALUE" if limit is not None and value >= limit else f"'{value:f}'"
+def _high(value: Decimal, ends: _Ends | None) -> str:
+    return ends.greatest if ends is not None and value >= ends.limit else f"'{value:f}'"
 
 
 def _calendar_bounds(
