@@ -13,6 +13,11 @@ from loading import load
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 
+ON_LEDGER = (
+    f"GRANT USAGE, CREATE ON SCHEMA tipple TO {LOADER}",
+    f"GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice, tipple.reject TO {LOADER}",
+)
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -108,6 +113,37 @@ def test_ledger_of_somebody_else(postgres_target: PostgresTarget, path: Path) ->
     assert "GRANT" in run.stderr
     assert "tipple" in run.stderr
     assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize("lacks", ["USAGE ON SCHEMA tipple", "CREATE ON SCHEMA tipple", "UPDATE ON tipple.slice"])
+def test_some_rights_on_the_ledger(postgres_target: PostgresTarget, path: Path, lacks: str) -> None:
+    """One that is missing is told before the load, with all that are needed."""
+    server, database = postgres_target.server, postgres_target.database
+    load(server.url(dbname=database), path, schema="auto", header="no", table="first")
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    for statement in (*ON_LEDGER, f"REVOKE {lacks} FROM {LOADER}"):
+        server.execute(statement, database)
+    run = load(postgres_target, path, check=2)
+    assert "may not write the ledger" in run.stderr
+    for statement in _grants(run):
+        server.execute(statement, database)
+    load(postgres_target, path)
+    assert postgres_target.count("t") == 2
+
+
+def test_a_role_that_the_url_takes_on(foreign: PostgresTarget, path: Path) -> None:
+    """Rights are those of the role, and not of the one that has logged in."""
+    server, database = foreign.server, foreign.database
+    role = f'a "role" of {database}'
+    quoted = '"' + role.replace('"', '""') + '"'
+    server.execute(f"CREATE ROLE {quoted}; GRANT {quoted} TO {LOADER}; GRANT SELECT, INSERT ON t TO {quoted}", database)
+    options = "-c role=" + role.replace(" ", "\\ ")
+    url = server.url(LOADER, database, options=options)
+    run = load(url, path, check=2)
+    (statement,) = _grants(run)
+    server.execute(statement, database)
+    load(url, path)
+    assert foreign.count("t") == 2
 
 
 def test_foreign_schema_named_tipple(postgres_target: PostgresTarget, path: Path) -> None:

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
+from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
@@ -83,10 +84,10 @@ def relation_kind(connection: psycopg.Connection[Any], name: TableName) -> str |
     except (errors.UndefinedObject, errors.InvalidSchemaName):
         return None
     except errors.InsufficientPrivilege as error:
-        role, schema = connection.info.user, quote_identifier(name.schema or "")
+        role, schema = current_role(connection), quote_identifier(name.schema or "")
         raise UsageError(
             f"this role may not use {name}: {error.diag.message_primary}",
-            hint=f'as the schema\'s owner: GRANT USAGE ON SCHEMA {schema} TO "{role}";',
+            hint=f"as the schema's owner: GRANT USAGE ON SCHEMA {schema} TO {role};",
         ) from None
     return None if found is None else str(found[3])
 

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import errors
 
 from tipple.errors import ConnectionFailed
-from tipple.plan.url import Target, malformed_escape, redact_postgresql_text
+from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
 
 DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
 DEFAULT_TCP_USER_TIMEOUT_SECONDS = 60
@@ -149,6 +149,12 @@ def stream_parameters(connection: psycopg.Connection[Any], application_name: str
             1, int(options.get("tcp_user_timeout") or DEFAULT_TCP_USER_TIMEOUT_SECONDS * 1000) // 1000
         ),
     }
+
+
+def current_role(connection: psycopg.Connection[Any]) -> str:
+    """The role whose rights count, quoted: a URL's `options=-c role=...` makes it another one than has logged in."""
+    row = connection.execute("SELECT current_user::text").fetchone()
+    return quote_identifier(row[0] if row is not None else connection.info.user)
 
 
 def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequence[str]:

@@ -15,11 +15,12 @@ import psycopg
 
 from tipple.engines.findings import Finding, disk_finding, graded, refused
 from tipple.engines.postgresql import direct, ledger
+from tipple.engines.postgresql.connection import current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_identifier
 
 Connection = psycopg.Connection[Any]
 Check = Callable[[Connection], Iterator[Finding]]
@@ -135,9 +136,9 @@ def _extension(connection: Connection) -> Iterator[Finding]:
     if row is None:
         remedy = f"on the server's machine: make -C extension install; then CREATE EXTENSION {EXTENSION};"
     elif row[0] is None:
-        remedy = f'as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO "{connection.info.user}";'
+        remedy = f"as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO {current_role(connection)};"
     else:
-        remedy = f'as a superuser: GRANT {EXTENSION} TO "{connection.info.user}"; ALTER EXTENSION {EXTENSION} UPDATE;'
+        remedy = f"as a superuser: GRANT {EXTENSION} TO {current_role(connection)}; ALTER EXTENSION {EXTENSION} UPDATE;"
     yield graded(
         obstacle is None,
         "note",
@@ -239,16 +240,16 @@ def _old_transactions(connection: Connection) -> Iterator[Finding]:
 
 
 def _ledger(connection: Connection) -> Iterator[Finding]:
-    role, database = connection.info.user, connection.info.dbname
+    role, database = current_role(connection), quote_identifier(connection.info.dbname)
     if not ledger.exists(connection):
         allowed = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchone()
         if allowed is not None and not allowed[0]:
             yield Finding(
                 level="broken",
                 subject="ledger",
-                found=f'the role "{role}" may not create the schema tipple',
+                found=f"the role {role} may not create the schema tipple",
                 effect="a load needs --no-ledger, and cannot be resumed",
-                remedy=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}";',
+                remedy=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};",
             )
         return
     try:

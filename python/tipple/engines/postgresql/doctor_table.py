@@ -9,6 +9,7 @@ import psycopg
 
 from tipple.engines.findings import Finding, refused
 from tipple.engines.postgresql import columns, partitions, stage
+from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
@@ -94,7 +95,7 @@ def _rights(connection: Connection, table: TableName, oid: int) -> Iterator[Find
             subject=f"table {table}",
             found="this role may not insert into it",
             effect="the load is refused",
-            remedy=f'as its owner: GRANT SELECT, INSERT ON {table.sql} TO "{connection.info.user}";',
+            remedy=f"as its owner: GRANT SELECT, INSERT ON {table.sql} TO {current_role(connection)};",
         )
 
 

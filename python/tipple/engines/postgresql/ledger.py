@@ -18,8 +18,9 @@ from psycopg import errors
 
 from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
 from tipple.engines.postgresql import unlogged
+from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
-from tipple.plan.url import TableName, parse_table_name
+from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 CREATE_STATEMENTS = (
     "CREATE SCHEMA IF NOT EXISTS tipple",
@@ -116,7 +117,7 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
     if exists(connection):
         check_rights(connection)
         return
-    role, database = connection.info.user, connection.info.dbname
+    role, database = current_role(connection), quote_identifier(connection.info.dbname)
     try:
         with connection.transaction():
             # Two first loads at once would both find it missing.
@@ -125,11 +126,20 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
                 connection.execute(statement)
     except errors.InsufficientPrivilege as error:
         raise UsageError(
-            f'the role "{role}" may not create the ledger (schema tipple) in the database "{database}": '
+            f"the role {role} may not create the ledger (schema tipple) in the database {database}: "
             f"{error.diag.message_primary}",
-            hint=f'as an owner of the database: GRANT CREATE ON DATABASE "{database}" TO "{role}";\n'
+            hint=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};\n"
             "  or load with --no-ledger, which gives up resuming and the protection against loading twice",
         ) from None
+
+
+# Of several rights that are asked for in one text, the server's functions want only one.
+_ALLOWED = """
+SELECT bool_and(has_schema_privilege(c.relnamespace, wanted.on_schema) AND has_table_privilege(c.oid, wanted.on_table))
+FROM pg_class c, (VALUES ('USAGE', 'SELECT'), ('CREATE', 'INSERT'), ('USAGE', 'UPDATE'), ('USAGE', 'DELETE'))
+    AS wanted (on_schema, on_table)
+WHERE c.relnamespace = to_regnamespace('tipple') AND c.relname IN ('job', 'slice', 'reject')
+"""
 
 
 def check_rights(connection: psycopg.Connection[Any]) -> None:
@@ -138,18 +148,13 @@ def check_rights(connection: psycopg.Connection[Any]) -> None:
     Raises:
         UsageError: it may not; says what to grant.
     """
-    allowed = connection.execute(
-        "SELECT has_schema_privilege('tipple', 'USAGE, CREATE') "
-        "AND has_table_privilege('tipple.job', 'SELECT, INSERT, UPDATE, DELETE') "
-        "AND has_table_privilege('tipple.slice', 'SELECT, INSERT, UPDATE, DELETE') "
-        "AND has_table_privilege('tipple.reject', 'SELECT, INSERT, UPDATE, DELETE')"
-    ).fetchone()
+    allowed = connection.execute(_ALLOWED).fetchone()
     if allowed is not None and not allowed[0]:
-        role = connection.info.user
+        role = current_role(connection)
         raise UsageError(
-            f'the role "{role}" may not write the ledger (schema tipple)',
-            hint=f'as its owner: GRANT USAGE, CREATE ON SCHEMA tipple TO "{role}"; '
-            f'GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice, tipple.reject TO "{role}"; '
+            f"the role {role} may not write the ledger (schema tipple)",
+            hint=f"as its owner: GRANT USAGE, CREATE ON SCHEMA tipple TO {role}; "
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice, tipple.reject TO {role}; "
             "or load with --no-ledger",
         )
 

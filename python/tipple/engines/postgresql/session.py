@@ -20,7 +20,7 @@ from tipple.engines.postgresql.load import PostgresLoad
 from tipple.errors import TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target, parse_table_name
+from tipple.plan.url import TableName, Target, parse_table_name, quote_identifier
 
 CANCEL_SECONDS = 5
 
@@ -109,10 +109,10 @@ class PostgresSession:
             name = table.schema or "(none in search_path)"
             raise UsageError(f"there is no schema {name}", hint=f"CREATE SCHEMA {table.schema or 'public'};")
         if not found[1]:
-            role = self.connection.info.user
+            role, schema = connection.current_role(self.connection), quote_identifier(found[0])
             raise UsageError(
-                f'the role "{role}" may not create tables in the schema "{found[0]}"',
-                hint=f'as its owner: GRANT CREATE ON SCHEMA "{found[0]}" TO "{role}";',
+                f"the role {role} may not create tables in the schema {schema}",
+                hint=f"as its owner: GRANT CREATE ON SCHEMA {schema} TO {role};",
             )
         return TableName(found[0], table.name)
 

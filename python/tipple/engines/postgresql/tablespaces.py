@@ -12,6 +12,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage
+from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
@@ -39,10 +40,10 @@ def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
                 f"{quote_identifier(name)} LOCATION '/an/empty/directory';",
             )
         if not known[name]:
-            role = connection.info.user
+            role = current_role(connection)
             raise UsageError(
-                f'the role "{role}" may not create tables in the tablespace {name}',
-                hint=f"as its owner: GRANT CREATE ON TABLESPACE {quote_identifier(name)} TO {quote_identifier(role)};",
+                f"the role {role} may not create tables in the tablespace {name}",
+                hint=f"as its owner: GRANT CREATE ON TABLESPACE {quote_identifier(name)} TO {role};",
             )
 
 
