@@ -167,6 +167,17 @@ def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
             "1 foreign key: t_a_fkey",
         ),
         ("CREATE UNLOGGED TABLE t (a integer)", "note", "t"),
+        (
+            "CREATE TABLE t (a integer) PARTITION BY LIST (a); ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+            "slow",
+            "it has row",
+        ),
+        (
+            "CREATE TABLE t (a integer, b integer) PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT; "
+            "ALTER TABLE t1 ALTER b SET DEFAULT 3",
+            "slow",
+            "its partition t1 has a default",
+        ),
     ],
 )
 def test_tables(postgres_target: PostgresTarget, setup: str, level: str, said: str) -> None:
@@ -238,6 +249,20 @@ def test_parquet_files_that_are_gone(tmp_path: Path) -> None:
     told = find(findings(target, "--table", "t"), "table t")
     assert told["level"] == "broken"
     assert str(directory) in told["found"]
+
+
+def test_the_right_to_create_tables(postgres_target: PostgresTarget) -> None:
+    """Other tables take the place of one, or of partitions, in their schema."""
+    postgres_target.execute("CREATE TABLE t (a integer); CREATE TABLE p (a integer) PARTITION BY LIST (a)")
+    server, database = postgres_target.server, postgres_target.database
+    server.execute(
+        f'ALTER DATABASE "{database}" OWNER TO postgres; REVOKE CREATE ON SCHEMA public FROM PUBLIC', database
+    )
+    for table in ("t", "p"):
+        told = find(findings(postgres_target, "--table", table), f"table {table}")
+        assert told["found"] == "this role may not create tables in the schema public"
+    server.execute(told["remedy"].removeprefix("as its owner: "), database)
+    assert "may not create tables" not in str(findings(postgres_target, "--table", "t"))
 
 
 def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -> None:

@@ -12,7 +12,7 @@ from tipple.engines.postgresql import columns, partitions, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_identifier
 
 Connection = psycopg.Connection[Any]
 
@@ -71,19 +71,7 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
         )
         return
     yield from _rights(connection, table, oid)
-    why = stage.missing_right(connection, table)
-    if not partitions.is_partitioned(connection, table):
-        why = stage.obstacle(connection, table, None) or why
-        if why is None and not stage.is_empty(connection, table):
-            why = "it has rows already (--mode append)"
-    if why is not None:
-        yield Finding(
-            level="slow",
-            subject=f"table {table}",
-            found=why,
-            effect="one session stores all rows, for one commit: streams only parse",
-            remedy="load into an empty table that nothing depends on, or --no-atomic for parallel sessions",
-        )
+    yield from _one_session(connection, table)
     yield from costs(connection, table, oid)
 
 
@@ -97,6 +85,33 @@ def _rights(connection: Connection, table: TableName, oid: int) -> Iterator[Find
             effect="the load is refused",
             remedy=f"as its owner: GRANT SELECT, INSERT ON {table.sql} TO {current_role(connection)};",
         )
+
+
+def _one_session(connection: Connection, table: TableName) -> Iterator[Finding]:
+    """Why rows cannot be stored by several sessions, unseen."""
+    remedy = "load into an empty table that nothing depends on, or --no-atomic for parallel sessions"
+    if partitions.is_partitioned(connection, table):
+        why = partitions.table_obstacle(connection, table)
+    else:
+        why = stage.obstacle(connection, table, None)
+        if why is None and not stage.is_empty(connection, table):
+            why = "it has rows already (--mode append)"
+    if why is None:
+        why = stage.missing_right(connection, table)
+        remedy = f"as its owner: GRANT CREATE ON SCHEMA {_schema(connection, table)} TO {current_role(connection)};"
+    if why is not None:
+        yield Finding(
+            level="slow",
+            subject=f"table {table}",
+            found=why,
+            effect="one session stores all rows, for one commit: streams only parse",
+            remedy=remedy,
+        )
+
+
+def _schema(connection: Connection, table: TableName) -> str:
+    found = columns.describe(connection, table)
+    return quote_identifier((found.name if found is not None else table).schema or "public")
 
 
 def costs(connection: Connection, table: TableName, oid: int) -> Iterator[Finding]:

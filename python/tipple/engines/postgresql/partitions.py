@@ -90,23 +90,26 @@ def leaves(connection: psycopg.Connection[Any], table: TableName) -> list[TableN
     return [leaf.name for leaf in found.leaves] if found is not None else []
 
 
+def table_obstacle(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """Why rows must go through the partitioned table itself, whichever they are, or None."""
+    found = connection.execute(_OBSTACLES.replace("%(oid)s", "to_regclass(%(table)s)"), {"table": table.sql}).fetchone()
+    if found is None:
+        partitioning = partition_bounds.read(connection, table)
+        if partitioning is None:
+            return "it is not partitioned"
+        leaves = [leaf.oid for leaf in partitioning.leaves]
+        found = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": table.sql}).fetchone()
+    return str(found[0]) if found is not None else None
+
+
 def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why rows must go through the partitioned table itself, or None."""
-    found = connection.execute(
-        _OBSTACLES.replace("%(oid)s", "to_regclass(%(table)s)"), {"table": task.table.sql}
-    ).fetchone()
-    if found is not None:
-        return str(found[0])
-    missing = stage.missing_right(connection, task.table)
-    if missing is not None:
-        return missing
+    lasting = table_obstacle(connection, task.table) or stage.missing_right(connection, task.table)
+    if lasting is not None:
+        return lasting
     partitioning = partition_bounds.read(connection, task.table)
     if partitioning is None:
         return "it is not partitioned"
-    leaves = [leaf.oid for leaf in partitioning.leaves]
-    own = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": task.table.sql}).fetchone()
-    if own is not None:
-        return str(own[0])
     if not partitioning.partitions and task.partition_by is None:
         return "it has no partition"
     size_bytes = sum(source.size for source in task.sources)

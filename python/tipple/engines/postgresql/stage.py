@@ -136,12 +136,11 @@ def obstacle(
 def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
     """Why this role may not put a table of its own in the place of this one, or None."""
     found = connection.execute(
-        "SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.oid = %s",
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.oid = %s AND NOT has_schema_privilege(n.oid, 'CREATE')",
         (_oid(connection, table),),
     ).fetchone()
-    allowed = found is not None and found[0]
-    return None if allowed else f"this role may not create tables in the schema {table.schema}"
+    return None if found is None else f"this role may not create tables in the schema {found[0]}"
 
 
 def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
