@@ -265,6 +265,15 @@ def test_the_right_to_create_tables(postgres_target: PostgresTarget) -> None:
     assert "may not create tables" not in str(findings(postgres_target, "--table", "t"))
 
 
+def test_a_slot_that_keeps_nothing(fresh_server: Callable[..., PostgresServer]) -> None:
+    """Nobody has read from it yet."""
+    server = fresh_server(18, {"wal_level": "replica", "max_wal_senders": "2", "max_replication_slots": "2"})
+    target = PostgresTarget(server)
+    server.execute("SELECT pg_create_physical_replication_slot('new')")
+    assert "replication slot" not in str(findings(target))
+    target.close()
+
+
 def test_a_slot_that_nobody_reads(fresh_server: Callable[..., PostgresServer]) -> None:
     server = fresh_server(18, {"wal_level": "replica", "max_wal_senders": "2", "max_replication_slots": "2"})
     target = PostgresTarget(server)

@@ -168,12 +168,14 @@ def _connections(connection: Connection) -> Iterator[Finding]:
 def _slots(connection: Connection) -> Iterator[Finding]:
     for name, bytes_kept in connection.execute(
         "SELECT slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
-        "ELSE pg_current_wal_lsn() END, restart_lsn)::bigint FROM pg_replication_slots WHERE NOT active"
+        "ELSE pg_current_wal_lsn() END, restart_lsn)::bigint FROM pg_replication_slots "
+        # One that nobody has read from yet, or that was lost, keeps none.
+        "WHERE NOT active AND restart_lsn IS NOT NULL AND wal_status IS DISTINCT FROM 'lost'"
     ).fetchall():
         yield Finding(
             level="broken",
             subject=f"replication slot {name}",
-            found=f"nobody reads it; it keeps {format_bytes(bytes_kept or 0)} of WAL",
+            found=f"nobody reads it; it keeps {format_bytes(bytes_kept)} of WAL",
             effect="all WAL of the load is kept too, until the disk is full",
             remedy=f"start its standby, or SELECT pg_drop_replication_slot('{name}');",
         )
