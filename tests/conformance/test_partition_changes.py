@@ -105,15 +105,20 @@ def test_a_replaced_partition_that_is_another_now(
     check_tidy(postgres_target)
 
 
+def half_detach(target: PostgresTarget, partition: str) -> None:
+    """Has DETACH CONCURRENTLY wait for a reader, and cancels it."""
+    url = target.server.url(dbname=target.database)
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as owner:
+        reader.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM {partition}")
+        owner.execute("SET statement_timeout = '1s'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            owner.execute(f"ALTER TABLE t DETACH PARTITION {partition} CONCURRENTLY")
+
+
 def test_a_partition_that_is_half_detached(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """DETACH CONCURRENTLY that was cancelled: its rows are not the table's any more, and no load touches them."""
     postgres_target.execute(TENS)
-    url = postgres_target.server.url(dbname=postgres_target.database)
-    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as owner:
-        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t")
-        owner.execute("SET statement_timeout = '500ms'")
-        with pytest.raises(psycopg.errors.QueryCanceled):
-            owner.execute("ALTER TABLE t DETACH PARTITION t0 CONCURRENTLY")
+    half_detach(postgres_target, "t0")
     for mode in ("append", "replace"):
         load_text(postgres_target, tmp_path / f"{mode}.csv", "11,new\n", header="no", mode=mode)
         run = load_text(postgres_target, tmp_path / f"{mode}1.csv", "12,x\n1,x\n", header="no", mode=mode, check=1)
@@ -127,6 +132,21 @@ def test_a_partition_that_is_half_detached(postgres_target: PostgresTarget, tmp_
     postgres_target.execute(remedy)
     load(postgres_target, tmp_path / "in.csv", **options)
     assert per_partition(postgres_target) == {"t1": 1, "t_0": 1}
+    check_tidy(postgres_target)
+
+
+def test_a_partition_that_is_half_detached_meanwhile(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Another one cannot have its place yet: it is not a matter of beginning anew."""
+    postgres_target.execute(TENS)
+    path = write(tmp_path / "in.csv", "1,new\n11,new\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        half_detach(postgres_target, "t0")
+        holder.rollback()
+        run = command.wait()
+    assert run.exit_code == 2, run
+    assert 'DETACH PARTITION "public"."t0" FINALIZE;' in run.stderr
+    assert postgres_target.count("t") == 0
+    assert postgres_target.count("t0") == 50
     check_tidy(postgres_target)
 
 

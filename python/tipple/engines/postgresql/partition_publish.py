@@ -269,7 +269,7 @@ class PartitionPublish:
         Raises:
             Incomplete: `prepare` must be called again.
             psycopg.errors.LockNotAvailable: the transaction must be begun again, unless `is_patient`.
-            TippleError: the target has changed in a way that the rows do not fit.
+            TippleError: the target has changed in a way that the rows do not fit; a UsageError where it can be mended.
         """
         if self.is_new:
             self._publish_new()
@@ -284,6 +284,8 @@ class PartitionPublish:
         steps = self.steps(may_swap=may_swap)
         self._require_structure(steps)
         self._require_replaced(steps)
+        if any(step.action == "attach" for step in steps):
+            partitions.refuse_half_detached(self.connection, self.task.table)
         moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
         renames = {}
         for step in moving:

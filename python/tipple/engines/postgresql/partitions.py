@@ -151,18 +151,27 @@ def check_request(connection: psycopg.Connection[Any], task: LoadTask) -> None:
                 hint="leave out --partition-by, or drop the table and give --schema",
             )
         partition_growth.require_same_key(task.table, asked, real)
-        detached = partition_bounds.half_detached(connection, task.table)
-        if detached is not None:
-            raise UsageError(
-                f"a DETACH CONCURRENTLY of the partition {detached} was begun and not finished",
-                hint=f"finish it: ALTER TABLE {task.table.sql} DETACH PARTITION {detached.sql} FINALIZE;",
-            )
+        refuse_half_detached(connection, task.table)
     elif task.definition.unsupported is None and task.definition.unlogged:
         raise UsageError("a partitioned table cannot be unlogged", hint="leave UNLOGGED out of the schema file")
 
     partition_growth.key_type(task, asked)
     if asked.grows:
         _require_keys_beforehand(task, asked)
+
+
+def refuse_half_detached(connection: psycopg.Connection[Any], table: TableName) -> None:
+    """Refuses to attach partitions beside one that is none any more, and still has its keys.
+
+    Raises:
+        UsageError: says how to get rid of it.
+    """
+    detached = partition_bounds.half_detached(connection, table)
+    if detached is not None:
+        raise UsageError(
+            f"a DETACH CONCURRENTLY of the partition {detached} was begun and not finished",
+            hint=f"finish it: ALTER TABLE {table.sql} DETACH PARTITION {detached.sql} FINALIZE;",
+        )
 
 
 def _require_keys_beforehand(task: LoadTask, asked: PartitionBy) -> None:
