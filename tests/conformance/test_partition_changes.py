@@ -19,6 +19,8 @@ from loading import load_text_here as load_text
 from loading import load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, write
+from tipple.engines.postgresql import stage
+from tipple.plan.url import TableName
 
 MONTHS = """
 CREATE TABLE t (k timestamptz, v text) PARTITION BY RANGE (k);
@@ -148,6 +150,12 @@ def test_a_partition_that_is_half_detached_meanwhile(postgres_target: PostgresTa
     assert postgres_target.count("t") == 0
     assert postgres_target.count("t0") == 50
     check_tidy(postgres_target)
+
+
+def test_a_partition_that_is_dropped_while_it_is_looked_at(postgres_target: PostgresTarget) -> None:
+    """No other table is meant: the query for what has no OID found rows of all of them."""
+    gone = TableName("public", "gone")
+    assert stage.obstacle(postgres_target.connection, gone, None, partition=True) == "it is gone"
 
 
 def test_long_names_of_indexes(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -123,8 +123,12 @@ def obstacle(
     A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
     What the load gives the table anew, a structure or a place, is no obstacle.
     """
+    oid = _oid(connection, table)
+    if oid == 0:
+        # Whoever asks has seen it a moment ago.
+        return "it is gone"
     facts = {
-        "oid": _oid(connection, table),
+        "oid": oid,
         "partition": partition,
         "restructured": task is not None and task.structure is not None,
         "moved": task is not None and bool(task.tablespaces),
