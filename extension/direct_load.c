@@ -8,8 +8,11 @@
 
 #include <sys/mman.h>
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
@@ -23,6 +26,8 @@
 #define MAX_TARGETS			1024
 
 #define HUGE_PAGE_BYTES		((size_t) 2 << 20)
+
+static const char truncated[] = "it was truncated or rewritten since the load was opened";
 
 static DirectLoad *load = NULL;
 
@@ -297,7 +302,6 @@ require_direct_load(void)
 DirectTarget *
 current_direct_target(int number, Relation *relation, BlockNumber *blocks)
 {
-	static const char truncated[] = "it was truncated or rewritten since the load was opened";
 	DirectTarget *target;
 
 	require_direct_load();
@@ -323,4 +327,31 @@ current_direct_target(int number, Relation *relation, BlockNumber *blocks)
 	if (*blocks != target->pages)
 		target->all_ours = false;	/* COPY has put rows in between */
 	return target;
+}
+
+/* Is the relation's first row frozen, as the load's own are? */
+static bool
+begins_frozen(Relation relation)
+{
+	Buffer		buffer = ReadBuffer(relation, 0);
+	Page		page;
+	bool		frozen = false;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	if (PageGetMaxOffsetNumber(page) >= FirstOffsetNumber)
+	{
+		ItemId		item = PageGetItemId(page, FirstOffsetNumber);
+
+		frozen = ItemIdIsNormal(item) && HeapTupleHeaderXminFrozen((HeapTupleHeader) PageGetItem(page, item));
+	}
+	UnlockReleaseBuffer(buffer);
+	return frozen;
+}
+
+void
+refuse_refilled(const DirectTarget *target, Relation relation)
+{
+	if (target->pages > 0 && target->all_ours && !begins_frozen(relation))
+		refuse(relation, truncated);
 }

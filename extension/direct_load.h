@@ -74,6 +74,9 @@ extern int	add_direct_target(Oid relid);
  */
 extern DirectTarget *current_direct_target(int number, Relation *relation, BlockNumber *blocks);
 
+/* Refuses a relation that seems to consist of the load's pages only, and was truncated and filled again meanwhile. */
+extern void refuse_refilled(const DirectTarget *target, Relation relation);
+
 /* The open load, whatever its relations have become. */
 extern DirectLoad *require_direct_load(void);
 

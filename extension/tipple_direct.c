@@ -209,6 +209,7 @@ static void
 finish_target(DirectTarget *target, Relation relation, BlockNumber blocks)
 {
 	close_writer(&target->writer);
+	refuse_refilled(target, relation);
 	/* Without WAL, the commit itself syncs the file, or logs it if it is small. */
 	if (target->needs_wal)
 		smgrimmedsync(RelationGetSmgr(relation), MAIN_FORKNUM);
