@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
+#include "storage/fd.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
@@ -26,6 +27,10 @@
 #define MAX_TARGETS			1024
 
 #define HUGE_PAGE_BYTES		((size_t) 2 << 20)
+
+/* Files that a load keeps open, and their share of what a backend may open: the server gives a third to such files. */
+#define MAX_OPEN_FILES		64
+#define OPEN_FILES_SHARE	6
 
 static const char truncated[] = "it was truncated or rewritten since the load was opened";
 
@@ -197,6 +202,14 @@ take_target(DirectLoad *opening, DirectTarget *target)
 	opening->targets[opening->ntargets++] = target;
 	open_writer(&target->writer, &opening->queue, target->file, RelationForkPath(target->file, MAIN_FORKNUM),
 				target->needs_wal);
+	release_file(target);
+}
+
+void
+release_file(DirectTarget *target)
+{
+	if (target->load->ntargets > Min(MAX_OPEN_FILES, max_safe_fds / OPEN_FILES_SHARE))
+		close_writer(&target->writer);
 }
 
 /* In huge pages where the system has them: for a write the kernel looks up each page that it comes from. */

@@ -74,6 +74,9 @@ extern int	add_direct_target(Oid relid);
  */
 extern DirectTarget *current_direct_target(int number, Relation *relation, BlockNumber *blocks);
 
+/* Closes a target's file if the load has so many that not all can stay open. */
+extern void release_file(DirectTarget *target);
+
 /* Refuses a relation that seems to consist of the load's pages only, and was truncated and filled again meanwhile. */
 extern void refuse_refilled(const DirectTarget *target, Relation relation);
 

@@ -22,9 +22,6 @@
 
 #define CACHE_LINE_BYTES	64
 
-/* Relations of a load beyond which each file is closed again at once. */
-#define MAX_OPEN_FILES	64
-
 /* The part of a tuple's header that only the server knows, as it lies on the page. */
 typedef struct TupleStamp
 {
@@ -255,8 +252,6 @@ append_pages(DirectTarget *target, Relation relation, BlockNumber block, const P
 		append_sources(target, relation, block, sources, count);
 	target->pages += pages;
 	target->rows += rows;
-	/* Files of a backend are few. */
-	if (target->load->ntargets > MAX_OPEN_FILES)
-		close_writer(&target->writer);
+	release_file(target);
 	return rows;
 }

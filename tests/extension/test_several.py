@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psycopg
 import pytest
 
@@ -11,6 +13,7 @@ from extension.pages import (
     assert_same_rows,
     assert_sound,
     connect,
+    digest,
     finish,
     make_every_type,
     make_small,
@@ -64,6 +67,28 @@ def test_pages_in_turn(postgres_server: PostgresServer, direct_database: str) ->
     for table in ("loaded", "loaded_other", "t0", "t69"):
         assert_sound(postgres_server, direct_database, table)
     assert_same_rows(postgres_server, direct_database, "small", "t33")
+
+
+def test_a_server_with_few_files(direct_server: Callable[..., tuple[PostgresServer, str]]) -> None:
+    """A backend that may open few files has some for each of many relations in turn."""
+    server, dbname = direct_server(settings={"max_files_per_process": "64"})
+    small = make_small(server, dbname, "small", rows=500)
+    tables = [f"t{number}" for number in range(50)]
+    with connect(server, dbname) as connection:
+        connection.execute("BEGIN")
+        for number, table in enumerate(tables):
+            connection.execute(f"CREATE TABLE {table} (LIKE small)")  # type: ignore[call-overload]
+            if number == 0:
+                open_load(connection, table)
+            else:
+                connection.execute("SELECT tipple_direct.also(%s)", (table,))
+        for target in [*range(50), *range(50)]:
+            append_to(connection, target, small.pages)
+        assert finish(connection) == (100 * small.page_count, 100 * small.rows)
+        connection.execute("COMMIT")
+    for table in ("t0", "t49"):
+        assert digest(server, dbname, table)[0] == 2 * small.rows
+        assert_sound(server, dbname, table)
 
 
 JUDGED = {
