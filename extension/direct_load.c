@@ -136,19 +136,24 @@ check_relation(DirectTarget *target, Relation relation)
 	MemoryContextSwitchTo(caller);
 }
 
+void
+refuse_beside_cursor(void)
+{
+	if (!ThereAreNoReadyPortals())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("pages cannot be appended while a cursor is open"),
+				 errhint("Close it first.")));
+}
+
 /* Refuses where a relation cannot be opened now, or not by this user. */
 static void
 check_moment(Oid relid)
 {
 	char	   *reason;
 
-	/* Frozen rows would be seen by a cursor that was opened before them: as COPY FREEZE. */
 	InvalidateCatalogSnapshot();
-	if (!ThereAreNoReadyPortals())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("pages cannot be appended while a cursor is open"),
-				 errhint("Close it first.")));
+	refuse_beside_cursor();
 	/* Before the lock, so that nobody can lock what is not theirs. */
 	reason = rights_refusal(relid);
 	if (reason != NULL)

@@ -74,6 +74,9 @@ extern int	add_direct_target(Oid relid);
  */
 extern DirectTarget *current_direct_target(int number, Relation *relation, BlockNumber *blocks);
 
+/* Refuses while a cursor is open: it would see frozen rows that are younger than it is. As COPY FREEZE. */
+extern void refuse_beside_cursor(void);
+
 /* Closes a target's file if the load has so many that not all can stay open. */
 extern void release_file(DirectTarget *target);
 

@@ -135,9 +135,11 @@ append_sources(int number, const PageSource *sources, int count)
 {
 	Relation	relation;
 	BlockNumber blocks;
-	DirectTarget *target = current_direct_target(number, &relation, &blocks);
+	DirectTarget *target;
 	int64		rows;
 
+	refuse_beside_cursor();
+	target = current_direct_target(number, &relation, &blocks);
 	for (int i = 0; i < count; i++)
 	{
 		if (sources[i].memory == NULL)

@@ -218,6 +218,7 @@ def test_wrong_order(direct: psycopg.Connection, source: Table) -> None:
         "ALTER TABLE loaded ALTER b TYPE text; SELECT * FROM tipple_direct.finish()": "truncated or rewritten",
         # As many blocks as before, of rows that are not frozen: the visibility map would say that they are.
         "TRUNCATE loaded; INSERT INTO loaded TABLE source; SELECT * FROM tipple_direct.finish()": "truncated or rewr",
+        "DECLARE c CURSOR FOR TABLE loaded; SELECT tipple_direct.append('')": "cursor is open",
         "DROP TABLE loaded; SELECT * FROM tipple_direct.finish()": "could not open relation",
         "COMMIT": "is not finished",
         "PREPARE TRANSACTION 'x'": "is not finished|prepared transactions are disabled",
