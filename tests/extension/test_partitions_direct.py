@@ -130,6 +130,14 @@ def test_a_check_constraint_names_the_record(target: PostgresTarget, tmp_path: P
     assert target.count("t") == 20_000
 
 
+def test_a_check_that_fails_names_the_record(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(TREE.format("t") + "ALTER TABLE t ADD CHECK (100 / (a - 17000) < 200)")
+    failed = load_text(target, tmp_path / "a.csv", "\n".join(records(20_000)), check=1)
+    assert "division by zero" in failed.stderr
+    assert "17,001, which begins at byte" in failed.stderr, failed
+    assert target.count("t") == 0
+
+
 def test_growing_partitions(target: PostgresTarget, tmp_path: Path) -> None:
     """What samples show is there before; a key that they have not shown begins the load anew, by COPY."""
     target.execute("CREATE TABLE t (a integer NOT NULL, b text) PARTITION BY RANGE (a)")

@@ -246,6 +246,21 @@ def test_a_violated_check_names_its_record(target: PostgresTarget, tmp_path: Pat
     assert target.leftovers("t") == set()
 
 
+def test_a_check_that_fails_names_its_record(target: PostgresTarget, tmp_path: Path) -> None:
+    """Its condition raises an error of a row, where it should say no."""
+    target.execute(NUMBERS + "; ALTER TABLE t ADD CHECK (100 / (id - 1900) < 200)")
+    failed = load_text(target, tmp_path / "a.csv", numbers(2000), check=1)
+    assert "division by zero" in failed.stderr
+    assert re.search(r"record +1,901\b", failed.stderr), failed
+    schema = write(
+        tmp_path / "new.sql", "CREATE TABLE new (id integer, note text, day date, CHECK (note::integer > 0))"
+    )
+    failed = load_text(target, tmp_path / "b.csv", numbers(2000), table="new", schema=schema, check=1)
+    assert "invalid input syntax for type integer" in failed.stderr
+    assert re.search(r"record +1\b", failed.stderr), failed
+    assert target.leftovers("t") == set()
+
+
 def test_a_violated_key_ends_the_load(target: PostgresTarget, tmp_path: Path) -> None:
     target.execute(NUMBERS + "; ALTER TABLE t ADD PRIMARY KEY (id)")
     run = load_text(target, tmp_path / "a.csv", numbers(100) + "7,twice,\n", check=1)

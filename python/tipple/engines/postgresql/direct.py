@@ -8,12 +8,16 @@ pages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
+from tipple.engines import core
 from tipple.engines.postgresql import partition_bounds
+from tipple.errors import BadRecord, TippleError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -180,6 +184,28 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
         return f"its partition has a NOT NULL of its own for the column {stricter[0]}"
     misfits = (misfit(connection, task, partition.name) for partition in found.partitions)
     return next((reason for reason in misfits if reason is not None), None)
+
+
+def blames_a_row(sqlstate: str | None) -> bool:
+    """Whether a CHECK constraint refuses a row, or its expression fails of it: a data exception, or one of PL/pgSQL."""
+    return sqlstate is not None and (sqlstate == "23514" or sqlstate[:2] in ("22", "P0"))
+
+
+@contextmanager
+def naming_records() -> Iterator[None]:
+    """Where the server refuses a row on pages that are appended, it names no record: COPY will.
+
+    Raises:
+        Unsuited: it has.
+    """
+    try:
+        yield
+    except BadRecord:
+        raise
+    except TippleError as error:
+        if not blames_a_row(error.detail.get("sqlstate")):
+            raise
+        raise core.Unsuited(str(error)) from None
 
 
 def plan(

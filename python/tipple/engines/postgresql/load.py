@@ -28,6 +28,7 @@ from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.failure import failure
+from tipple.engines.postgresql.direct import naming_records
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
@@ -289,7 +290,8 @@ class PostgresLoad:
             plan = self.plans.slices(owned, into, cut, before)
             try:
                 if self.chooser.write_path == "direct":
-                    outcome = self._run_whole(runner, owned, plan, cut, self._find_done)
+                    with naming_records():
+                        outcome = self._run_whole(runner, owned, plan, cut, self._find_done)
                 else:
                     with runner.phase("load"):
                         outcome = runner.run(core.start_load(self.task, plan))

@@ -101,15 +101,15 @@ class Publish:
         )
 
     @contextmanager
-    def _naming_records(self, owned: OwnedJob) -> Iterator[None]:
-        """Where a CHECK constraint is made over pages, the server names no record that violates it: COPY will.
+    def _naming_records(self, owned: OwnedJob, *, checks: bool) -> Iterator[None]:
+        """Where CHECK constraints are made over pages, the server names no record that they refuse: COPY will.
 
         Not in the transaction that publishes others too: they do not wait for a load that begins anew.
         """
         try:
             yield
-        except psycopg.errors.CheckViolation as error:
-            if not owned.direct or self.borrowed is not None:
+        except psycopg.Error as error:
+            if not checks or not direct.blames_a_row(error.sqlstate) or not owned.direct or self.borrowed is not None:
                 raise
             raise core.Unsuited(error.diag.message_primary or str(error)) from None
 
@@ -130,10 +130,10 @@ class Publish:
             self.index_names.update(work.renames)
             if self.task.tablespaces:
                 work.tablespace = tablespaces.of(self.connection, staging)
-            with self._naming_records(owned):
+            with self._naming_records(owned, checks=stage.has_checks(self.connection, self.table)):
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
         elif owned.strategy == "swap" and owned.direct:
-            with self._naming_records(owned):
+            with self._naming_records(owned, checks=True):
                 self._give_checks(owned, staging)
 
     def _give_checks(self, owned: OwnedJob, staging: TableName) -> None:
@@ -307,7 +307,7 @@ class Publish:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
             for constraint in filterfalse(constraints.is_foreign_key, self._constraints_left(owned)):
-                with self._naming_records(owned):
+                with self._naming_records(owned, checks=constraints.is_check(constraint)):
                     self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
             if self.task.tablespaces:
                 # Other tables may follow in this transaction.
