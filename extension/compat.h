@@ -41,9 +41,10 @@ typedef RelFileNode RelationFile;
 #define OwnsRelation(relid, roleid)		pg_class_ownercheck(relid, roleid)
 #endif
 
-/* 15 has not got this name. */
+/* 15 has not got these names, and no direct I/O of its own. */
 #ifndef PG_IO_ALIGN_SIZE
 #define PG_IO_ALIGN_SIZE 4096
+typedef PGAlignedBlock PGIOAlignedBlock;
 #endif
 
 /* The path of a permanent relation's fork, allocated. 18 returns it in a struct. */

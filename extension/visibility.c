@@ -40,7 +40,7 @@ write_visibility_map(Relation relation, BlockNumber blocks)
 {
 	RelationFile file = RelationFileOf(relation);
 	bool		needs_wal = RelationNeedsWAL(relation);
-	PGAlignedBlock buffer;
+	PGIOAlignedBlock buffer;
 	Page		page = (Page) buffer.data;
 	BlockNumber map_block = 0;
 

@@ -173,6 +173,18 @@ def test_rollback_to_savepoint(postgres_server: PostgresServer, direct_database:
     assert_same_rows(postgres_server, direct_database, "source", "loaded")
 
 
+def test_a_server_that_reads_and_writes_directly(direct_server: DirectServer, version: int) -> None:
+    """Whatever the server itself writes has to be aligned then, the visibility map among it."""
+    if version < 16:
+        pytest.skip("PostgreSQL 15 has no debug_io_direct")
+    server, dbname = direct_server(version, {"debug_io_direct": "data"})
+    source = make_small(server, dbname)
+    with connect(server, dbname) as connection, load(connection, "loaded", "source"):
+        append(connection, source.pages)
+    assert_same_rows(server, dbname, "source", "loaded")
+    assert_sound(server, dbname, "loaded")
+
+
 @pytest.mark.parametrize("checksums", [True, False], ids=["checksums", "no_checksums"])
 def test_checksums(direct_server: DirectServer, version: int, checksums: bool) -> None:
     """Every page is read back by a server that has none of them in memory, and by pg_checksums."""
