@@ -348,6 +348,32 @@ def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp
         target.close()
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [
+        ("REVOKE EXECUTE ON FUNCTION tipple_direct.finish() FROM tipple_direct", "permission denied"),
+        ("ALTER FUNCTION tipple_direct.finish() RENAME TO gone", "does not exist"),
+        (
+            "CREATE OR REPLACE FUNCTION tipple_direct.finish(OUT pages bigint, OUT rows bigint) LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'it is in a publication' USING ERRCODE = '55000'; END $$",
+            "it is in a publication",
+        ),
+    ],
+    ids=["right", "function", "publication"],
+)
+def test_taken_away_in_the_middle(target: PostgresTarget, tmp_path: Path, meanwhile: str, reason: str) -> None:
+    """What the server does not let finish by pages begins anew by COPY, once."""
+    target.execute(NUMBERS)
+    target.server.execute(meanwhile, target.database)
+    run = load_text(target, tmp_path / "a.csv", numbers(3000))
+    write_path, said = path_of(run)
+    assert write_path == "binary", run
+    assert "; not direct: " in said
+    assert reason in said
+    assert target.count("t") == 3000
+    assert target.leftovers("t") == set()
+
+
 def test_statistics_are_gathered_from_the_page_cache(target: PostgresTarget, tmp_path: Path) -> None:
     """Pages are written past it: the table is read ahead, where the installed extension can."""
     server = target.server

@@ -61,6 +61,10 @@ SELECT current_setting('block_size')::int, coalesce((SELECT option_value::int
     FROM pg_class, pg_options_to_table(reloptions) WHERE oid = %s::regclass AND option_name = 'fillfactor'), 100)
 """
 
+_TAKEN_AWAY = ("55000", "42883", "42501", "3F000")
+"""What a server says from which the extension, or the right to it, is taken in the middle of a load, or whose tables
+take no more pages: `object_not_in_prerequisite_state`, `undefined_function`, `insufficient_privilege` and
+`invalid_schema_name`."""
 
 _READ_AHEAD = sql.SQL("SELECT tipple_direct.read_ahead({table}::regclass, {most_blocks})")
 # ANALYZE reads 300 blocks for each value of the longest histogram.
@@ -192,18 +196,19 @@ def blames_a_row(sqlstate: str | None) -> bool:
 
 
 @contextmanager
-def naming_records() -> Iterator[None]:
-    """Where the server refuses a row on pages that are appended, it names no record: COPY will.
+def giving_way() -> Iterator[None]:
+    """Where the server refuses pages in the middle of a load, COPY may do; and of a refused row, it names the record.
 
     Raises:
-        Unsuited: it has.
+        Unsuited: the server has refused them.
     """
     try:
         yield
     except BadRecord:
         raise
     except TippleError as error:
-        if not blames_a_row(error.detail.get("sqlstate")):
+        sqlstate = error.detail.get("sqlstate")
+        if not blames_a_row(sqlstate) and sqlstate not in _TAKEN_AWAY:
             raise
         raise core.Unsuited(str(error)) from None
 
