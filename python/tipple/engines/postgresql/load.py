@@ -27,8 +27,8 @@ from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repe
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
-from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.direct import giving_way
+from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
