@@ -7,8 +7,10 @@
 #include "row_check.h"
 
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/transam.h"
 #include "access/tupdesc.h"
+#include "catalog/partition.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
@@ -43,6 +45,25 @@ may_call_anything(Node *node, void *context)
 	return expression_tree_walker(node, may_call_anything, context);
 }
 
+/* A hash partition's bounds call one function of the server's own, which calls those of the key's operator classes. */
+static bool
+hashes_by_anything(Oid partition)
+{
+	ListCell   *cell;
+	bool		found = false;
+
+	foreach(cell, get_partition_ancestors(partition))
+	{
+		Relation	ancestor = table_open(lfirst_oid(cell), AccessShareLock);
+		PartitionKey key = RelationGetPartitionKey(ancestor);
+
+		for (int i = 0; key->strategy == PARTITION_STRATEGY_HASH && i < key->partnatts; i++)
+			found |= is_not_the_servers_own(key->partsupfunc[i].fn_oid, NULL);
+		table_close(ancestor, AccessShareLock);
+	}
+	return found;
+}
+
 char *
 row_check_refusal(Relation relation)
 {
@@ -56,7 +77,9 @@ row_check_refusal(Relation relation)
 			return psprintf("its CHECK constraint %s calls a function that is not immutable and the server's own",
 							quote_identifier(constraint->ccname));
 	}
-	if (relation->rd_rel->relispartition && may_call_anything((Node *) RelationGetPartitionQual(relation), NULL))
+	if (relation->rd_rel->relispartition &&
+		(may_call_anything((Node *) RelationGetPartitionQual(relation), NULL) ||
+		 hashes_by_anything(RelationGetRelid(relation))))
 		return pstrdup("its partition key calls a function that is not immutable and the server's own");
 	return NULL;
 }

@@ -184,6 +184,25 @@ def test_open_refuses(direct: psycopg.Connection) -> None:
     assert isinstance(refused, psycopg.errors.ReadOnlySqlTransaction)
 
 
+def test_hash_functions_of_others(
+    postgres_server: PostgresServer, direct_database: str, direct: psycopg.Connection
+) -> None:
+    """The bounds of a hash partition call the functions of its key's operator class, which may call anything."""
+    postgres_server.execute(
+        "CREATE FUNCTION f(integer, bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END'; "
+        "CREATE OPERATOR CLASS o FOR TYPE integer USING hash AS OPERATOR 1 =, FUNCTION 2 f(integer, bigint)",
+        direct_database,
+    )
+    bound = "FOR VALUES WITH (MODULUS 2, REMAINDER 0)"
+    for key, is_theirs in (("a", False), ("a o", True)):
+        for leaf in (
+            f"CREATE TABLE s PARTITION OF p {bound}",
+            f"CREATE TABLE q PARTITION OF p {bound} PARTITION BY RANGE (a); CREATE TABLE s PARTITION OF q DEFAULT",
+        ):
+            refused = refusal(direct, f"CREATE TABLE p (a integer) PARTITION BY HASH ({key}); {leaf}")
+            assert ("its partition key calls a function" in str(refused)) is is_theirs, (key, leaf, refused)
+
+
 def test_wrong_order(direct: psycopg.Connection, source: Table) -> None:
     for call in (
         "append('')",
