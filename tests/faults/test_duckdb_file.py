@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from command import run_tipple
 from loading import load
 from targets import DuckdbTarget, write
 
@@ -108,6 +110,19 @@ def test_what_is_no_database(tmp_path: Path, path: Path, kind: str) -> None:
     assert "Traceback" not in run.stderr
     if kind == "text":
         assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.csv.gz", ":memory:x"])
+def test_a_database_that_would_be_lost(tmp_path: Path, path: Path, name: str) -> None:
+    """DuckDB opens a file of data too, and shows it by a view in memory: rows would be gone with the process."""
+    data = b'{"a": 1}\n' if name.endswith("json") else b"a,b\n1,2\n"
+    if not name.startswith(":"):
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    files = sorted(tmp_path.iterdir())
+    run = load(f"duckdb:///{name}", path, schema="auto", check=2, cwd=tmp_path)
+    assert "in memory only" in run.stderr
+    assert sorted(tmp_path.iterdir()) == files
+    run_tipple("jobs", f"duckdb:///{name}", check=2, cwd=tmp_path)
 
 
 def test_constraint_at_the_end(target: DuckdbTarget, tmp_path: Path) -> None:

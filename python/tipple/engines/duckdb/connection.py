@@ -51,9 +51,11 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             hint="choose another directory, or grant the right to write",
         )
     try:
-        return _open(path, read_only=read_only)
+        connection = _open(path, read_only=read_only)
     except duckdb.Error as error:
         message = " ".join(str(error).split())
+        if _NO_FILE in message:
+            raise _not_kept(target) from None
         holder = re.search(r"Conflicting lock is held in (.*?)\(PID (\d+)\)", message)
         if holder is not None:
             raise ConnectionFailed(
@@ -68,6 +70,22 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             f"cannot open {target.display}: {message}",
             hint="check that the file is a DuckDB database, written by this version of DuckDB or an older one",
         ) from None
+    found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+    if found is None or found[0] is None:
+        connection.close()
+        raise _not_kept(target)
+    return connection
+
+
+_NO_FILE = "Cannot launch in-memory database in read-only mode"
+
+
+def _not_kept(target: Target) -> ConnectionFailed:
+    """DuckDB opens a CSV, JSON or Parquet file too, to show its rows by a view: in memory, where all else is lost."""
+    return ConnectionFailed(
+        f"cannot open {target.display}: DuckDB would keep the database in memory only, and nothing in the file",
+        hint=f"name a DuckDB database, such as duckdb:///file.duckdb, or duckdb:///{MEMORY} where that is meant",
+    )
 
 
 _OTHER_CONFIGURATION = "different configuration than existing connections"
