@@ -112,6 +112,45 @@ def test_of_a_job_in_the_library(arguments: dict[str, Any], said: str) -> None:
     assert said in str(caught.value)
 
 
+URL = "duckdb:///x.duckdb"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tipple.list_jobs(5), "the target's URL must be a text, and not of type int"),
+        (lambda: tipple.cancel_job(URL, None), "the job's id must be a text, and not None"),
+        (lambda: tipple.clean_jobs(URL, 5), "the job's id must be a text, and not 5"),
+        (lambda: tipple.examine_target(URL, table=5), "--table must be a text, and not 5"),
+        (lambda: tipple.examine_target(URL, [5]), "the sources are"),
+        (lambda: tipple.examine_target(URL, None), "the sources are"),
+        (lambda: tipple.measure_target(URL, table=5), "--table must be a text, and not 5"),
+        (lambda: tipple.generate(out=None), "--out must be a text or a path, and not None"),
+        (lambda: tipple.generate(out=""), "--out names no directory"),
+        (lambda: tipple.generate(out="x", scale="1"), "--scale must be a number, and not '1'"),
+        (lambda: tipple.generate(out="x", scale=10**400), "is not a number"),
+        (lambda: tipple.generate(out="x", jobs=1.5), "--jobs must be a whole number from 1"),
+        (lambda: tipple.generate(out="x", table=5), "--table must be"),
+        (lambda: tipple.generate("tpcds", out="x"), "--dataset must be tpch, and not 'tpcds'"),
+    ],
+)
+def test_of_the_other_verbs(tmp_path: Path, call: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        call()
+    assert said in str(caught.value)
+    assert caught.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_password_is_not_repeated() -> None:
+    url = b"postgresql://me:secret@localhost/x"
+    for call in (lambda: tipple.load("in.csv", into=url, table="t"), lambda: tipple.list_jobs(url)):  # type: ignore[arg-type]
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "option", ["--skip-lines", "-j", "--max-rejects", "--commit-every", "--retry-for", "--stall-timeout"]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import io
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -140,9 +141,11 @@ def test_bad_values_are_rejects(engine_target: Target, tmp_path: Path, maker: st
         (pd.Series([1], name="a"), "not a single column"),
         (pl.LazyFrame({"a": [1]}), "collect()"),
         (pa.array([1]), "a reader"),
+        (io.StringIO("1\n"), "give paths"),
+        ({"a": [1]}, "give paths"),
         (pd.DataFrame({"a": [1]}, index=[7]), "reset_index"),
     ],
-    ids=["polars.Series", "ChunkedArray", "pandas.Series", "LazyFrame", "Array", "index"],
+    ids=["polars.Series", "ChunkedArray", "pandas.Series", "LazyFrame", "Array", "file", "dict", "index"],
 )
 def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
     target = DuckdbTarget(tmp_path / "target.duckdb")

@@ -28,8 +28,12 @@ LONGEST_SECONDS = 10**9
 MOST_STREAMS = 65_535
 SOURCES = "sources"
 """They may be many things, and what opens them says what they are not."""
-CHECKED_ELSEWHERE = frozenset({"into", SOURCES, "file"})
-"""A URL's text must not be repeated, and what names a file says so itself."""
+URLS = frozenset({"into", "url"})
+"""What a target's URL is must not be repeated: it may hold a password."""
+CHECKED_ELSEWHERE = URLS | {SOURCES, "file"}
+"""What names a file says so itself."""
+NO_OPTIONS: Mapping[str, str] = {"file": "the job file", "url": "the target's URL", "job_id": "the job's id"}
+"""What is called otherwise on the command line."""
 RANGES: Mapping[str, tuple[int, int]] = {
     "commit_every": (1, LARGEST),
     "jobs": (1, MOST_STREAMS),
@@ -104,9 +108,10 @@ def _check(name: str, hint: Any, value: Any) -> None:
     if any(_fits(name, member, value) for member in members):
         return
     wanted = [text for member in members if (text := _wanted(name, member))]
-    what = "the job file" if name == "file" else f"--{name.replace('_', '-')}"
+    what = NO_OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    given = f"of type {type(value).__name__}" if name in URLS else repr(value)
     raise UsageError(
-        f"{what} must be {' or '.join(dict.fromkeys(wanted))}, and not {value!r}",
+        f"{what} must be {' or '.join(dict.fromkeys(wanted))}, and not {given}",
         hint="correct it, or leave it out for its default",
     )
 
@@ -123,6 +128,8 @@ def _fits(name: str, member: Any, value: Any) -> bool:
         return isinstance(value, origin)
     if origin is int:
         return isinstance(value, int) and not isinstance(value, bool) and check_number(name, value) is None
+    if origin is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
     if origin is str:
         return isinstance(value, str)
     if origin is Sequence:
@@ -144,7 +151,9 @@ def _wanted(name: str, member: Any) -> str:
         return _range(name)
     if origin is Sequence:
         return "a list of whole numbers" if get_args(member) == (int,) else "a list of texts"
-    plain = {bool: "true or false", str: "a text", Callable: "a function", Mapping: "a mapping by texts"}
+    plain = {
+        bool: "true or false", float: "a number", str: "a text", Callable: "a function", Mapping: "a mapping by texts"
+    }  # fmt: skip
     return plain.get(origin, "a path" if origin is not type(None) else "")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -49,11 +50,12 @@ def paths_of(sources: Any) -> list[str]:
     """
     if isinstance(sources, (str, os.PathLike)):
         return [os.fspath(sources)]
-    try:
-        found = list(sources)
-    except TypeError:
+    # An open file would give its lines for names, and a dictionary of columns theirs.
+    found: list[Any] = [None]
+    if not hasattr(sources, "read") and not isinstance(sources, Mapping):
         # A lazy frame, for example, is nothing to iterate over.
-        found = [None]
+        with suppress(TypeError):
+            found = list(sources)
     if not found:
         raise UsageError("there are no sources", hint="name files, patterns or directories, or - for standard input")
     if all(isinstance(source, (str, os.PathLike)) for source in found):

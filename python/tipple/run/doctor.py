@@ -10,10 +10,13 @@ from tipple.engines.findings import LEVELS, Finding
 from tipple.errors import UsageError
 from tipple.plan.storage import StorageSize
 from tipple.plan.url import parse_table_name
+from tipple.run.arguments import checked
+from tipple.run.columnar import paths_of
 from tipple.run.sources import find_sources
 from tipple.run.target import choose_target
 
 
+@checked
 def examine_target(
     url: str | None = None,
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
@@ -32,8 +35,8 @@ def examine_target(
         ConnectionFailed: there is no connection.
     """
     target = choose_target(url)
-    names = [sources] if isinstance(sources, (str, os.PathLike)) else sources
-    source_bytes = sum(_size_bytes(path) for path in find_sources([os.fspath(name) for name in names]))
+    names = [] if isinstance(sources, (list, tuple)) and not sources else paths_of(sources)
+    source_bytes = sum(_size_bytes(path) for path in find_sources(names))
     session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
     try:
         findings = session.examine(parse_table_name(table) if table is not None else None, source_bytes)
@@ -49,6 +52,7 @@ def _size_bytes(path: str) -> int:
         raise UsageError(f"{path}: cannot be read: {error.strerror}", hint="check the path") from None
 
 
+@checked
 def measure_target(url: str | None = None, *, table: str | None = None) -> list[StorageSize]:
     """The room that tables, partitions and indexes take.
 

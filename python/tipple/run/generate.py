@@ -17,6 +17,7 @@ import msgspec
 from tipple import _core
 from tipple.errors import Interrupted, TippleError, UsageError
 from tipple.plan.tpch import TABLES
+from tipple.run.arguments import checked
 
 __all__ = ["GenerateReport", "GeneratedFile", "generate"]
 
@@ -51,6 +52,7 @@ class GenerateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Threads that generated and wrote."""
 
 
+@checked
 def generate(
     dataset: Literal["tpch"] = "tpch",
     *,
@@ -96,10 +98,10 @@ def generate(
         >>> tipple.generate(out="data", scale=0.01, table="lineitem").rows  # doctest: +SKIP
         60175
     """
-    if dataset != "tpch":
-        raise UsageError(f"there is no data set {dataset!r}", hint="Use tpch.")
+    if not os.fspath(out).strip():
+        raise UsageError("--out names no directory", hint="give its name; . is the working directory")
     plan = {
-        "scale": float(scale),
+        "scale": _number(scale),
         "tables": _table_names(table),
         "parts": 1 if parts is None else parts,
         "part": part,
@@ -118,7 +120,7 @@ def generate(
     except UnicodeEncodeError:
         raise UsageError(f"--out {os.fspath(out)!r} is not UTF-8") from None
     except ValueError:
-        raise UsageError(f"--scale {scale} is not a number") from None
+        raise UsageError(f"--scale {scale} is not a number", hint="--scale 1 is about 1 GB of text") from None
     try:
         job = _core.GenerateJob.start(plan_json)
         _wait(job, on_progress)
@@ -127,6 +129,13 @@ def generate(
         raise _error(failure) from None
     assert result is not None, "a job that has ended has a result"
     return msgspec.json.decode(result, type=GenerateReport)
+
+
+def _number(scale: float) -> float:
+    try:
+        return float(scale)
+    except OverflowError:
+        return float("inf")
 
 
 def _table_names(table: str | Sequence[str] | None) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tipple.engines import find_engine
 from tipple.engines.base import JobRecord, Session
 from tipple.errors import UsageError
+from tipple.run.arguments import checked
 from tipple.run.target import choose_target
 
 LISTED = "tipple jobs URL lists them"
 
 
+@checked
 def list_jobs(url: str | None = None) -> list[JobRecord]:
     """All jobs in the target's ledger, newest first."""
     session = _connect(url)
@@ -32,6 +34,7 @@ def show_jobs(url: str | None, job_id: str) -> list[JobRecord]:
     return found
 
 
+@checked
 def cancel_job(url: str | None, job_id: str) -> str:
     """Stops a running job, or gives up one that was left unfinished; its staged rows are dropped. Says what was done.
 
@@ -49,6 +52,7 @@ def cancel_job(url: str | None, job_id: str) -> str:
         session.close()
 
 
+@checked
 def clean_jobs(url: str | None = None, job_id: str | None = None, *, force: bool = False) -> list[str]:
     """Gives up jobs that nobody runs and drops what they had staged; says what was done.
 
