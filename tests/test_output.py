@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -46,6 +47,24 @@ def test_a_report_that_nobody_takes(tmp_path: Path, output: str, words: tuple[st
     assert run.returncode == 3, run.stderr
     assert f"the rows are published, but the report could not be written to stdout: {said}" in run.stderr
     assert target.count("t") == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_names_that_the_locale_cannot_write(tmp_path: Path, encoding: str) -> None:
+    """They are written as escapes, and JSON in UTF-8 all the same; the exit status is that of the load."""
+    write(tmp_path / "t.csv", "a,größe,漢\n1,2,3\n")
+    load = ("load", "t.csv", "--into", "duckdb:///x.duckdb", "--table", "t", "--schema", "auto")
+    run = subprocess.run(
+        [sys.executable, "-m", "tipple", *load], capture_output=True, timeout=60, check=False,
+        cwd=tmp_path, env=environment({"PYTHONIOENCODING": encoding}),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "größe bigint, 漢 bigint".encode(encoding, "backslashreplace") in b" ".join(run.stdout.split())
+    run = subprocess.run(
+        [sys.executable, "-m", "tipple", *load, "--table", '"größe漢"', "--json"], capture_output=True, timeout=60,
+        check=False, cwd=tmp_path, env=environment({"PYTHONIOENCODING": encoding}),
+    )  # fmt: skip
+    assert json.loads(run.stdout.decode("utf-8"))["table"] == 'main."größe漢"'
 
 
 def test_a_job_whose_report_nobody_takes(tmp_path: Path) -> None:

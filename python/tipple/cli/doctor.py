@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from tipple.cli.output import print_json
 from tipple.engines.findings import Finding
 from tipple.plan.storage import StorageSize
 from tipple.report.render import storage_table
@@ -49,13 +50,13 @@ def doctor(words: Sequence[str], *, table: str | None, sizes: bool, as_json: boo
     if sizes:
         found = measure_target(url, table=table)
         if as_json:
-            click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+            print_json(msgspec.json.format(msgspec.json.encode(found)).decode())
         else:
             _show_sizes(found)
         return
     findings = examine_target(url, sources, table=table)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
+        print_json(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
         _show(findings)
     if any(finding.level == "broken" for finding in findings):

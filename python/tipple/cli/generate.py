@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from tipple.cli.output import print_json
 from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
 from tipple.plan.tpch import TABLES
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm, open_progress
@@ -136,7 +137,7 @@ def tpch(
     finally:
         progress.close()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+        print_json(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         Console().print(_summary(report))
 

@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from tipple.cli.output import print_json
 from tipple.engines.base import JobRecord
 from tipple.errors import UsageError
 from tipple.plan.size import format_count
@@ -53,7 +54,7 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
         return
     records = show_jobs(url, job) if action == "show" and job is not None else list_jobs(url)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(records)).decode())
+        print_json(msgspec.json.format(msgspec.json.encode(records)).decode())
     elif action == "show":
         _show(records)
     else:
@@ -81,7 +82,7 @@ def _meaning(words: Sequence[str]) -> tuple[str | None, str, str | None]:
 
 def _print_lines(lines: Sequence[str], as_json: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(list(lines)).decode())
+        print_json(msgspec.json.encode(list(lines)).decode())
         return
     for line in lines or ["nothing to clean up"]:
         click.echo(line)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from tipple.cli.output import after_the_deed
+from tipple.cli.output import after_the_deed, print_json
 from tipple.cli.summary import write_summary
 from tipple.errors import UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
@@ -402,7 +402,7 @@ def _prepare_report() -> None:
 
 def _show(report: LoadReport, *, as_json: bool) -> None:
     if as_json:
-        click.echo(encode_summary(report))
+        print_json(encode_summary(report))
     else:
         from rich.console import Console
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["StdoutFailed", "after_the_deed", "flush", "guard", "say"]
+__all__ = ["StdoutFailed", "after_the_deed", "flush", "guard", "print_json", "say"]
 
 
 class StdoutFailed(Exception):
@@ -45,9 +45,20 @@ def guard() -> None:
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_Stdout(sys.stdout.fileno(), "w", closefd=False)),
         encoding=sys.stdout.encoding,
-        errors=sys.stdout.errors,
+        # As on stderr: what the locale's encoding has no character for must not decide the exit status.
+        errors="backslashreplace",
         line_buffering=sys.stdout.isatty(),
     )
+
+
+def print_json(text: str) -> None:
+    """JSON on stdout: in UTF-8, whatever the locale's encoding is (RFC 8259)."""
+    out = getattr(sys.stdout, "buffer", None)
+    if out is None:
+        sys.stdout.write(text + "\n")
+        return
+    sys.stdout.flush()
+    out.write(text.encode() + b"\n")
 
 
 def say(text: str) -> None:

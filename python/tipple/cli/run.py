@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 
-from tipple.cli.output import after_the_deed, say
+from tipple.cli.output import after_the_deed, print_json, say
 from tipple.cli.summary import write_summary
 from tipple.errors import BadRecord, Interrupted, JobFailed, UsageError
 from tipple.report.job import JobReport
@@ -105,7 +105,7 @@ def run(
 
 def _show(report: JobReport, *, as_json: bool) -> None:
     if as_json:
-        click.echo(encode_summary(report))
+        print_json(encode_summary(report))
     else:
         render_job(report, Console(file=sys.stdout))
 
