@@ -384,6 +384,21 @@ def test_directories_listed_by_an_earlier_version(target: DuckdbTarget, tmp_path
     assert (shown(target), len(jobs(target))) == (50, 1)
 
 
+@pytest.mark.parametrize("structure", ["parquet", "columnstore"])
+@pytest.mark.parametrize("mode", [None, "append", "replace", "create"])
+def test_a_view_of_the_users_own(
+    target: DuckdbTarget, tmp_path: Path, schema: Path, mode: str | None, structure: str
+) -> None:
+    """It is no table to load into, and nothing takes its place."""
+    target.execute("CREATE TABLE base (a integer)")
+    target.execute('CREATE VIEW "T" AS SELECT a + 1 AS b FROM base')
+    path = write(tmp_path / "a.csv", text(0, 100))
+    for options in ({"schema": schema, "structure": structure}, {}):
+        run = load_here(target, path, mode=mode, **options, check=2)
+        assert "t is a view" in run.stderr
+    assert "a + 1" in target.rows("SELECT sql FROM duckdb_views() WHERE view_name = 'T'")[0][0]
+
+
 def test_a_renamed_view_keeps_its_files(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
     options = {"schema": schema, "structure": "parquet"}
     load_here(target, write(tmp_path / "a.csv", text(0, 100)), **options)

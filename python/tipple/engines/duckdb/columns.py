@@ -52,6 +52,17 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _OWN = "database_name = current_database()"
 
 
+def is_view(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:
+    """Whether there is a view `name` in the named schema, or else in the current one."""
+    found = first_row(
+        connection,
+        f"SELECT 1 FROM duckdb_views() WHERE {_OWN} AND schema_name = coalesce(?, current_schema()) "
+        "AND lower(view_name) = lower(?) AND NOT internal",
+        [name.schema, name.name],
+    )
+    return found is not None
+
+
 def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporary: bool = False) -> Table | None:
     """The table `name`, found in the named schema or else in the current one, or None.
 

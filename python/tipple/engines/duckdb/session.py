@@ -33,8 +33,15 @@ class DuckSession:
         self.settings = Settings(self.connection)
 
     def describe(self, table: TableName) -> Table | None:
-        """The table as it is, or None where there is none."""
-        return columns.describe(self.connection, table)
+        """The table as it is, or None where there is none.
+
+        Raises:
+            UsageError: it is a view of the user's own.
+        """
+        found = columns.describe(self.connection, table)
+        if found is None and columns.is_view(self.connection, table):
+            raise UsageError(f"{table} is a view, and rows go into tables", hint="name a table, or drop the view first")
+        return found
 
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: DuckDB itself is asked, by a table that is not kept."""
