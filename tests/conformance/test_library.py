@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import tipple
@@ -22,6 +23,7 @@ from big import TABLE, BigFile
 from command import environment
 from targets import DuckdbTarget, Target, write
 from tipple.engines.base import LoadResult, LoadTask, Runner
+from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.duckdb.session import DuckSession
 
 
@@ -117,6 +119,41 @@ def test_ctrl_c_is_the_same_error_in_every_phase(engine_target: Target, tmp_path
             assert "run the same command again" in str(caught.value.hint)
     assert tipple.load(path, into=engine_target.url, table="t").rows == 1
     assert engine_target.count("t") == 1
+
+
+@pytest.mark.parametrize("place", [(DuckLoad, "_commit"), (DuckSession, "close")], ids=["commit", "close"])
+def test_ctrl_c_that_comes_too_late(tmp_path: Path, place: tuple[type, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB says of a COMMIT that it was interrupted, and carries it out; what can be read once would come twice."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    original = getattr(*place)
+
+    def late(self: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        original(self)
+
+    monkeypatch.setattr(*place, late)
+    report = tipple.load(pa.table({"a": [1, 2]}), into=target.url, table="t")
+    assert (report.status, report.rows, target.count("t")) == ("loaded", 2, 2)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_callers_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    commit, got = DuckLoad._commit, []
+
+    def late(self: DuckLoad) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        commit(self)
+
+    monkeypatch.setattr(DuckLoad, "_commit", late)
+    before = signal.signal(signal.SIGINT, lambda number, _: got.append(number))
+    try:
+        assert tipple.load(pa.table({"a": [1]}), into=target.url, table="t").status == "loaded"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert got == [signal.SIGINT]
 
 
 def test_ctrl_c_while_a_job_is_planned(tmp_path: Path) -> None:

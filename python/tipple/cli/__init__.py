@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from types import FrameType
 from typing import NoReturn
 
 from tipple.cli.output import StdoutFailed, flush, guard, say
@@ -30,7 +29,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     try:
         try:
-            signal.signal(signal.SIGTERM, _terminate)
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             guard()
             status = _status(arguments)
         finally:
@@ -136,7 +135,3 @@ def _end(status: int) -> NoReturn:
     with suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(status)
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
 from tipple.report.model import LoadReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.schema import encode_summary
+from tipple.run.interrupt import too_late
 from tipple.run.load import MAX_RECORD_BYTES, RETRY_SECONDS, STALL_SECONDS
 from tipple.run.load import load as run_load
 from tipple.run.outputs import no_stale_summary
@@ -384,13 +385,11 @@ def load(
             progress=progress,
             _part=Part(summary, meanwhile=None if as_json else _prepare_report),
         )
-    if summary is not None:
-        write_summary(summary, encode_summary(report))
     if report.status == "planned":
-        _show(report, as_json=as_json)
+        _conclude(report, summary, as_json=as_json)
     else:
-        with after_the_deed("the rows are published"):
-            _show(report, as_json=as_json)
+        with too_late(), after_the_deed("the rows are published"):
+            _conclude(report, summary, as_json=as_json)
     if report.rejects:
         sys.exit(PUBLISHED_WITH_REJECTS)
 
@@ -398,6 +397,12 @@ def load(
 def _prepare_report() -> None:
     """Loads what draws tables."""
     importlib.import_module("tipple.report.render")
+
+
+def _conclude(report: LoadReport, summary: str | None, *, as_json: bool) -> None:
+    if summary is not None:
+        write_summary(summary, encode_summary(report))
+    _show(report, as_json=as_json)
 
 
 def _show(report: LoadReport, *, as_json: bool) -> None:

@@ -404,6 +404,9 @@ class Runner(Protocol):
     def run(self, job: CoreJob) -> dict[str, Any]:
         """Shows a job's progress until it ends; on Ctrl-C cancels it and raises `Interrupted`."""
 
+    def settle(self) -> None:
+        """Says that rows are being published: Ctrl-C comes too late from here on."""
+
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as the ledger knows it."""

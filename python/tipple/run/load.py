@@ -428,6 +428,7 @@ def load(
                     request.notes.append(short(finding))
                     display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
+            runner.settle()
             with _part.finishing():
                 if policy is not None and result.reject_rows is not None and (result.rejects or replay):
                     found = naming_keys(result.reject_rows(), request.null_in_key)
@@ -454,6 +455,7 @@ def load(
         display.close()
         if place is not None:
             place.close()
+        runner.close()
     if not ledger:
         request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")
     result.notes[:0] = request.notes

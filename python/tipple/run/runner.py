@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tipple import _core
@@ -16,6 +16,7 @@ from tipple.errors import Interrupted
 from tipple.report.model import PhaseTime
 from tipple.report.progress import Progress
 from tipple.run import memory_watch
+from tipple.run.interrupt import too_late
 from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
@@ -44,6 +45,7 @@ class JobRunner:
         self.memory: MemoryWatch | None = None
         """Ends a job that outgrows its limit, where there is one."""
         self._started = time.monotonic()
+        self._settled = ExitStack()
 
     @property
     def elapsed_seconds(self) -> float:
@@ -70,6 +72,14 @@ class JobRunner:
             raise
         finally:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - begin
+
+    def settle(self) -> None:
+        """From here on rows are published: until `close`, Ctrl-C comes too late."""
+        self._settled.enter_context(too_late())
+
+    def close(self) -> None:
+        """The verb has ended."""
+        self._settled.close()
 
     def run(self, job: CoreJob) -> dict[str, Any]:
         """Shows a job's progress until it ends.

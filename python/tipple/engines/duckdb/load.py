@@ -203,6 +203,7 @@ class DuckLoad:
                     self._mark_done(result.job_id, outcome)
                     ledger.publish(connection, result.job_id, outcome["digest"], _now())
                 if task.together is None:
+                    runner.settle()
                     self._commit()
                 else:
                     # From here on the transaction is in the hands of whoever publishes.
