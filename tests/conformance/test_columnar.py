@@ -585,8 +585,10 @@ def test_reader_in_memory(engine_target: Target) -> None:
                 raise ValueError("the producer gave up")
             yield pa.record_batch({"a": pa.array(range(start, start + 10_000), pa.int64())})
 
-    with pytest.raises(tipple.TippleError, match="the producer gave up"):
+    with pytest.raises(tipple.TippleError, match="the producer gave up") as caught:
         tipple.load(pa.RecordBatchReader.from_batches(schema, batches(True)), into=engine_target.url, table="t")
+    assert not isinstance(caught.value, tipple.UsageError)
+    assert caught.value.hint
     assert engine_target.count("t") == 0
     tipple.load(pa.RecordBatchReader.from_batches(schema, batches(False)), into=engine_target.url, table="t", jobs=2)
     assert engine_target.rows("SELECT count(*), sum(a) FROM t") == [(100_000, 4999950000)]

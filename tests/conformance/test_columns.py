@@ -150,3 +150,12 @@ def test_not_null_column_left_out(engine_target: Target, tmp_path: Path) -> None
     assert run.exit_code in (1, 2), str(run)
     assert engine_target.count("t") == 0
     assert "b" in run.stderr
+
+
+def test_not_null_column_of_duckdb_left_out(tmp_path: Path) -> None:
+    """No record of the file is to blame."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer, b varchar NOT NULL)")
+    run = load_text(target, tmp_path / "in.csv", "1\n", columns="a", check=1)
+    assert "a column that is not loaded needs a value" in run.stderr
+    assert target.count("t") == 0

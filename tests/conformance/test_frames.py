@@ -144,8 +144,21 @@ def test_bad_values_are_rejects(engine_target: Target, tmp_path: Path, maker: st
         (io.StringIO("1\n"), "give paths"),
         ({"a": [1]}, "give paths"),
         (pd.DataFrame({"a": [1]}, index=[7]), "reset_index"),
+        (pd.DataFrame({"a": [1, "x"]}), "values of one type"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "a name of its own"),
     ],
-    ids=["polars.Series", "ChunkedArray", "pandas.Series", "LazyFrame", "Array", "file", "dict", "index"],
+    ids=[
+        "polars.Series",
+        "ChunkedArray",
+        "pandas.Series",
+        "LazyFrame",
+        "Array",
+        "file",
+        "dict",
+        "index",
+        "mixed",
+        "twice",
+    ],
 )
 def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
     target = DuckdbTarget(tmp_path / "target.duckdb")

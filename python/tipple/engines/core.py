@@ -187,6 +187,9 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
     return TooManyRejects(f"{percent:g}%", found=f": {rejects:,} of {records:,}")
 
 
+_STREAM_FAILED = "the stream failed: "
+
+
 def core_error(error: Exception) -> TippleError:
     """A failure of the core as one of Tipple's errors. Its kinds are those of `error.rs`."""
     facts: dict[str, Any] = json.loads(str(error))
@@ -233,6 +236,11 @@ def core_error(error: Exception) -> TippleError:
             return JobBusy("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
         case "cancelled":
             return Interrupted("interrupted", hint="run the same command again to go on")
+        case "invalid" if message.startswith(_STREAM_FAILED):
+            return TippleError(
+                message.replace("C Data interface error: ", ""),
+                hint="what hands out the rows has failed: mend it, and load what it gives anew",
+            )
         case "invalid":
             return UsageError(message, exit_status=1)
         case _:

@@ -80,10 +80,13 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
         fields = msgspec.json.decode(stream.fields(), type=list[Field])
     except Exception as error:
         hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
+        if hasattr(source, "columns"):
+            hint = "give each column a name of its own, and values of one type that Arrow has: astype(str), cast(…)"
         if "unfinished result" in str(error):
             # A DuckDB relation on a connection with another one's rows.
             hint = "fetch those rows first, or take these from a connection of their own: connection.cursor().sql(…)"
-        raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint=hint) from error
+        said = "; ".join(map(str, error.args)) or type(error).__name__
+        raise UsageError(f"{label} gives no Arrow stream of rows: {said}", hint=hint) from error
     refuse_twice([field.name for field in fields], label)
     _refuse_objects(source, label)
     # A reader may give its rows away twice without a word, half of them to each.

@@ -125,6 +125,9 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         isinstance(error, _WRITING) and "constraint violation" in message
     ):
         hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        if "NOT NULL constraint failed" in message:
+            # NULL in a column that is loaded never comes so far.
+            hint = "a column that is not loaded needs a value: load it too, or give it a DEFAULT; nothing was published"
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, _WRITING) and _DISK_FULL.search(message):
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
