@@ -32,6 +32,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "empty_table": ({"table": ""}, "table"),
     "three_parts": ({"table": "a.b.c"}, "a.b.c"),
     "unknown_schema": ({"table": "nowhere.t"}, "nowhere"),
+    "ledger": ({"table": "tipple.job"}, "own ledger"),
 }
 
 

@@ -92,7 +92,7 @@ def test_file_locked_by_another_process(target: DuckdbTarget, path: Path, how: s
     assert target.count("t") == 2
 
 
-@pytest.mark.parametrize("kind", ["text", "empty", "directory", "cut"])
+@pytest.mark.parametrize("kind", ["text", "empty", "directory", "cut", "pipe"])
 def test_what_is_no_database(tmp_path: Path, path: Path, kind: str) -> None:
     place = tmp_path / "x.duckdb"
     if kind == "text":
@@ -102,6 +102,8 @@ def test_what_is_no_database(tmp_path: Path, path: Path, kind: str) -> None:
     elif kind == "cut":
         DuckdbTarget(place).execute("CREATE TABLE t (a integer, b varchar)")
         os.truncate(place, 5000)
+    elif kind == "pipe":
+        os.mkfifo(place)
     else:
         place.mkdir()
     before = place.read_bytes() if place.is_file() else None

@@ -62,6 +62,7 @@ from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
 from tipple.run.target import choose_target
 
+LEDGER_SCHEMA = "tipple"
 MAX_RECORD_BYTES = memory.DEFAULTS.max_record_bytes
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
@@ -221,6 +222,10 @@ def load(
     started_at = utc_now()
     target = choose_target(into)
     name = parse_table_name(table)
+    if name.schema == LEDGER_SCHEMA:
+        raise UsageError(
+            f"--table {name}: the schema {name.schema} is that of Tipple's own ledger", hint="name another"
+        )
     names = [] if is_stream(sources) else paths_of(sources)
     if resume is not None and not resume.strip():
         raise UsageError("--resume names no job", hint="tipple jobs URL lists them; or leave it out")

@@ -35,6 +35,9 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             f"cannot open {target.display}: the directory {directory} does not exist",
             hint=f"mkdir -p {directory}",
         )
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe would be waited for.
+        raise ConnectionFailed(f"cannot open {target.display}: it is no file", hint="check the path")
     if not os.path.exists(path):
         if must_exist:
             raise ConnectionFailed(f"there is no database {target.display}", hint="check the path")
