@@ -68,6 +68,11 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(home), name)
 
 
+def __dir__() -> list[str]:
+    """What a prompt completes, imported already or not."""
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "BadRecord",
     "ConnectionFailed",

@@ -52,6 +52,13 @@ def test_names_are_those_of_the_command_line() -> None:
     assert tipple.load.__doc__
 
 
+def test_a_prompt_can_complete_the_names() -> None:
+    """Also before anything is imported."""
+    script = "import tipple; print(set(tipple.__all__) <= set(dir(tipple)), 'duckdb' in __import__('sys').modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=True)
+    assert out.stdout.split() == ["True", "False"]
+
+
 def test_errors_are_exceptions(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")
     bad = write(tmp_path / "bad.csv", "1,x\nz,y\n")
