@@ -159,3 +159,25 @@ def test_not_null_column_of_duckdb_left_out(tmp_path: Path) -> None:
     run = load_text(target, tmp_path / "in.csv", "1\n", columns="a", check=1)
     assert "a column that is not loaded needs a value" in run.stderr
     assert target.count("t") == 0
+@pytest.mark.parametrize("table", ["new", "empty", "with rows", "of a domain", "partitioned"])
+def test_a_default_that_fails(postgres_target: PostgresTarget, tmp_path: Path, table: str) -> None:
+    """It refuses every row, so that no record is to blame: told with its column, before anything is loaded."""
+    of_type = "broken" if table == "of a domain" else "integer DEFAULT 1 / 0"
+    statement = f"CREATE TABLE t (a integer PRIMARY KEY, b {of_type}, c date DEFAULT now())"
+    postgres_target.execute("CREATE DOMAIN broken AS integer DEFAULT 1 / 0")
+    options: dict[str, object] = {}
+    if table == "new":
+        (tmp_path / "t.sql").write_text(f"{statement};")
+        options["schema"] = tmp_path / "t.sql"
+    elif table == "partitioned":
+        postgres_target.execute(f"{statement} PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT")
+    else:
+        postgres_target.execute(statement)
+    if table == "with rows":
+        postgres_target.execute("INSERT INTO t VALUES (0, 0)")
+    run = load_text(
+        postgres_target, tmp_path / "in.csv", "1\n1\n", columns="a", on_error="skip", max_rejects=2,
+        rejects=tmp_path / "bad", retry_for=1, check=1, **options,
+    )  # fmt: skip
+    assert "the default of the column b, (1 / 0), cannot be computed: division by zero" in run.stderr
+    assert postgres_target.leftovers("t", "t1") == set()

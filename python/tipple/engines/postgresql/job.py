@@ -21,6 +21,7 @@ from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import (
     checks,
+    defaults,
     ledger,
     merge,
     partitions,
@@ -287,8 +288,12 @@ class JobOwner:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
             if cut.block_records:
                 plan["block_records"] = cut.block_records
-        if strategy == "swap" and task.definition is not None:
+        # COPY takes such a refusal for a record's, where records may be rejects.
+        judges = task.rejects is not None and strategy in ("single", "incremental", "swap", "partition")
+        if task.definition is not None and strategy != "partition" and (strategy == "swap" or judges):
             self._rehearse(task.definition)
+        elif judges:
+            defaults.check(self.connection, task, self.table)
         with self.connection.transaction():
             if task.definition is None and self.structure is None:
                 # What is staged is as the table is, whatever the database's own default is.
@@ -344,6 +349,7 @@ class JobOwner:
                     method = quote_identifier(self.structure.access_method or "heap")
                     self.connection.execute(f"SET LOCAL default_table_access_method = {method}")
                 self._create_by_itself(definition)
+                defaults.check(self.connection, self.task, self.table)
         except psycopg.errors.LockNotAvailable:
             # Somebody else is making a table of this name, and may take it back.
             return
