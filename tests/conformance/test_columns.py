@@ -159,6 +159,8 @@ def test_not_null_column_of_duckdb_left_out(tmp_path: Path) -> None:
     run = load_text(target, tmp_path / "in.csv", "1\n", columns="a", check=1)
     assert "a column that is not loaded needs a value" in run.stderr
     assert target.count("t") == 0
+
+
 @pytest.mark.parametrize("table", ["new", "empty", "with rows", "of a domain", "partitioned"])
 def test_a_default_that_fails(postgres_target: PostgresTarget, tmp_path: Path, table: str) -> None:
     """It refuses every row, so that no record is to blame: told with its column, before anything is loaded."""
