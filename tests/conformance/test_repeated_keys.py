@@ -386,3 +386,22 @@ def test_every_record_is_there_many_times(postgres_target: PostgresTarget, tmp_p
     run = both_ways(postgres_target, tmp_path, "CREATE TABLE t (n integer PRIMARY KEY, c integer)", path, jobs=2)
     assert run.summary is not None
     assert (run.summary["rows"], run.summary["rejects"]) == (3, 59_997)
+
+
+def test_columns_are_quoted_as_the_server_does(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    table = (
+        'CREATE TABLE t ("Id x" integer, "a,b" text, "order" integer UNIQUE, plain_1 integer UNIQUE, "q""q" integer, '
+    )
+    table += 'UNIQUE ("Id x", "a,b"), UNIQUE ("q""q"))'
+    path = write(tmp_path / "in.csv", "1,a,1,1,1\n1,a,2,2,2\n2,b,1,3,3\n3,c,4,1,4\n4,d,5,5,1\n")
+    run = both_ways(postgres_target, tmp_path, table, path)
+    assert run.summary is not None
+    assert run.summary["rejects"] == 4
+    batch = pyarrow.csv.read_csv(path, read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True))
+    batch = batch.rename_columns(["Id x", "a,b", "order", "plain_1", 'q"q'])
+    pa.parquet.write_table(batch, tmp_path / "in.parquet")
+    postgres_target.execute(table)
+    load_here(
+        postgres_target, tmp_path / "in.parquet", on_error="skip", max_rejects=4, rejects=tmp_path / "bad", check=3
+    )
+    assert postgres_target.count("t") == 1

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import psycopg
 
 from tipple.engines import core
@@ -88,7 +89,19 @@ class CorePlans:
         # Keys are read as COPY binary, and so are rows that come back.
         target["write_path"] = "binary"
         digest = self.task.verify == "checksum"
-        return core.load_plan(self.task, owned.job_id, cut, target, digest=digest, rejects_before=rejects_before)
+        return core.load_plan(self._quoting(), owned.job_id, cut, target, digest=digest, rejects_before=rejects_before)
+
+    def _quoting(self) -> LoadTask:
+        """The task with its columns called as the server calls them when it tells of a key."""
+        names = [column.name for column in self.task.columns]
+        quoted = self.connection.execute(
+            "SELECT quote_ident(name) FROM unnest(%s::text[]) WITH ORDINALITY n (name, place) ORDER BY place", (names,)
+        ).fetchall()
+        columns = [
+            msgspec.structs.replace(column, name=name)
+            for column, (name,) in zip(self.task.columns, quoted, strict=True)
+        ]
+        return msgspec.structs.replace(self.task, columns=columns)
 
     def sought(self, owned: OwnedJob, cut: Cut, sought: dict[str, Any]) -> str:
         """A search for a record with one of some keys (the core's `Sought`); nothing is stored."""
