@@ -11,7 +11,7 @@ import pytest
 import tipple
 from big import TABLE, BigFile
 from command import run_tipple
-from loading import load, load_text
+from loading import load, load_here, load_text
 from targets import PostgresTarget, Target, write
 from tipple.run.job import _Run
 
@@ -232,3 +232,18 @@ def test_a_load_is_not_published_alone(
     monkeypatch.undo()
     with pytest.raises(tipple.TippleError, match="already has rows"):
         tipple.run(job)
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM tipple.job", "TRUNCATE tipple.job CASCADE"])
+def test_a_ledger_that_is_emptied_keeps_no_rejects(
+    postgres_target: PostgresTarget, tmp_path: Path, statement: str
+) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\nx\n")
+    options = {"header": "no", "on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
+    load_here(postgres_target, path, check=3, **options)
+    assert postgres_target.count("tipple.reject") == 1
+    postgres_target.execute(statement)
+    assert postgres_target.count("tipple.reject") == 0
+    load_here(postgres_target, path, check=3, **options)
+    assert postgres_target.count("t") == 2

@@ -88,6 +88,17 @@ CREATE_STATEMENTS = (
     CREATE OR REPLACE TRIGGER forget_rejects AFTER DELETE ON tipple.slice REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION tipple.forget_rejects()
     """,
+    """
+    CREATE OR REPLACE FUNCTION tipple.forget_all_rejects() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog
+    AS 'BEGIN
+        DELETE FROM tipple.reject;
+        RETURN NULL;
+    END'
+    """,
+    """
+    CREATE OR REPLACE TRIGGER forget_all_rejects AFTER TRUNCATE ON tipple.slice
+    FOR EACH STATEMENT EXECUTE FUNCTION tipple.forget_all_rejects()
+    """,
 )
 FETCHED_BYTES = 2 << 20
 """Of so many bytes are the rejects, at most, that are read at once, unless a single one is longer."""
