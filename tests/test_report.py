@@ -7,6 +7,7 @@ import datetime
 import io
 import json
 import pickle
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tipple import errors
+from tipple._core import CoreError
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
 from tipple.report.bar import BarProgress, ProgressConsole
 from tipple.report.model import (
@@ -477,6 +479,42 @@ def test_meanwhile_is_once() -> None:
     runner = JobRunner(open_progress("none", io.StringIO()), meanwhile=lambda: calls.append("called"))
     assert [runner.run(Job()), runner.run(Job())] == [{"rows": 1}] * 2
     assert calls == ["called"]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_ctrl_c_beside_the_publishing_commit(done: bool) -> None:
+    """What has been published all the same is not said to be invisible, and loaded again."""
+
+    class Job:
+        def __init__(self) -> None:
+            self.is_cancelled = False
+
+        def wait(self, seconds: float) -> bool:
+            if not self.is_cancelled:
+                raise KeyboardInterrupt
+            return True
+
+        def cancel(self) -> None:
+            self.is_cancelled = True
+
+        def result(self) -> str:
+            if not done:
+                raise CoreError('{"kind": "cancelled"}')
+            return '{"rows": 1}'
+
+    runner = JobRunner(open_progress("none", io.StringIO()))
+    try:
+        with pytest.raises(Interrupted):
+            runner.run(Job())
+        if not done:
+            with pytest.raises(Interrupted):
+                runner.run(Job(), publishes=True)
+            return
+        assert runner.run(Job(), publishes=True) == {"rows": 1}
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        runner.close()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -401,8 +401,11 @@ class Runner(Protocol):
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Times a phase and shows it."""
 
-    def run(self, job: CoreJob) -> dict[str, Any]:
-        """Shows a job's progress until it ends; on Ctrl-C cancels it and raises `Interrupted`."""
+    def run(self, job: CoreJob, *, publishes: bool = False) -> dict[str, Any]:
+        """Shows a job's progress until it ends; on Ctrl-C cancels it and raises `Interrupted`.
+
+        One that `publishes` may have done so all the same: then it was not interrupted.
+        """
 
     def settle(self) -> None:
         """Says that rows are being published: Ctrl-C comes too late from here on."""

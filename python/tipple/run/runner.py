@@ -81,8 +81,12 @@ class JobRunner:
         """The verb has ended."""
         self._settled.close()
 
-    def run(self, job: CoreJob) -> dict[str, Any]:
+    def run(self, job: CoreJob, *, publishes: bool = False) -> dict[str, Any]:
         """Shows a job's progress until it ends.
+
+        Args:
+            job: is at work already.
+            publishes: whether it ends with the COMMIT that makes rows visible.
 
         Raises:
             Interrupted: after Ctrl-C, once the job has stopped.
@@ -106,13 +110,17 @@ class JobRunner:
                     raise excess
             self._show(self._snapshot(job))
             outcome = job.result()
+            if publishes:
+                self.settle()
         except KeyboardInterrupt:
             job.cancel()
             self._wait_for_end(job)
-            raise Interrupted(
-                "interrupted; nothing of what was under way is visible",
-                hint="run the same command again to go on; tipple jobs URL shows what is unfinished",
-            ) from None
+            outcome = self._done_all_the_same(job) if publishes else None
+            if outcome is None:
+                raise Interrupted(
+                    "interrupted; nothing of what was under way is visible",
+                    hint="run the same command again to go on; tipple jobs URL shows what is unfinished",
+                ) from None
         except _core.CoreError as error:
             raise core_error(error) from None
         except BaseException:
@@ -128,6 +136,16 @@ class JobRunner:
         until = time.monotonic() + 10
         while not job.wait(POLL_SECONDS) and time.monotonic() < until:
             pass
+
+    def _done_all_the_same(self, job: CoreJob) -> str | None:
+        """The outcome of a cancelled job whose COMMIT was under way, or done, by then; None where there was none."""
+        try:
+            outcome = job.result()
+        except _core.CoreError:
+            return None
+        if outcome is not None:
+            self.settle()
+        return outcome
 
     def _snapshot(self, job: CoreJob) -> dict[str, Any]:
         read = getattr(job, "progress", None)

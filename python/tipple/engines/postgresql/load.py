@@ -523,7 +523,7 @@ class PostgresLoad:
         while True:
             try:
                 with runner.phase("load"):
-                    outcome = runner.run(core.start_load(self.task, plan))
+                    outcome = runner.run(core.start_load(self.task, plan), publishes=find == self._find_published)
                     outcome["retries"] += retries
                     return outcome
             except (core.ConnectionLost, core.CommitInDoubt) as error:

@@ -92,7 +92,7 @@ class Publish:
                     with runner.phase(ANALYZE):
                         self._analyze(runner, owned)
                 with runner.phase(self.task.publish_phase):
-                    return self._publish(owned, choice, rows, digest)
+                    return self._publish(runner, owned, choice, rows, digest)
             except Incomplete:
                 self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
         raise TippleError(
@@ -159,7 +159,7 @@ class Publish:
 
         indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams, before)
 
-    def _publish(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+    def _publish(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""
         try:
             if owned.strategy in ("swap", "partition") and choice.exists and self.task.mode == "replace":
@@ -178,13 +178,13 @@ class Publish:
                     self.is_incomplete = False
                     raise Incomplete
                 return False
-            return self._publish_alone(owned, choice, rows, digest)
+            return self._publish_alone(runner, owned, choice, rows, digest)
         except psycopg.Error as error:
             if not connections.is_lost(error):
                 raise
-            return self._settle_doubt(owned, choice, rows, digest)
+            return self._settle_doubt(runner, owned, choice, rows, digest)
 
-    def _publish_alone(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+    def _publish_alone(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """One transaction, begun again where it waits for a reader who may wait for it.
 
         Somebody who reads partitions, and then writes through their table, holds what publishing needs while he waits
@@ -200,6 +200,7 @@ class Publish:
                     is_visible = self.make_visible(owned, choice, rows, digest)
                     if is_visible:
                         self.add_references(owned, choice)
+                        runner.settle()
                     return is_visible
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if self.is_patient:
@@ -287,7 +288,7 @@ class Publish:
             is_strict=self.is_strict,
         )
 
-    def _settle_doubt(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
+    def _settle_doubt(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """COMMIT's answer may be lost: the ledger's state is the answer."""
         if not self.task.ledger:
             raise core.CommitInDoubt(
@@ -298,7 +299,7 @@ class Publish:
         job = ledger.find_by_id(self.connection, owned.job_id)
         if job is not None and job.state == "published":
             return True
-        return self._publish(owned, choice, rows, digest)
+        return self._publish(runner, owned, choice, rows, digest)
 
     def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool) -> None:
         if not exists:
