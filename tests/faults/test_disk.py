@@ -84,6 +84,7 @@ def test_postgresql_data(
         run = job.run()
         assert_says_disk_full(run)
         assert "53100" in run.stderr
+        assert "mend the value" not in run.stderr
         assert job.visible() == 0
         assert server.running
         resize_disk(place, 500)

@@ -188,6 +188,9 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 
 _STREAM_FAILED = "the stream failed: "
+_NO_RECORDS_FAULT = ("25", "40", "53", "57", "58")
+"""Classes of SQLSTATE that end a COPY wherever it stands: the state of the transaction, another transaction, a lack of
+resources, an operator, the system."""
 
 
 def core_error(error: Exception) -> TippleError:
@@ -196,6 +199,13 @@ def core_error(error: Exception) -> TippleError:
     kind = facts.pop("kind")
     message = facts.get("message", "")
     match kind:
+        case "bad_record" if (facts.get("sqlstate") or "")[:2] in _NO_RECORDS_FAULT:
+            return TippleError(
+                f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
+                f"(near record {facts['record_number']:,} of {facts['file']})",
+                hint="the record is not to blame: mend the cause, and run the same command again",
+                detail=facts,
+            )
         case "bad_record":
             return BadRecord(**facts)
         case "too_many_rejects":
