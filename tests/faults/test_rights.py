@@ -169,6 +169,18 @@ def test_database_that_is_read_only(postgres_target: PostgresTarget, path: Path)
     assert postgres_target.count("t") == 0
 
 
+def test_row_security_that_is_for_the_role(postgres_target: PostgresTarget, path: Path) -> None:
+    """The server advises INSERT, which nobody can follow here."""
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    postgres_target.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
+    run = load(postgres_target, path, check=1)
+    assert "BYPASSRLS" in run.stderr, run
+    assert "INSERT" not in run.stderr
+    postgres_target.execute("ALTER TABLE t NO FORCE ROW LEVEL SECURITY")
+    load(postgres_target, path)
+    assert postgres_target.count("t") == 2
+
+
 def test_statement_timeout_of_the_role(postgres_target: PostgresTarget, path: Path) -> None:
     """Settings of a role that are made for interactive users do not break a load, or the error names them."""
     postgres_target.execute("CREATE TABLE t (a integer, b text)")

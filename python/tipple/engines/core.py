@@ -188,6 +188,7 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 
 _STREAM_FAILED = "the stream failed: "
+_MEND = "mend the cause and run the same command again"
 _NO_RECORDS_FAULT = ("25", "40", "53", "57", "58")
 """Classes of SQLSTATE that end a COPY wherever it stands: the state of the transaction, another transaction, a lack of
 resources, an operator, the system."""
@@ -203,7 +204,7 @@ def core_error(error: Exception) -> TippleError:
             return TippleError(
                 f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",
-                hint="the record is not to blame: mend the cause, and run the same command again",
+                hint=f"the record is not to blame: {_MEND}",
                 detail=facts,
             )
         case "bad_record":
@@ -227,7 +228,11 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return TippleError(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=rights_hint(facts["sqlstate"]) or _reference_hint(text) or facts.get("hint") or _MEND,
+                hint=rights_hint(facts["sqlstate"])
+                or _copy_hint(facts)
+                or _reference_hint(text)
+                or facts.get("hint")
+                or _MEND,
                 detail=facts,
             )
         case "connection":
@@ -260,9 +265,6 @@ def core_error(error: Exception) -> TippleError:
             )
 
 
-_MEND = "mend the cause and run the same command again"
-
-
 def _reference_hint(text: str) -> str | None:
     """What to do where rows that are to be replaced are referred to."""
     if "is still referenced from" not in text:
@@ -278,6 +280,16 @@ def rights_hint(sqlstate: str | None) -> str | None:
     if sqlstate != "42501":
         return None
     return "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE"
+
+
+def _copy_hint(facts: Mapping[str, Any]) -> str | None:
+    """What to do where row security does not let COPY: the server's own hint, the only one of its kind, is INSERT."""
+    if facts["sqlstate"] != "0A000" or facts["doing"] != "starting COPY" or not facts.get("hint"):
+        return None
+    return (
+        "load as a role that row security is not for: the owner, where it is not forced (NO FORCE ROW LEVEL SECURITY), "
+        "or one with BYPASSRLS"
+    )
 
 
 class ConnectionLost(ConnectionFailed):
