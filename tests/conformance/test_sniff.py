@@ -246,6 +246,17 @@ def test_into_a_table_that_is_there(
     assert "already loaded" in again.output
 
 
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_trailing_delimiters_and_bad_records(engine_target: Target, tmp_path: Path, delimiter: str) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    text = "a;b;\n" + "".join(f"{number};x;\n" for number in range(30)) + "30;a;b;\n31;c\n32;z;\n"
+    path = write(tmp_path / "in.csv", text.replace(";", delimiter))
+    run = load(engine_target, path, on_error="skip", max_rejects=2, rejects=tmp_path / "r", check=3)
+    assert run.summary is not None
+    assert run.summary["rejects"] == 2
+    assert engine_target.rows("SELECT count(*), max(a), min(b), max(b) FROM t") == [(31, 32, "x", "z")]
+
+
 def test_a_header_with_some_known_names(engine_target: Target, tmp_path: Path) -> None:
     """Positions would be guesswork."""
     engine_target.execute("CREATE TABLE t (a integer, b integer)")

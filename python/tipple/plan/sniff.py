@@ -224,7 +224,7 @@ def _with_delimiter(
         best = candidate(_unquoted(delimiter, data))
     if _trails(best.profile, delimiter, named, expected_fields):
         trailing = candidate(_with_trailing(best, named))
-        if trailing.profile.regularity == 1.0:
+        if trailing.profile.regularity >= best.profile.regularity or trailing.profile.fields == expected_fields:
             best = trailing
     return best
 
@@ -349,10 +349,13 @@ def _unquoted(delimiter: str, data: Sequence[bytes]) -> Layout:
 
 def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields: int | None) -> bool:
     """Whether every record ends with a delimiter that separates nothing."""
-    if profile.last_empty != profile.records or profile.fields < 2 or _last_is_quoted(profile):
+    if profile.fields < 2 or _last_is_quoted(profile):
         return False
-    if expected_fields is not None and expected_fields in (profile.fields, profile.fields - 1):
-        return expected_fields == profile.fields - 1
+    if expected_fields == profile.fields - 1:
+        # Or else nearly all records would be bad ones.
+        return 2 * profile.last_empty > profile.records
+    if profile.last_empty != profile.records or expected_fields == profile.fields:
+        return False
     return named == "tbl" or delimiter == "|" or profile.records > 1
 
 
@@ -399,7 +402,8 @@ def _between(
         return named, f"as the name says ({name}): {_why(named)}"
     if _quotes_every_value(own) and _reads_more(own, named):
         return own, f"{_why(own)}, every value in quotes; not quite as the name says ({name})"
-    better = own.healthy or own.profile.regularity > named.profile.regularity
+    trails = own.layout.trails and not named.layout.trails
+    better = own.healthy or trails or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
         return named, f"as the name says ({name}), though only {_why(named)}"
     return own, f"{_why(own)}; not quite as the name says ({name})"

@@ -233,7 +233,8 @@ class Sniffer:
             own, _, told = self._choose(own_chunks, None)
             profile = self._profile(own_chunks, own)
             if told and profile.fields > 1 and profile.regularity >= REGULAR_SHARE:
-                found.setdefault((own.delimiter, own.trails), f"{own.format} with {own.delimiter!r} ({path})")
+                ends = " at line ends too" if own.trailing else ""
+                found.setdefault((own.delimiter, own.trails), f"{own.format} with {own.delimiter!r}{ends} ({path})")
         if len(found) > 1:
             raise _different(found.values())
 
