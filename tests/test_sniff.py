@@ -13,7 +13,7 @@ from tipple.errors import UsageError
 from tipple.plan.sniff_columns import clean_names, column_types, describe_dates, wider_type
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sniff_options import options_text
-from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
 from tipple.plan.sources import plan_dialect
 from tipple.run.sampling import TOTAL_BYTES, take_sample
 from tipple.run.sniff import Sniffed, Sniffer
@@ -76,6 +76,8 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "semicolons": ("a.csv", "1;a\n2;b\n", SEMICOLON, [INT, TXT]),
     "decimal_commas": ("a.csv", "1;Anna;2,5\n2;Bob;3,75\n3;Eva;4,1\n", SEMICOLON, [INT, TXT, TXT]),
     "decimal_commas_two_columns": ("a.csv", "1;2,5\n2;3,75\n", SEMICOLON, [INT, TXT]),
+    "decimal_commas_first": ("a.csv", "1,5;a;x\n2,4;b;y\n3,3;c;z\n", SEMICOLON, [TXT, TXT, TXT]),
+    "lists_with_semicolons": ("a.csv", "1,a;b;c\n2,d;e;f\n", CSV, [INT, TXT]),
     "decimal_commas_header": ("a.csv", "id;preis\n1;2,5\n2;3,75\n3;1,0\n", SEMICOLON | NAMED, [INT, TXT]),
     "excel": ("a.csv", 'Nr;Name;Am\r\n1;"a;b";31.12.2024\r\n2;"c";01.01.2025\r\n', SEMICOLON | NAMED, [INT, TXT, TXT]),
     "tabs_in_csv": ("a.csv", "1\ta\n2\tb\n", TAB, [INT, TXT]),
@@ -188,6 +190,20 @@ def test_corpus(tmp_path: Path, name: str) -> None:
     sniffed = sniff(write(tmp_path / file_name, data))
     assert facts(sniffed) == expected
     assert types(sniffed) == expected_types
+
+
+def decision(sniffed: Sniffed, option: str) -> Decision:
+    return next(decision for decision in sniffed.decisions if decision.option == option)
+
+
+def test_records_that_nothing_divides_evenly(tmp_path: Path) -> None:
+    """One field each is then a doubtful reading, whatever the name says."""
+    delimiter = decision(sniff(write(tmp_path / "a.csv", "1;a;x\n2;b;y\n3;c\n4;d\n")), "delimiter")
+    assert delimiter.value == ","
+    assert delimiter.confidence < LOW_CONFIDENCE
+    assert delimiter.alternatives[0].startswith("; ")
+    sure = decision(sniff(write(tmp_path / "b.csv", "a;b\nc\nd; e; f\n")), "delimiter")
+    assert sure.confidence >= LOW_CONFIDENCE
 
 
 def test_the_corpus_is_large() -> None:

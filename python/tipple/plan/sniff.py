@@ -50,6 +50,8 @@ _CELL_SCORE_DELIMITERS_INSIDE = 0.45
 _CELL_SCORE_WRAPPED = 0.2
 _SINGLE_COLUMN_PATTERN = 0.1
 _SINGLE_TYPED_PATTERN = 0.45
+_UNSPLIT_CONFIDENCE = 0.5
+"""That records are one field each, though another delimiter stands in all of them."""
 _ENOUGH_SCORE = 0.15
 """Below this, a dialect with several fields is no more convincing than one without."""
 
@@ -117,12 +119,24 @@ def choose_layout(
         c for c in ranked if c.layout.delimiter != chosen.layout.delimiter and c.profile.fields > 1 and c.score > 0.05
     ]
     confidence = _confidence(chosen, others, kept=chosen is named_candidate or _quotes_every_value(chosen))
+    single = chosen.profile.fields == 1 != expected_fields
+    unsplit = [c for c in ranked if _splits_every_record(c)] if single else []
+    if unsplit and not chosen.layout.trails and not _quotes_every_value(chosen):
+        others += [c for c in unsplit if c not in others]
+        confidence = min(confidence, _UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
     decisions = _decisions(chosen, others, reason, confidence, given)
     doubt = _doubt(chosen, data, named)
     if doubt is not None:
         decisions[0] = doubt
     return chosen.layout, decisions, told
+
+
+def _splits_every_record(candidate: _Candidate) -> bool:
+    """Whether a usual delimiter stands in every record, if not as often in each."""
+    profile = candidate.profile
+    usual = candidate.layout.delimiter not in _RARE_DELIMITERS
+    return usual and profile.records > 1 and min(profile.field_counts, default=0) > 1
 
 
 def _default(given: Given, named: str | None) -> Layout | None:
@@ -423,8 +437,28 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
         finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
-        return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
+        return (
+            wanted
+            or finer
+            or _keeps_decimal_commas(other, own)
+            or other.layout.delimiter in _NEVER_IN_TEXT
+            or other.typed > own.typed + 0.1
+        )
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
+
+
+def _keeps_decimal_commas(other: _Candidate, own: _Candidate) -> bool:
+    """Whether commas divide decimals, all of which another delimiter keeps whole."""
+    if own.layout.delimiter != "," or other.layout.delimiter not in ";\t|" or other.profile.regularity < 1.0:
+        return False
+    decimals = any(
+        "decimal_comma" in column.kinds and column.kinds.keys() <= {"decimal_comma", "integer"}
+        for column in other.profile.columns_with_heads
+    )
+    divided = any(
+        column.delimiters_inside == sum(column.kinds.values()) > 1 for column in own.profile.columns_with_heads
+    )
+    return decimals and divided
 
 
 def _reads_more(own: _Candidate, named: _Candidate) -> bool:
