@@ -118,6 +118,14 @@ def test_what_is_no_text_is_named(
     assert_untouched(target)
 
 
+def test_packed_records_with_zeros_are_rejects(target: Target, tmp_path: Path) -> None:
+    """As they are in files that are not packed: it is their number that counts."""
+    path = write(tmp_path / "in.csv", gzip.compress(b"1,a\n2,\0\0\0\0\n3,c\n"))
+    run = load(target, path, on_error="skip", max_rejects=1, rejects=tmp_path / "r", check=3)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (2, 1)
+
+
 @pytest.mark.parametrize("kind", ["device", "dangling_link", "link_loop", "socket"])
 def test_what_is_no_file(target: Target, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "in.csv"

@@ -55,18 +55,20 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
 class Sniffer:
     """Finds out the dialect of sources, or only what their columns hold."""
 
-    def __init__(self, paths: Sequence[str], format: str, options: Given) -> None:
+    def __init__(self, paths: Sequence[str], format: str, options: Given, *, refuse: bool = True) -> None:
         """Checks the options.
 
         Args:
             paths: the sources.
             format: `auto`, or the format, which then has COPY's defaults.
             options: as the user wrote them.
+            refuse: whether the sources must look like text.
 
         Raises:
             UsageError: options that no format has.
         """
         self.paths = paths
+        self.refuse = refuse
         self.options = options
         self.named = named_format(paths) if format == "auto" else None
         self.auto = format == "auto"
@@ -118,7 +120,8 @@ class Sniffer:
         identified = zip(self.paths, sources, strict=True) if sources else ()
         streams = {path: source for path, source in identified if source.form is not None}
         sample = take_sample(self.paths, streams)
-        _refuse_packed_binaries(sample, streams)
+        if self.refuse:
+            _refuse_packed_binaries(sample, streams)
         decisions: list[Decision] = []
         sniffed_encoding = None
         odd_encodings: dict[str, str] = {}
