@@ -119,6 +119,13 @@ def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
     assert "'1994-01-01', ') TO ('" in text
 
 
+def test_storage_of_a_small_table(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+    done = load(engine_target, write(tmp_path / "in.csv", "1\n2\n"))
+    assert done.summary is not None
+    assert [size["pages"] for size in done.summary["storage"]] == [1]
+
+
 def test_storage_after_a_load(engine_target: Target, tmp_path: Path) -> None:
     """The summary always has it; it is printed where there is more than the table itself."""
     engine_target.execute("CREATE TABLE t (a integer)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 
 import duckdb
 import msgspec
@@ -119,6 +120,10 @@ class DuckSession:
     def sizes_after(self, table: TableName) -> list[StorageSize]:
         """The room that a table takes which was just loaded."""
         try:
+            if self.path is not None:
+                # Small tables are in the WAL until the file is closed, which would do this too.
+                with suppress(duckdb.TransactionException):
+                    self.connection.execute("CHECKPOINT")
             return self.sizes(table)
         except (duckdb.Error, OSError):
             # The rows are published: that their room cannot be told is no failure.
