@@ -7,6 +7,9 @@ use std::io::{self, BufRead, BufReader, Read};
 /// How much of a compressed file is read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
+/// The first byte of each member of a gzip file.
+const GZIP_MAGIC: u8 = 0x1f;
+
 /// The most memory that unpacking an .xz file may take; `xz -9` needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 128 * 1024 * 1024;
 
@@ -36,7 +39,7 @@ struct GzipMembers<R> {
 
 impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "zeros, and then something else, follow the data");
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "something else follows the data");
         loop {
             let member = self.member.as_mut().ok_or_else(damaged)?;
             let read = member.read(buffer)?;
@@ -45,19 +48,17 @@ impl<R: BufRead> Read for GzipMembers<R> {
             }
             let input = member.get_mut();
             let mut padded = false;
-            loop {
+            let another = loop {
                 let bytes = input.fill_buf()?;
-                if bytes.is_empty() {
-                    return Ok(0);
-                }
+                let Some(first) = bytes.first() else { return Ok(0) };
                 let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
                 if zeros == 0 {
-                    break;
+                    break !padded && *first == GZIP_MAGIC;
                 }
                 padded = true;
                 input.consume(zeros);
-            }
-            self.member = self.member.take().filter(|_| !padded).map(|member| GzDecoder::new(member.into_inner()));
+            };
+            self.member = self.member.take().filter(|_| another).map(|member| GzDecoder::new(member.into_inner()));
         }
     }
 }
@@ -94,7 +95,8 @@ mod tests {
         for zeros in [0, 1, 511, READ_BYTES + 1] {
             let padded = [&members[..], &vec![0; zeros]].concat();
             assert_eq!(unpacked(padded.clone()).expect("zeros are nothing"), b"one two", "{zeros}");
-            assert!(unpacked([&padded[..], b"x"].concat()).is_err(), "{zeros} zeros and something else");
+            let error = unpacked([&padded[..], b"junk"].concat()).expect_err("junk is no member");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{zeros} zeros and something else");
             if zeros > 0 {
                 assert!(unpacked([&padded[..], &members].concat()).is_err(), "a member behind {zeros} zeros");
             }
