@@ -134,7 +134,7 @@ pub fn type_name(kind: &ColumnType) -> String {
             format!("{} integer of {bits} bits", if *signed { "signed" } else { "unsigned" })
         }
         ColumnType::Array(array) => type_name(&array.element) + &"[]".repeat(array.dimensions.unwrap_or(1).into()),
-        ColumnType::Opaque => "the target's own type".into(),
+        ColumnType::Opaque => "the column's type".into(),
     }
 }
 

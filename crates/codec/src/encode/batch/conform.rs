@@ -6,7 +6,7 @@
 use super::casting::{Casting, Part, with_doubles};
 use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
-use super::{BatchProblem, Unfit, UnreadableType, direct, limits, nanoseconds, strings};
+use super::{BatchProblem, Unfit, UnreadableType, direct, limits, nanoseconds, strings, unpack};
 use crate::column::{Column, ColumnType};
 use crate::dialect::Dialect;
 use crate::encode::arrow::{self, ArrowEncoder};
@@ -325,8 +325,8 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
 impl Way {
     fn unpack(&self, array: &ArrayRef) -> Result<ArrayRef, (usize, Unfit)> {
         match &self.unpack {
-            // Cannot fail: the values stay what they are. A broken key would have been refused when it was read.
-            Some(plain) => arrow_cast::cast(array, plain).map_err(|_| (0, Refusal::InvalidSyntax.into())),
+            // The values stay what they are; only a key that its dictionary does not have is none.
+            Some(plain) => unpack::unpack(array, plain).map_err(|_| (0, Refusal::InvalidSyntax.into())),
             None => Ok(array.clone()),
         }
     }

@@ -33,7 +33,7 @@ impl CsvRows {
 pub(super) fn text_of(array: &ArrayRef, row: usize, unpack: Option<&DataType>, spelling: Spelling) -> Option<Vec<u8>> {
     let value = array.slice(row, 1);
     let value = match unpack {
-        Some(plain) => arrow_cast::cast(&value, plain).ok()?,
+        Some(plain) => super::unpack::unpack(&value, plain).ok()?,
         None => value,
     };
     if value.is_null(0) || *value.data_type() == DataType::Null {

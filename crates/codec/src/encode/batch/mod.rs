@@ -21,6 +21,7 @@ mod nanoseconds;
 mod nested;
 mod strings;
 pub mod text_form;
+mod unpack;
 mod values;
 
 use crate::value::Refusal;
