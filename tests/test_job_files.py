@@ -85,6 +85,14 @@ def test_includes(tmp_path: Path) -> None:
     assert job.jobs == 7
 
 
+def test_here_is_where_it_stands(tmp_path: Path) -> None:
+    """In a variable of an included file too, wherever that is used; in a setting, where that is used."""
+    write(tmp_path / "sub/base.toml", "[variables]\ndata = '${here}/in'\nfile = '${data}/a'\nother = ''\n")
+    text = "include = 'sub/base.toml'\n[tables.x]\nsources = ['${file}', '${here}/b', '${other}']"
+    found = options(read(tmp_path, text, other="${here}/c"))["x"]["sources"]
+    assert found == [f"{tmp_path}/sub/in/a", f"{tmp_path}/b", f"{tmp_path}/c"]
+
+
 def test_options_are_those_of_load() -> None:
     """One list: every option of the library is a key, spelled as on the command line, but for those of a whole run."""
     of_load = {name.replace("_", "-") for name in inspect.signature(tipple.load).parameters if name[0] != "_"}
@@ -128,8 +136,12 @@ T = "[tables.t]\nsources = 'x'\n"
         (T + "write_path = 'text'\n", "line 3: tables.t.write_path: no such key", "did you mean write-path?"),
         (T + "header = 'maybe'\n", "line 3: tables.t.header: 'maybe' is none of yes, no, match", None),
         (T + "ledger = 'off'\n", "line 3: tables.t.ledger: expected bool, got str", None),
+        (T + "key = 'a, b'\n", "line 3: tables.t.key: expected array, got str", 'key = ["a", "b"]'),
+        (T + "key = '\"A\"'\n", "line 3: tables.t.key: expected array, got str", None),
         (T + "sources2 = 1\n", "line 3: tables.t.sources2: no such key", "did you mean sources?"),
-        (T + "dry-run = true\n", "line 3: tables.t.dry-run: no such key", None),
+        (T + "dry-run = true\n", "line 3: tables.t.dry-run: no such key", "tipple run --dry-run"),
+        (T + "resume = 'd238'\n", "line 3: tables.t.resume: no such key", "run again"),
+        (T + "no-atomic = true\n", "line 3: tables.t.no-atomic: no such key", "atomic = false"),
         ("[defaults]\n\ncolumns = ['a', 1]\n" + T, "line 3: defaults.columns: expected str, got int", None),
         ("[defaults]\nafter = ['a']\n" + T, "line 2: defaults.after: no such key", None),
         (T + "null = '${nope}'\n", "line 3: tables.t.null: the variable nope has no value", "--set nope=…"),

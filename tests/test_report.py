@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import msgspec
@@ -393,6 +393,15 @@ def test_json_lines() -> None:
     assert lines[-1]["mb_per_second"] == pytest.approx(200)
     assert lines[-1]["seconds_left"] == pytest.approx(2.8)
     assert lines[-1]["streams"] == snapshot(1)["streams"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "ascii"])
+def test_json_lines_in_any_encoding(encoding: str) -> None:
+    """Python's stderr writes what its encoding has no character for with backslashes, which JSON does not know."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
+    open_progress("json", stream, now=noon).warn("tü€😀")
+    written = cast(io.BytesIO, stream.buffer).getvalue()
+    assert json.loads(written.decode(encoding))["warning"] == "tü€😀"
 
 
 def test_the_caller_may_reuse_its_dictionary() -> None:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from test_report import noon, report, shown, snapshot
-from tipple.plan.storage import StorageSize, as_tree
+from tipple.plan.storage import StorageSize, as_tree, depths
 from tipple.report.bar import ProgressConsole
 from tipple.report.job import JobReport, TableOutcome
 from tipple.report.progress import open_progress
@@ -134,3 +134,14 @@ def test_storage_in_the_order_of_the_bounds() -> None:
     assert (tree[0].pages, tree[0].bytes, tree[0].rows) == (4, 40, None)
     known = as_tree([msgspec.structs.replace(part, rows=2) for part in parts])
     assert known[0].rows == 8
+    assert depths(tree) == [0, 1, 2, 1, 1, 1]
+    assert [row.name for row in as_tree(parts[:5])] == ["default", "p1000", "p200", "p0", "i"]
+
+
+def test_storage_of_lists_and_remainders() -> None:
+    bounds = ["DEFAULT", "FOR VALUES IN ('b')", "FOR VALUES IN ('a')"]
+    parts = [size("t", kind="partitioned table"), *(size(bound, parent="t", bound=bound) for bound in bounds)]
+    assert [row.name for row in as_tree(parts)] == ["t", "FOR VALUES IN ('a')", "FOR VALUES IN ('b')", "DEFAULT"]
+    bounds = [f"FOR VALUES WITH (modulus 12, remainder {n})" for n in (10, 2, 1)]
+    parts = [size("t", kind="partitioned table"), *(size(bound, parent="t", bound=bound) for bound in bounds)]
+    assert [row.name for row in as_tree(parts)] == ["t", *reversed(bounds)]

@@ -336,6 +336,16 @@ def test_the_line_that_tells_excel_the_delimiter(tmp_path: Path, line: str, reme
     assert f"--skip-lines 1 {remedy}" in str(failed.value.hint)
 
 
+@pytest.mark.parametrize("null", ["", "NULL", "\\N"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.dat"])
+def test_moments_and_nulls_of_a_single_column(tmp_path: Path, name: str, null: str) -> None:
+    """Spaces and colons stand in every value."""
+    values = [f"2024-03-{day:02} 12:{day:02}:56.5" for day in range(1, 29)]
+    sniffed = sniff(write(tmp_path / name, "".join(f"{value}\n" for value in [*values, null, *values])))
+    assert sniffed.profile.fields == 1
+    assert types(sniffed) == ["timestamp"]
+
+
 def test_a_word_for_null_that_is_a_text_elsewhere(tmp_path: Path) -> None:
     for iso, confidence, said in (("NA", 0.6, "stands among texts too, in 1 column"), ("GB", 0.85, "in 1 column of")):
         sniffed = sniff(write(tmp_path / "a.csv", f"id,iso,n\n1,{iso},2\n2,DE,NA\n3,FR,5\n"))

@@ -9,7 +9,6 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -144,7 +143,6 @@ def test_bad_bytes_in_a_header(target: DuckdbTarget, tmp_path: Path) -> None:
 
 
 AWKWARD = {
-    "too_many_digits": (pa.table({"a": pa.array([Decimal(1)], pa.decimal256(70, 0))}), "width"),
     "names_alike": (pa.table({"a": [1], "A": [2]}), "already exists"),
     "no_name": (pa.table({"b": [1], "": [2]}), "column 2 of the source has no name"),
     "no_columns": (pa.table({}), "no columns"),

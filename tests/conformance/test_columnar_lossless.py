@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tipple
-from loading import load
+from columnar_files import write_arrow_file, write_parquet
+from loading import load, load_here
 from targets import DuckdbTarget, Target
 
 
@@ -120,7 +121,7 @@ CUT_BY_DUCKDB: list[tuple[str, pa.DataType, list[Any], Any, str]] = [
 ]
 
 
-def refused_and_stored(target: Target, case: tuple[str, pa.DataType, list[Any], Any, str]) -> None:
+def refused_and_stored(target: Target, case: tuple[str, pa.DataType, list[Any], Any, str], rejects: Path) -> None:
     of_type, kind, whole, lossy, why = case
     target.execute(f"CREATE TABLE t (n integer, a {of_type})")
     values = [*whole, lossy, *whole]
@@ -132,17 +133,81 @@ def refused_and_stored(target: Target, case: tuple[str, pa.DataType, list[Any], 
     assert (caught.value.record_number, caught.value.column) == (len(whole) + 1, "a")
     assert why in caught.value.reason
     assert target.count("t") == 0
-    report = tipple.load(table, into=target.url, table="t", on_error="skip", max_rejects=1)
+    report = tipple.load(table, into=target.url, table="t", on_error="skip", max_rejects=1, rejects=rejects)
     assert (report.rows, report.rejects) == (2 * len(whole), 1)
     assert sorted(n for (n,) in target.rows("SELECT n FROM t")) == [n for n in range(len(values)) if n != len(whole)]
 
 
 @pytest.mark.parametrize("case", CUT, ids=lambda case: f"{case[1]} to {case[0]}")
-def test_moments_are_not_cut(engine_target: Target, case: Any) -> None:
+def test_moments_are_not_cut(engine_target: Target, tmp_path: Path, case: Any) -> None:
     """What would lose its day or its time of day is a bad record, and what is whole is stored."""
-    refused_and_stored(engine_target, case)
+    refused_and_stored(engine_target, case, tmp_path / "bad")
 
 
 @pytest.mark.parametrize("case", CUT_BY_DUCKDB, ids=lambda case: f"{case[1]} to {case[0]}")
 def test_moments_are_not_cut_within_others(tmp_path: Path, case: Any) -> None:
-    refused_and_stored(DuckdbTarget(tmp_path / "x.duckdb"), case)
+    refused_and_stored(DuckdbTarget(tmp_path / "x.duckdb"), case, tmp_path / "bad")
+
+
+LISTS_OF_LISTS: list[Any] = [[[1], [2, 3]], [[]], [None], None, [], [[None]]]
+
+
+def test_lists_of_lists_in_a_table_made_after_them(engine_target: Target, tmp_path: Path) -> None:
+    """Of any lengths: PostgreSQL's arrays would refuse some, and take others for empty."""
+    kind = pa.list_(pa.list_(pa.int32()))
+    table = pa.table({"n": range(len(LISTS_OF_LISTS)), "l": pa.array(LISTS_OF_LISTS, kind)})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table), schema="auto")
+    assert [row[0] for row in engine_target.rows("SELECT l FROM t ORDER BY n")] == LISTS_OF_LISTS
+
+
+HALVES = pa.array([[1.5, None], [], None], pa.list_(pa.float16()))
+WIDE = pa.array([Decimal("1.50"), Decimal(10) ** 40, None], pa.decimal256(50, 2))
+
+
+def test_types_that_duckdb_does_not_read_from_arrow(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    wides = pa.array([[value] for value in WIDE], pa.list_(WIDE.type))
+    structs = pa.array([{"h": 1.5}, None, {"h": None}], pa.struct([("h", pa.float16())]))
+    hundreds = pa.array([[Decimal("12E2")], None, []], pa.list_(pa.decimal128(5, -2)))
+    table = pa.table({"n": range(3), "h": HALVES, "w": WIDE, "ws": wides, "s": structs, "t": hundreds})
+    path = write_arrow_file(tmp_path / "in.arrow", table)
+    rows = [
+        (0, "[1.5,null]", "1.50", "[1.50]", '{"h":1.5}', "[1200]"),
+        (1, "[]", f"{10**40}.00", f"[{10**40}.00]", None, None),
+        (2, None, None, "[null]", '{"h":null}', "[]"),
+    ]
+    load_here(target, path, schema="auto", verify="checksum")
+    assert target.rows("SELECT * FROM t ORDER BY n") == rows
+    target.execute("CREATE TABLE u (n int, h json, w json, ws json, s json, t json)")
+    load_here(target, path, table="u")
+    assert target.rows("SELECT * FROM u ORDER BY n") == rows
+
+
+@pytest.mark.parametrize(("values", "of_type"), [(HALVES, "FLOAT[]"), (WIDE, "TIME")])
+def test_what_duckdb_cannot_read_names_its_column(tmp_path: Path, values: pa.Array, of_type: str) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute(f"CREATE TABLE t (n int, v {of_type})")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"n": range(3), "v": values}))
+    run = load_here(target, path, check=2)
+    assert f"the column v of type {of_type} cannot be loaded from" in run.stderr
+    assert "JSON" in run.stderr
+
+
+def test_integers_of_wide_decimals(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute("CREATE TABLE t (v HUGEINT)")
+    table = pa.table({"v": pa.array([Decimal(10) ** 30], pa.decimal256(50, 0))})
+    load_here(target, write_parquet(tmp_path / "in.parquet", table))
+    assert target.rows("FROM t") == [(10**30,)]
+
+
+def test_labels_under_a_null(engine_target: Target) -> None:
+    """What stands under a NULL is no value: pyarrow writes the key 0 there, and the dictionary may be empty."""
+    labels = pa.dictionary(pa.int16(), pa.string())
+    kinds = [pa.struct([("x", labels)]), pa.list_(labels, 1)]
+    for number, (kind, value) in enumerate(zip(kinds, ({"x": "b"}, ["b"]), strict=True)):
+        for values in ([None], [None, value, None]):
+            table = pa.table({"a": pa.array(values, kind)})
+            result = tipple.load(table, into=engine_target.url, table=f"t{number}_{len(values)}", schema="auto")
+            assert result.rows == len(values)
+            assert engine_target.value(f"SELECT count(a) FROM t{number}_{len(values)}") == len(values) // 2

@@ -16,10 +16,10 @@ import pytest
 
 import tipple
 from big import TABLE, BigFile
-from command import Run, environment, start_tipple
+from command import Run, environment, run_tipple, start_tipple
 from loading import load, load_words
 from servers.installations import missing_reason
-from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer
+from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer, postgres_server
 from targets import DuckdbTarget, PostgresTarget, write
 
 SECRETS = (LOADER_PASSWORD, quote(LOADER_PASSWORD, safe=""), LOADER_PASSWORD.split("-")[1])
@@ -174,6 +174,27 @@ def test_options_reach_every_session(target: PostgresTarget, path: Path) -> None
     target.execute("DROP TABLE t; CREATE TABLE t (a integer, b text, s text DEFAULT current_setting('my.setting'))")
     load(target.server.url(LOADER, target.database, options="-c my.setting=here"), path, columns="a,b", jobs=2)
     assert target.rows("SELECT DISTINCT s FROM t") == [("here",)]
+
+
+@pytest.mark.parametrize("options", [(), ("--schema", "tpch", "--table", "region", "--dry-run")])
+def test_sessions_that_are_read_only(target: PostgresTarget, path: Path, options: tuple[str, ...]) -> None:
+    """It is not the schema's fault, nor the table's."""
+    target.execute(f"ALTER DATABASE {target.database} SET default_transaction_read_only = on")
+    run = run_tipple("load", path, "--into", target.url, "--table", "t", *options, check=2)
+    assert "default_transaction_read_only is on" in run.stderr
+    load(f"{target.url}&options=-c%20default_transaction_read_only%3Doff", path)
+    assert target.count("t") == 2
+
+
+def test_a_standby(target: PostgresTarget, tmp_path: Path) -> None:
+    with postgres_server(target.server.version) as server:
+        server.stop()
+        (server.data / "standby.signal").touch()
+        server.start()
+        run = load(server.superuser_url, write(tmp_path / "in.csv", "1\n"), schema="auto", check=2)
+        assert "is a standby" in run.stderr
+        assert "target_session_attrs=read-write" in run.stderr
+        run_tipple("jobs", server.superuser_url)
 
 
 @pytest.mark.parametrize("kind", ["password", "user", "database", "port"])

@@ -226,3 +226,29 @@ def test_many_refusals_are_refusals(postgres_target: PostgresTarget, tmp_path: P
         run = load_text(postgres_target, tmp_path / f"{number}.csv", "".join(lines), check=1)
         assert "1000" in run.stderr
     assert postgres_target.count("t") == 0
+
+
+DATES = "1,01/02/2024,01-02-03,{02/01/2024}\n2,2024-01-02,1.2.2024 12:34,\n3,5/6/99,2024/1/2,{1/2/3}\n"
+
+
+@pytest.mark.parametrize("write_path", ["auto", "text"])
+@pytest.mark.parametrize("place", ["PGOPTIONS", "database"])
+@pytest.mark.parametrize("style", ["ISO, DMY", "German, YMD", "SQL, MDY"])
+def test_dates_in_the_order_of_the_session(
+    postgres_target: PostgresTarget, tmp_path: Path, style: str, place: str, write_path: str
+) -> None:
+    """As COPY reads them in a session of the same settings, or as it refuses them."""
+    env = {"PGOPTIONS": f"-c datestyle={style.replace(' ', '')}"} if place == "PGOPTIONS" else {}
+    if place == "database":
+        postgres_target.execute(f"ALTER DATABASE {postgres_target.database} SET datestyle TO '{style}'")
+    postgres_target.execute("CREATE TABLE t (k int, d date, s timestamp, a date[]); CREATE TABLE twin (LIKE t)")
+    postgres_target.execute(f"SET datestyle TO '{style}'")
+    for data in DATES, DATES + "4,13/12/2024,,\n":
+        postgres_target.execute("TRUNCATE t; TRUNCATE twin")
+        refusal = postgres_target.copy_in("COPY twin FROM STDIN (FORMAT csv)", data.encode())
+        run = load_text(
+            postgres_target, tmp_path / "in.csv", data, env=env, check=False, format="csv", header="no",
+            write_path=write_path,
+        )  # fmt: skip
+        assert run.exit_code == (0 if refusal is None else 1), f"COPY says {refusal}\n{run}"
+        assert postgres_target.rows("(TABLE t EXCEPT TABLE twin) UNION ALL (TABLE twin EXCEPT TABLE t)") == []

@@ -115,6 +115,9 @@ def test_partitions_and_indexes(postgres_target: PostgresTarget) -> None:
     told = findings(postgres_target, "--table", "p")
     assert not any("one session" in finding["effect"] for finding in told), "partitions are loaded apart"
     text = doctor(postgres_target, "--sizes").stdout
+    assert "\n    p_x " in text, "indented below p_mid"
+    of_one = json.loads(doctor(postgres_target, "--sizes", "--table", "p_mid", "--json").stdout)
+    assert [row["name"] for row in of_one if row["kind"] != "index"] == ["p_mid", "p_x"]
     assert "'1993-01-01', 'it''s ('" in text
     assert "'1994-01-01', ') TO ('" in text
 

@@ -265,6 +265,18 @@ def test_few_rows_are_packed_in_order(tmp_path: Path, target: DuckdbTarget, grou
     assert len(row_groups(target, "a")) == groups
 
 
+def test_wide_rows_are_not_packed_in_order(
+    tmp_path: Path, target: DuckdbTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB keeps and copies what it stores in order."""
+    monkeypatch.setattr("tipple.engines.duckdb.order.MOST_BYTES", 1_000_000)
+    target.execute("CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "in.csv", lines([(10_000_000 + n, "some text") for n in range(2 * ROW_GROUP_ROWS)]))
+    run = load_here(target, path)
+    assert run.summary is not None
+    assert run.summary["settings"]["preserve_insertion_order"] == "false"
+
+
 def test_how_few_rows_are_few() -> None:
     for threads, groups, expected in ((1, 2, False), (2, 1, False), (2, 6, True), (2, 7, False), (8, 7, True)):
         assert are_few(groups * ROW_GROUP_ROWS, threads) == expected

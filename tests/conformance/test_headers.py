@@ -109,9 +109,32 @@ def test_one_file_without_the_header(target: DuckdbTarget, tmp_path: Path) -> No
     assert "b.csv" in run.stderr
     assert "begins with a header" in run.stderr
     assert target.count("t") == 0
-    run = load_here(target, tmp_path / "in", schema="auto", table="u")
+
+
+@pytest.mark.parametrize("form", ["auto", "csv"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_one_file_without_the_header_of_a_table_that_is_made(
+    target: DuckdbTarget, tmp_path: Path, reverse: bool, form: str
+) -> None:
+    """The header would be a row, and each of its columns one of texts."""
+    paths = [write(tmp_path / "a.csv", "id,v\n1,a\n2,\n"), write(tmp_path / "b.csv", "3,b\n4,c\n")]
+    paths.append(write(tmp_path / "c.csv", "ID,V\n5,b\n"))
+    sources = reversed(paths) if reverse else paths
+    run = load_here(target, *sources, schema="auto", format=form, check=1)
+    for word in ("begins with a header (", "b.csv does not: 3, b", "--header no"):
+        assert word in run.stderr, word
+    assert not target.tables()
+    load_here(target, *paths, schema="auto", format=form, header="no")
+    assert target.count("t") == 7
+
+
+def test_a_first_record_that_may_be_a_row_is_told(target: DuckdbTarget, tmp_path: Path) -> None:
+    """It stands over values of its own file only: others have texts there."""
+    paths = [write(tmp_path / "a.csv", "id,v\n1,a\n"), write(tmp_path / "b.csv", "x,b\ny,c\n")]
+    run = load_here(target, *paths, schema="auto")
     assert run.summary is not None
     assert any("not sure of --header" in note for note in run.summary["notes"])
+    assert target.count("t") == 4
 
 
 def test_a_header_that_one_text_file_does_not_have(target: DuckdbTarget, tmp_path: Path) -> None:
@@ -139,3 +162,16 @@ def test_a_first_record_that_the_columns_can_hold(engine_target: Target, tmp_pat
     run = load(engine_target, path, table="u")
     assert engine_target.count("u") == 4
     assert "taken as a header" in " ".join(run.output.split())
+
+
+def test_columns_that_a_header_does_not_have_are_told(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b integer DEFAULT 7, c varchar)")
+    told = "the sources do not have these columns, which get their defaults: b, c"
+    for number, header in enumerate(("match", None)):
+        run = load_text(engine_target, tmp_path / f"{number}.csv", f"a\n{number}\n", format="csv", header=header)
+        assert run.summary is not None
+        assert told in run.summary["notes"]
+    run = load_text(engine_target, tmp_path / "meant.csv", "a\n2\n", header="yes", columns="a")
+    assert run.summary is not None
+    assert told not in run.summary["notes"]
+    assert engine_target.rows("SELECT * FROM t ORDER BY a") == [(n, 7, None) for n in range(3)]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -25,6 +25,7 @@ from targets import DuckdbTarget, Target, write
 from tipple.engines.base import LoadResult, LoadTask, Runner
 from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.duckdb.session import DuckSession
+from tipple.plan.url import parse_target
 
 
 def test_load(engine_target: Target, tmp_path: Path) -> None:
@@ -143,6 +144,36 @@ def test_ctrl_c_that_comes_too_late(tmp_path: Path, place: tuple[type, str], mon
     report = tipple.load(pa.table({"a": [1, 2]}), into=target.url, table="t")
     assert (report.status, report.rows, target.count("t")) == ("loaded", 2, 2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_no_commit_is_interrupted(tmp_path: Path) -> None:
+    """`tipple run` cancels what its loads wait for; of a COMMIT DuckDB would say so, and carry it out."""
+
+    class Slow:
+        """A connection on which Ctrl-C comes during each statement."""
+
+        def __init__(self) -> None:
+            self.connection, self.running, self.cancelled = session.connection, "", list[str]()
+
+        def execute(self, statement: str) -> None:
+            self.running = statement
+            session.interrupt()
+            self.connection.execute(statement)
+
+        def interrupt(self) -> None:
+            self.cancelled.append(self.running)
+
+    session = DuckSession(parse_target(f"duckdb:///{tmp_path}/x.duckdb"), read_only=False, must_exist=False)
+    slow = Slow()
+    session.connection = cast(Any, slow)
+    for statement in ("CREATE TABLE t (a integer)", "INSERT INTO t VALUES (1)"):
+        session.begin()
+        slow.execute(statement)
+        session.commit()
+        slow.execute("FROM t")
+    session.connection = slow.connection
+    session.close()
+    assert slow.cancelled == ["BEGIN", "CREATE TABLE t (a integer)", "BEGIN", "INSERT INTO t VALUES (1)"]
 
 
 def test_a_handler_of_the_callers_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -488,3 +488,21 @@ def test_rows_cannot_be_read_back(postgres_target: PostgresTarget, tmp_path: Pat
     assert said["verify"]["kind"] == "count"
     assert any("verified by count" in note for note in said["notes"])
     assert target.sorted_rows("t") == [(1,), (2,), (7,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("autovacuum_enabled = false, fillfactor = 70", {"autovacuum_enabled=false", "fillfactor=70"}),
+        ("Autovacuum_Enabled", {"autovacuum_enabled=true"}),
+        ("toast.autovacuum_enabled = off", None),
+    ],
+)
+def test_storage_parameters_of_a_new_table(
+    postgres_target: PostgresTarget, tmp_path: Path, given: str, kept: set[str] | None
+) -> None:
+    """What is staged is not vacuumed; the table is, or is not, as its definition says."""
+    schema = write(tmp_path / "s.sql", f"CREATE TABLE t (a integer PRIMARY KEY, b text) WITH ({given});")
+    load_text(postgres_target, tmp_path / "in.csv", "1,x\n", schema=schema)
+    found = postgres_target.value("SELECT reloptions FROM pg_class WHERE oid = 't'::regclass")
+    assert (None if found is None else set(found)) == kept

@@ -61,6 +61,10 @@ KEPT = {
         "INSERT INTO t VALUES (-5, 'old'); ALTER TABLE t ADD CONSTRAINT d CHECK (id > -2) NOT VALID; DELETE FROM t",
         "SELECT convalidated FROM pg_constraint WHERE conname = 'd'",
     ),
+    "constraint that asks for the table": (
+        "ALTER TABLE t ADD CONSTRAINT d CHECK (tableoid = 't'::regclass)",
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'd'",
+    ),
     "array of its rows": ("CREATE TABLE other (a t[])", "SELECT format_type(atttypid, -1) FROM pg_attribute "
                           "WHERE attrelid = 'other'::regclass AND attname = 'a'"),
 }  # fmt: skip

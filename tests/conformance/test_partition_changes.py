@@ -19,7 +19,7 @@ from loading import load_text_here as load_text
 from loading import load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, write
-from tipple.engines.postgresql import stage
+from tipple.engines.postgresql import obstacles
 from tipple.plan.url import TableName
 
 MONTHS = """
@@ -152,10 +152,96 @@ def test_a_partition_that_is_half_detached_meanwhile(postgres_target: PostgresTa
     check_tidy(postgres_target)
 
 
+@pytest.mark.parametrize(
+    ("change", "indexes"),
+    [
+        ("ALTER TABLE t DETACH PARTITION t0", ["t_0_pkey", "t_0_v_idx"]),
+        ("ALTER TABLE t0 RENAME TO renamed", ["t0_own", "t0_pkey", "t0_v_idx"]),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", ["t0_own", "t0_v_idx"]),
+        ("ALTER TABLE t DROP CONSTRAINT t_check, DROP CONSTRAINT t_fkey", ["t0_own", "t0_pkey", "t0_v_idx"]),
+        ("DROP INDEX t_v_idx, t0_own", ["t0_pkey"]),
+    ],
+    ids=["detached", "renamed", "key", "constraints", "indexes"],
+)
+def test_what_a_partition_has_no_more(
+    postgres_target: PostgresTarget, tmp_path: Path, change: str, indexes: list[str]
+) -> None:
+    """What was built meanwhile like an index or constraint that is gone does not come back with the rows."""
+    postgres_target.execute(TENS)
+    postgres_target.execute(
+        "CREATE TABLE r (k int PRIMARY KEY); INSERT INTO r VALUES (1), (5), (11);"
+        "DELETE FROM t; ALTER TABLE t ADD PRIMARY KEY (k); CREATE INDEX ON t (v); CREATE INDEX t0_own ON t0 (k, v);"
+        "ALTER TABLE t ADD CONSTRAINT t_check CHECK (v <> 'q'), ADD CONSTRAINT t_fkey FOREIGN KEY (k) REFERENCES r"
+    )
+    path = write(tmp_path / "in.csv", "1,new\n11,new\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        holder.execute(change)  # type: ignore[call-overload]
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 0, run
+    first = postgres_target.value("SELECT tableoid::regclass::text FROM t WHERE k = 1")
+    query = f"SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = '{first}'::regclass ORDER BY 1"
+    assert [name for (name,) in postgres_target.rows(query)] == indexes
+    kinds = (
+        "SELECT conname FROM pg_constraint WHERE contype IN ('c', 'f') AND conparentid = 0 AND conrelid = {}::regclass"
+    )
+    of_table = postgres_target.rows(kinds.format("'t'"))
+    of_partition = "SELECT conname FROM pg_constraint WHERE contype IN ('c', 'f') AND conrelid = {}::regclass"
+    assert set(postgres_target.rows(of_partition.format(f"'{first}'"))) == set(of_table)
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE t0 ALTER v SET NOT NULL",
+        "ALTER TABLE t0 ALTER v SET DEFAULT 'mine'",
+        "ALTER TABLE t ALTER v SET DEFAULT 'ours'",
+        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+        "ALTER TABLE t0 ADD CONSTRAINT few CHECK (k < 5)",
+    ],
+)
+def test_what_a_partition_has_got_meanwhile(postgres_target: PostgresTarget, tmp_path: Path, change: str) -> None:
+    """The partition that takes its place does not undo it."""
+    postgres_target.execute(TENS)
+    path = write(tmp_path / "in.csv", "1,new\n11,new\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        holder.execute("DELETE FROM t;" + change)  # type: ignore[call-overload]
+        columns = (
+            "SELECT attname, attnotnull, attstorage, pg_get_expr(adbin, adrelid), pg_get_constraintdef(c.oid) "
+            "FROM pg_attribute a LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
+            "LEFT JOIN pg_constraint c ON conrelid = attrelid AND contype = 'c' AND attnum = ANY (conkey) "
+            "WHERE attrelid = 't0'::regclass AND attnum > 0 ORDER BY 1"
+        )
+        changed = holder.execute(columns).fetchall()
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 0, run
+    assert postgres_target.rows(columns) == changed
+    assert per_partition(postgres_target) == {"t0": 1, "t1": 1}
+    check_tidy(postgres_target)
+
+
+def test_a_divided_partition_that_refuses_null_meanwhile(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("""
+        CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k);
+        CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (k);
+        CREATE TABLE t00 PARTITION OF t0 FOR VALUES FROM (0) TO (5);
+    """)
+    path = write(tmp_path / "in.csv", "1,new\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        holder.execute("ALTER TABLE t0 ALTER v SET NOT NULL")
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 0, run
+    assert per_partition(postgres_target) == {"t00": 1}
+    check_tidy(postgres_target)
+
+
 def test_a_partition_that_is_dropped_while_it_is_looked_at(postgres_target: PostgresTarget) -> None:
     """No other table is meant: the query for what has no OID found rows of all of them."""
     gone = TableName("public", "gone")
-    assert stage.obstacle(postgres_target.connection, gone, None, partition=True) == "it is gone"
+    assert obstacles.of(postgres_target.connection, gone, None, partition=True) == "it is gone"
 
 
 def test_long_names_of_indexes(postgres_target: PostgresTarget, tmp_path: Path) -> None:

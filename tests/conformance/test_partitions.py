@@ -256,6 +256,23 @@ def test_partitions_of_partitions(postgres_target: PostgresTarget, tmp_path: Pat
         postgres_target.execute("INSERT INTO t VALUES (3, 'y')")
 
 
+def test_a_check_of_a_partition_that_is_divided_further(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("""
+        CREATE TABLE t (a integer, k text) PARTITION BY RANGE (a);
+        CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10) PARTITION BY LIST (k);
+        CREATE TABLE t0x PARTITION OF t0 FOR VALUES IN ('x');
+        ALTER TABLE t0 ADD CONSTRAINT few CHECK (a < 5);
+    """)
+    run = load_text(postgres_target, tmp_path / "bad.csv", "1,x\n6,x\n", check=1)
+    assert "record    2" in run.stderr
+    assert '"few"' in run.stderr
+    assert load_text(postgres_target, tmp_path / "in.csv", "1,x\n").summary["strategy"] == "partition"
+    assert per_partition(postgres_target) == {"t0x": 1}
+    with pytest.raises(psycopg.errors.CheckViolation):
+        postgres_target.execute("INSERT INTO t0x VALUES (6, 'x')")
+    check_tidy(postgres_target)
+
+
 # ---- publish -------------------------------------------------------------------------------------------
 
 
@@ -335,6 +352,24 @@ def test_replace_some_partitions(postgres_target: PostgresTarget, tmp_path: Path
     load_text(postgres_target, tmp_path / "wrong.csv", "1,x\n", replace_scope="partitions", check=2)
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_checksum_of_rows_that_the_server_routes(
+    postgres_target: PostgresTarget, tmp_path: Path, *, skip: bool
+) -> None:
+    """The table itself has no rows: they are read back from its partitions."""
+    postgres_target.execute(RANGES)
+    postgres_target.execute(
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; "
+        "CREATE TRIGGER mine BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f(); INSERT INTO t VALUES (2, 'old')"
+    )
+    options = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad", "check": 3} if skip else {}
+    text = "-1,a\n1,b\n1001,c\n" + "x,d\n" * skip
+    run = load_text(postgres_target, tmp_path / "in.csv", text, verify="checksum", **options)
+    assert run.summary["strategy"] == "single"
+    assert (run.summary["verify"]["kind"], run.summary["verify"]["rows_target"]) == ("count" if skip else "checksum", 3)
+    assert postgres_target.sorted_rows("t") == [(-1, "a"), (1, "b"), (1001, "c"), (2, "old")]
+
+
 def test_what_hangs_on_a_partition_stays(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Grants, an index of its own, a view: filled by INSERT, or carried over."""
     postgres_target.execute(RANGES)
@@ -357,6 +392,8 @@ def test_what_hangs_on_a_partition_stays(postgres_target: PostgresTarget, tmp_pa
         "CREATE TRIGGER f BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
         "ALTER TABLE t ADD PRIMARY KEY (a); CREATE TABLE r (a integer REFERENCES t)",
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE t ADD CHECK (tableoid::regclass::text LIKE 't\\_%')",
+        "ALTER TABLE t_mid ADD CHECK (tableoid = 't_mid'::regclass)",
     ],
 )
 def test_what_needs_the_table_itself(postgres_target: PostgresTarget, tmp_path: Path, hindrance: str) -> None:

@@ -35,6 +35,21 @@ def check(target: Target, made: Spoilt, rejects: Path, run: Any) -> None:
     assert target.leftovers("t") == set()
 
 
+def test_rejects_of_an_earlier_load(engine_target: Target, tmp_path: Path) -> None:
+    """They stay, as somebody may be mending them, and are not taken for those of a load that has none."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
+    load(engine_target, write(tmp_path / "1.csv", "1\nx\n"), check=3, **options)
+    path = write(tmp_path / "2.csv", "2\n")
+    for content in (b"x\n", b"mended\n", b""):
+        (tmp_path / "bad").write_bytes(content)
+        run = load(engine_target, path, **options)
+        assert run.summary is not None
+        assert run.summary["rejects"] == 0
+        assert any("is of an earlier load" in note for note in run.summary["notes"]) == bool(content)
+        assert (tmp_path / "bad").read_bytes() == content
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("share", [0.001, 0.2, 1.0])
 def test_bad_records_are_kept_apart(engine_target: Target, tmp_path: Path, share: float, jobs: int) -> None:

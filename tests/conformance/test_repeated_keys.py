@@ -342,7 +342,7 @@ def test_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> No
 
 
 def test_settings_of_the_database(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """A row that is taken out and stored again means what it meant at first."""
+    """A row that is taken out and stored again means what it meant at first: here the day stands before the month."""
     postgres_target.execute(f"ALTER DATABASE {postgres_target.database} SET datestyle TO 'SQL, DMY'")
     path = write(tmp_path / "in.csv", "1,02/05/1999,a\n2,02/03/1999,b\n1,02/05/1999,c\n")
     table = "CREATE TABLE t (n integer PRIMARY KEY, day date, c text)"
@@ -352,7 +352,7 @@ def test_settings_of_the_database(postgres_target: PostgresTarget, tmp_path: Pat
         postgres_target, path, header="no", on_error="skip", max_rejects=1, rejects=tmp_path / "bad", restart=True,
         check=3,
     )  # fmt: skip
-    assert postgres_target.rows("SELECT n, extract(month FROM day)::integer FROM t ORDER BY n") == [(1, 2), (2, 2)]
+    assert postgres_target.rows("SELECT n, extract(month FROM day)::integer FROM t ORDER BY n") == [(1, 5), (2, 3)]
 
 
 def test_commit_every(postgres_target: PostgresTarget, tmp_path: Path) -> None:

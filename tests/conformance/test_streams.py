@@ -186,6 +186,15 @@ def test_fixed_widths(engine_target: Target, tmp_path: Path) -> None:
     load_text(engine_target, tmp_path / "in.dat", "1  x\n", check=2, **{**options, "field_widths": "3"})
 
 
+@pytest.mark.parametrize("data", ["1  x\n22 y\n333\n", "1  x\n22 y    z\n"])
+def test_fixed_widths_that_do_not_fit(engine_target: Target, tmp_path: Path, data: str) -> None:
+    engine_target.execute("CREATE TABLE t (a int, b text)")
+    options = {"format": "fixed", "field_widths": "3,4", "header": "no"}
+    run = load_text(engine_target, tmp_path / "in.txt", data, check=1, **options)
+    assert "check --field-widths" in run.stderr
+    assert "--delimiter" not in run.stderr
+
+
 def test_a_long_record_in_a_stream(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute(T)
     packed = gzip.compress(b'1,x\n2,"' + b"x" * 40_000_000, 1)

@@ -290,6 +290,9 @@ def test_no_columnar_access_method(postgres_target: PostgresTarget, tmp_path: Pa
         ("CREATE TABLE t (a integer, day date, b boolean)", {"structure": "sorted", "key": "b"}, "BRIN index on b"),
         ("CREATE TABLE t (a integer, day date, b text) PARTITION BY RANGE (a); CREATE TABLE t0 PARTITION OF t DEFAULT",
          {"structure": "btree", "key": "a", "load_as": "btree"}, "partitions of a table that exists"),
+        ("CREATE TABLE t (a integer, day date, b text) PARTITION BY RANGE (a); "
+         "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (9); INSERT INTO t VALUES (1, NULL, 'x')",
+         {"structure": "sorted", "key": "a"}, "cannot become sorted: it already has rows --mode replace"),
     ],
 )  # fmt: skip
 def test_refused_with_a_remedy(
@@ -437,6 +440,30 @@ def test_partitions_that_are_made_while_rows_come_in(
     assert {places(postgres_target)[name] for name in ("t_5000", "t_5000_a_brin")} == {spaces[1]}
     assert forms(postgres_target) == {("p", "heap")}
     assert is_in_order(postgres_target, "a", "t_0")
+
+
+@pytest.mark.parametrize("default", ["space_one", "pg_default"])
+def test_the_session_has_a_default_tablespace(
+    postgres_target: PostgresTarget, tmp_path: Path, spaces: list[str], default: str
+) -> None:
+    """It is for new tables: what is there stays where it is, indexes of partitions too."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE plain (a integer PRIMARY KEY); CREATE TABLE t (a integer PRIMARY KEY) PARTITION BY RANGE (a); "
+        f"CREATE TABLE low PARTITION OF t FOR VALUES FROM (MINVALUE) TO (10) TABLESPACE {spaces[0]}; "
+        f"CREATE TABLE high PARTITION OF t DEFAULT; ALTER INDEX high_pkey SET TABLESPACE {spaces[1]}"
+    )
+    before = places(target)
+    target.execute(f"ALTER DATABASE {target.database} SET default_tablespace = '{default}'")
+    for table in ("plain", "t"):
+        for mode in ("append", "replace"):
+            load_text(target, tmp_path / f"{mode}.csv", "1\n20\n", table=table, mode=mode)
+    assert places(target) == before
+    schema = write(tmp_path / "s.sql", "CREATE TABLE new (a integer PRIMARY KEY); CREATE TABLE parts (a integer);")
+    load(target, tmp_path / "append.csv", table="new", schema=schema)
+    load(target, tmp_path / "append.csv", table="parts", schema=schema, partition_by="hash(a, 2)")
+    new = dict.fromkeys(("new", "new_pkey", "parts_h_0", "parts_h_1"), default) if default in spaces else {}
+    assert places(target) == before | new
 
 
 def test_tablespaces_that_cannot_be(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:

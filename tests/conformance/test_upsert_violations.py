@@ -289,6 +289,66 @@ def test_what_only_trying_finds(postgres_target: PostgresTarget, tmp_path: Path)
     assert (run.summary["rows_inserted"], run.summary["rows_updated"], run.summary["rows_superseded"]) == (2, 2, 0)
 
 
+def test_what_a_refused_record_would_have_had_is_free(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The trigger shows only when rows are merged, when it was said already who gets what is unique."""
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, u text UNIQUE, v integer);
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN IF NEW.v = 3 THEN RAISE EXCEPTION 'three is not wanted'; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION refuse();
+        INSERT INTO t VALUES (9, 'held', 1);
+        """
+    )
+    # 1 would have a, and 9 would give up what it has; then 1 has b, for which 4 gets its earlier record.
+    lines = ["4,d,1", "1,b,1", "1,a,3", "9,given,3", "2,a,1", "3,held,1", "4,b,1"]
+    path = write(tmp_path / "in.csv", "".join(f"{line}\n" for line in lines))
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3)
+    assert numbered(rejects) == [(3, "P0001"), (4, "P0001"), (6, "23505"), (7, "23505")]
+    rows = postgres_target.rows("SELECT id, u FROM t ORDER BY id")
+    assert rows == [(1, "b"), (2, "a"), (4, "d"), (9, "held")]
+
+
+def test_what_is_free_again_counts_for_no_limit(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, a integer UNIQUE, b integer UNIQUE, c integer UNIQUE);
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN IF NEW.a = 3 THEN RAISE EXCEPTION 'three is not wanted'; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION refuse();
+        """
+    )
+    path = write(tmp_path / "in.csv", "1,3,3,3\n2,2,3,2\n3,1,1,3\n")
+    options = {**SKIP, "max_rejects": 1, "rejects": tmp_path / "bad.csv", "header": "no"}
+    load(postgres_target, path, **options, check=3)
+    assert numbered(tmp_path / "bad.csv") == [(1, "P0001")]
+    assert [id for (id,) in postgres_target.rows("SELECT id FROM t ORDER BY id")] == [2, 3]
+
+
+@pytest.mark.parametrize("on_error", ["skip", "stop"])
+def test_an_index_that_cannot_be_computed(postgres_target: PostgresTarget, tmp_path: Path, on_error: str) -> None:
+    postgres_target.execute(
+        """
+        CREATE TABLE t (id integer PRIMARY KEY, n integer, u integer UNIQUE);
+        CREATE UNIQUE INDEX ON t ((12 / n));
+        INSERT INTO t VALUES (1, 1, 1);
+        """
+    )
+    rejects = tmp_path / "bad.csv"
+    if on_error == "stop":
+        path = write(tmp_path / "in.csv", "2,2,2\n3,0,3\n")
+        run = load(postgres_target, path, mode="upsert", key="id", header="no", check=1)
+        assert "record    2" in run.stderr
+        assert "division by zero" in run.stderr
+        assert postgres_target.count("t") == 1
+        return
+    path = write(tmp_path / "in.csv", "2,2,2\n3,0,3\n4,4,2\n5,2,5\n")
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3)
+    assert numbered(rejects) == [(2, "22012"), (3, "23505"), (4, "23505")]
+    assert postgres_target.rows("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
+
+
 def test_indexes_of_many_kinds(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Expressions, parts of a table, NULLs that are equal, constraints that are checked at the end."""
     postgres_target.execute(
@@ -375,6 +435,49 @@ def test_a_unique_index_that_is_no_constraint(engine_target: Target, tmp_path: P
     assert "record    2" in run.stderr
 
 
+def test_a_unique_index_over_an_expression(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (id integer PRIMARY KEY, u varchar, n varchar, v integer)")
+    for number, expression in enumerate(("lower(u)", "CAST(n AS integer)", "id + 2147483638")):
+        engine_target.execute(f"CREATE UNIQUE INDEX i{number} ON t (({expression}))")
+    engine_target.execute("INSERT INTO t VALUES (1, 'A', '1', 7)")
+    path = write(tmp_path / "in.csv", "2,a,2\n3,b,3\n4,B,4\n1,c,1\n5,A,5\n6,f,x\n7,g,03\n10,h,8\n")
+    rejects = tmp_path / "bad"
+    options = {"header": "no", "columns": "id,u,n"}
+    load(engine_target, path, **SKIP, **options, rejects=rejects, check=3)
+    assert rejects.read_text() == "2,a,2\n4,B,4\n6,f,x\n7,g,03\n10,h,8\n"
+    assert engine_target.rows("SELECT id, u, v FROM t ORDER BY 1") == [(1, "c", 7), (3, "b", None), (5, "A", None)]
+    for record in ("8,B,8", "8,h,x", "10,z,0"):
+        path = write(tmp_path / "one.csv", f"9,i,9\n{record}\n")
+        run = load(engine_target, path, mode="upsert", key="id", **options, check=1)
+        assert "record    2" in run.stderr
+
+
+def test_a_refused_record_among_those_with_its_key(engine_target: Target, tmp_path: Path) -> None:
+    """`--on-conflict error`: what is refused by itself is no record with the key; what another row keeps out is one."""
+    make(engine_target, *HELD)
+    options = {**SKIP, "on_conflict": "error", "header": "no", "rejects": tmp_path / "bad"}
+    twice = write(tmp_path / "twice.csv", "5,e@x,1,5\n5,b@x,1,5\n")
+    run = load(engine_target, twice, **options, check=1)
+    assert "twice in the sources: 5" in run.stderr
+    assert engine_target.count("t") == len(HELD)
+    once = write(tmp_path / "once.csv", "5,e@x,1,5\n5,f@x,1,-5\n")
+    load(engine_target, once, **options, check=3)
+    assert numbered(tmp_path / "bad") == [(2, "23514")]
+
+
+def test_a_key_of_several_rows_that_would_be_unique(engine_target: Target, tmp_path: Path) -> None:
+    """No record can give two rows of the table what is unique; one that gives them nothing counts."""
+    engine_target.execute("CREATE TABLE t (id integer, u varchar UNIQUE, v integer)")
+    engine_target.execute("INSERT INTO t VALUES (1, 'a', 1), (1, 'b', 1), (2, 'c', 2)")
+    path = write(tmp_path / "in.csv", "1,z,0\n1,,3\n1,y,4\n2,y,5\n3,a,6\n3,x,7\n3,c,8\n")
+    rejects = tmp_path / "bad"
+    run = load(engine_target, path, **SKIP, header="no", rejects=rejects, check=3)
+    assert rejects.read_text() == "1,y,4\n"
+    assert engine_target.sorted_rows("t") == [(1, None, 3), (1, None, 3), (2, "y", 5), (3, "c", 8)]
+    assert run.summary is not None
+    assert (run.summary["rows_inserted"], run.summary["rows_updated"], run.summary["rows_superseded"]) == (1, 3, 3)
+
+
 @pytest.mark.parametrize("mode", ["upsert", "append"])
 @pytest.mark.parametrize(
     ("key", "code"), [("key", "code"), ("c0", "u0"), ("u0", "c0"), ("k1", "k0"), ("violated", "e"), ("t", "s")]
@@ -400,7 +503,7 @@ def test_an_error_among_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             connection.execute("SELECT error('the cause')")
 
         monkeypatch.setattr(merge_violations, "judged", fails)
-        task = cast(LoadTask, SimpleNamespace(key=["id"]))
+        task = cast(LoadTask, SimpleNamespace(key=["id"], columns=[], on_conflict="update"))
         unique = Constraint(kind="unique", name="u", columns=("code",), terms=("code",))
         with pytest.raises(duckdb.Error, match="the cause"):
             list(merge_violations.among_keys(connection, task, [(0, unique)], "t", "t", "1, 2"))

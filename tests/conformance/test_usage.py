@@ -33,6 +33,8 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "three_parts": ({"table": "a.b.c"}, "a.b.c"),
     "unknown_schema": ({"table": "nowhere.t"}, "nowhere"),
     "ledger": ({"table": "tipple.job"}, "own ledger"),
+    "catalog": ({"table": "pg_catalog.t"}, "the database itself"),
+    "information_schema": ({"table": "information_schema.tables"}, "the database itself"),
 }
 
 

@@ -313,6 +313,23 @@ def test_a_column_that_is_not_loaded_and_takes_no_null(target: PostgresTarget, t
     assert '"more"' in run.stderr
 
 
+def test_a_member_that_inherits_no_rights(target: PostgresTarget, tmp_path: Path) -> None:
+    """GRANT alone, which it has, would not help it."""
+    target.execute(NUMBERS)
+    target.server.execute(f"GRANT CREATE ON SCHEMA public TO {LOADER}", target.database)
+    is_new = target.server.version >= 16
+    statement = f"GRANT tipple_direct TO {LOADER} WITH INHERIT" if is_new else f"ALTER ROLE {LOADER}"
+    try:
+        target.server.execute(statement + (" FALSE" if is_new else " NOINHERIT"))
+        refused = load_text(target, tmp_path / "a.csv", numbers(10), write_path="direct", check=2)
+        assert "does not inherit the rights of tipple_direct" in refused.stderr
+        assert "WITH INHERIT TRUE" in refused.stderr
+    finally:
+        target.server.execute(statement + (" TRUE" if is_new else " INHERIT"))
+    load(target, tmp_path / "a.csv", write_path="direct")
+    assert target.count("t") == 10
+
+
 def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp_path: Path) -> None:
     reason = extension_missing_reason(postgres_server.version)
     if reason is not None:

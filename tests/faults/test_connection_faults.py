@@ -22,6 +22,7 @@ from servers.proxy import Proxy
 from targets import PostgresTarget, write
 from tipple.engines.base import Reject
 from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql.load import PostgresLoad
 from tipple.engines.postgresql.session import PostgresSession
 
 VERSION = 18
@@ -215,6 +216,37 @@ def test_the_control_session_is_terminated(
     if run.exit_code:
         assert "the connection to the server was lost" in run.stderr
         load_here(target, path)
+    assert target.rows("SELECT a FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize("partitions", ["", " PARTITION BY RANGE (a); CREATE TABLE p PARTITION OF t DEFAULT"])
+def test_what_was_staged_without_a_ledger_is_cleaned(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str
+) -> None:
+    target.execute(f"CREATE TABLE t (a integer){partitions}")
+    path = write(tmp_path / "in.csv", "1\n")
+    convert = PostgresLoad._convert
+
+    def terminated(load: PostgresLoad, *arguments: Any) -> None:
+        target.server.execute(f"SELECT pg_terminate_backend({load.connection.info.backend_pid}, 5000)")
+        load.connection.execute("SELECT 1")
+        convert(load, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresLoad, "_convert", terminated)
+        run = load_here(target, path, no_ledger=True, check=1)
+    assert "nothing is stored twice" not in run.stderr
+    assert "tipple jobs URL clean" in run.stderr
+    staged = target.leftovers("t", "p")
+    assert staged
+    with target.server.connect(target.database) as other:
+        other.execute("SELECT pg_advisory_lock(5)")
+        assert "kept the staging table" in run_tipple("jobs", target.url, "clean").stdout
+        assert target.leftovers("t", "p") == staged
+    assert "dropped the staging table" in run_tipple("jobs", target.url, "clean").stdout
+    assert target.leftovers("t", "p") == set()
+    assert "nothing to clean up" in run_tipple("jobs", target.url, "clean").stdout
+    load_here(target, path, no_ledger=True)
     assert target.rows("SELECT a FROM t") == [(1,)]
 
 

@@ -169,6 +169,55 @@ def test_database_that_is_read_only(postgres_target: PostgresTarget, path: Path)
     assert postgres_target.count("t") == 0
 
 
+def test_new_table_on_a_server_that_is_read_only(postgres_target: PostgresTarget, path: Path) -> None:
+    """The schema file is not to blame."""
+    schema = write(path.with_name("t.sql"), "CREATE TABLE t (a integer, b text);")
+    url = postgres_target.server.url(LOADER, postgres_target.database, options="-c default_transaction_read_only=on")
+    run = load(url, path, schema=schema, check=False)
+    assert run.exit_code in (1, 2), str(run)
+    assert "read-only" in run.stderr
+    assert "CREATE TABLE statement" not in run.stderr
+
+
+def test_new_table_without_the_right_to_temporary_ones(foreign: PostgresTarget, path: Path) -> None:
+    """Whoever may create tables in the schema needs no other right than the ledger's."""
+    for statement in (
+        f'REVOKE TEMPORARY ON DATABASE "{foreign.database}" FROM PUBLIC',
+        f'GRANT CREATE ON DATABASE "{foreign.database}" TO {LOADER}',
+        f"GRANT CREATE ON SCHEMA public TO {LOADER}",
+    ):
+        foreign.server.execute(statement, foreign.database)
+    schema = write(path.with_name("u.sql"), "CREATE TABLE u (a integer PRIMARY KEY, b text);")
+    load(foreign, path, table="u", schema=schema)
+    assert foreign.rows("SELECT count(*), sum(a) FROM u") == [(2, 3)]
+    assert foreign.leftovers("t", "u") == set()
+
+
+@pytest.mark.parametrize("skip", [{}, {"on_error": "skip", "max_rejects": "100%"}], ids=["stop", "skip"])
+@pytest.mark.parametrize(
+    ("statement", "sqlstate"),
+    [
+        ("INSERT INTO audit VALUES (NEW.a)", "42501"),
+        ("PERFORM missing(NEW.a)", "42883"),
+        ("RAISE SQLSTATE 'XX000' USING MESSAGE = 'no unpinned buffers available'", "XX000"),
+    ],
+)
+def test_what_a_trigger_lacks_is_no_records_fault(
+    postgres_target: PostgresTarget, path: Path, statement: str, sqlstate: str, skip: dict[str, object]
+) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    postgres_target.server.execute("CREATE TABLE audit (a integer)", postgres_target.database)
+    postgres_target.execute(
+        f"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {statement}; RETURN NEW; END $$; "
+        "CREATE TRIGGER noting BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION note()"
+    )
+    run = load(postgres_target, path, check=1, **skip)
+    assert sqlstate in run.stderr, run
+    assert "record 1 of" in run.stderr, run
+    assert "mend the value" not in run.stderr, run
+    assert "the record is not to blame" in run.stderr, run
+
+
 def test_row_security_that_is_for_the_role(postgres_target: PostgresTarget, path: Path) -> None:
     """The server advises INSERT, which nobody can follow here."""
     postgres_target.execute("CREATE TABLE t (a integer, b text)")
@@ -301,3 +350,19 @@ def test_database_in_another_encoding(latin1: PostgresTarget, tmp_path: Path) ->
 def _grants(run: Run) -> list[str]:
     """The GRANT statements in what a run said."""
     return re.findall(r"GRANT [^;]*;", run.stderr)
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_partitions_of_another_role(foreign: PostgresTarget, path: Path, mode: str) -> None:
+    """The server stores rows in them by the rights on the partitioned table, which nobody else may take apart."""
+    server, database = foreign.server, foreign.database
+    server.execute(
+        "CREATE TABLE p (a integer, b text) PARTITION BY RANGE (a); CREATE TABLE p_low PARTITION OF p FOR VALUES FROM "
+        f"(MINVALUE) TO (2); CREATE TABLE p_high PARTITION OF p DEFAULT; ALTER TABLE p OWNER TO {LOADER}; "
+        f"GRANT CREATE ON DATABASE {database} TO {LOADER}; GRANT CREATE ON SCHEMA public TO {LOADER}",
+        database,
+    )
+    run = load(foreign, path, table="p", mode=mode, verify="checksum")
+    assert run.summary is not None
+    assert run.summary["strategy_reason"].endswith("another role owns its partition p_low")
+    assert foreign.count("p") == 2

@@ -67,6 +67,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rows can be stored in the order of the sources."""
     unbounded_numeric: bool
     """Whether `numeric` without a precision keeps any number of digits."""
+    uneven_lists: bool
+    """Whether lists in a list may have different lengths, or be NULL."""
     in_process: bool = False
     """Whether the engine runs in this process, and has memory of its own in it."""
     names_refused_records: bool
@@ -77,6 +79,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What `--structure` can make of a table."""
     tablespaces: bool = False
     """Whether tables can be laid into places that the server knows by name."""
+    own_schemas: str
+    """A regular expression: the schemas of the engine's own, in which no user's table belongs."""
     together: frozenset[str]
     """The strategies by which several loads can be published in one transaction."""
 

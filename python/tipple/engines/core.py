@@ -189,9 +189,22 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 _STREAM_FAILED = "the stream failed: "
 _MEND = "mend the cause and run the same command again"
-_NO_RECORDS_FAULT = ("25", "40", "53", "57", "58")
-"""Classes of SQLSTATE that end a COPY wherever it stands: the state of the transaction, another transaction, a lack of
-resources, an operator, the system."""
+_CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
+"""Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
+transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
+itself."""
+_FAULT_OF_VALUES = ("0A", "3F", "42")
+"""The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
+
+
+def is_of_circumstances(sqlstate: str | None) -> bool:
+    """Whether the server refuses neither a statement nor a value."""
+    return (sqlstate or "")[:2] in _CIRCUMSTANCES
+
+
+def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
+    """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
+    return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
 
 
 def core_error(error: Exception) -> TippleError:
@@ -200,7 +213,7 @@ def core_error(error: Exception) -> TippleError:
     kind = facts.pop("kind")
     message = facts.get("message", "")
     match kind:
-        case "bad_record" if (facts.get("sqlstate") or "")[:2] in _NO_RECORDS_FAULT:
+        case "bad_record" if _is_no_records_fault(facts.get("sqlstate"), facts.get("column")):
             return TippleError(
                 f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",

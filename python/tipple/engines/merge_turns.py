@@ -7,7 +7,7 @@ server would say to one record after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 __all__ = ["Claim", "Suspect", "judged"]
@@ -26,12 +26,15 @@ class Suspect(NamedTuple):
     claims: tuple[Claim, ...]
 
 
-def judged(suspects: Iterable[Suspect], held: dict[Claim, int | None]) -> Iterator[tuple[Place, Claim]]:
+def judged(
+    suspects: Iterable[Suspect], held: dict[Claim, int | None], turned_down: Collection[Place] = ()
+) -> Iterator[tuple[Place, Claim]]:
     """The refused records, each with what another key has.
 
     Args:
         suspects: all records of the keys that are looked at, in any order.
         held: what rows of the table have, and the key of the row; None for a key that has no record.
+        turned_down: records that are refused for another reason.
     """
     by_key: dict[int, list[Suspect]] = {}
     for suspect in sorted(suspects, key=lambda suspect: suspect.place):
@@ -43,6 +46,8 @@ def judged(suspects: Iterable[Suspect], held: dict[Claim, int | None]) -> Iterat
             has.setdefault(holder, []).append(claim)
     for key, records in sorted(by_key.items(), key=lambda item: item[1][-1].place):
         for record in reversed(records):
+            if record.place in turned_down:
+                continue
             taken = next((claim for claim in record.claims if holders.get(claim, key) != key), None)
             if taken is not None:
                 yield record.place, taken

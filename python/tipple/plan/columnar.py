@@ -174,6 +174,10 @@ def _join(fields: Sequence[Field]) -> Field:
 
 
 _INTEGER_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+_DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
+_UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -")
+_ENGINE_DIGITS = 38
+"""The most digits of a decimal where an engine has a limit."""
 _EXACT_IN_REAL = frozenset({"smallint", "real"})
 _EXACT_IN_DOUBLE = frozenset({"smallint", "integer", "real", "double precision"})
 
@@ -205,7 +209,7 @@ def _common_decimal(types: Collection[str]) -> str | None:
     """The decimal that holds these integers and decimals, or None where there are other types."""
     whole = scale = 0
     for type_text in types:
-        found = re.fullmatch(r"numeric\((\d+),(\d+)\)", type_text)
+        found = _DECIMAL.fullmatch(type_text)
         if found is None and type_text not in _INTEGER_DIGITS:
             return None
         digits, places = (int(found[1]), int(found[2])) if found else (_INTEGER_DIGITS[type_text], 0)
@@ -220,8 +224,17 @@ def form_of(type_text: str) -> str:
     return {"bytea": "bytes", "blob": "bytes", "uuid": "uuid"}.get(type_text.lower(), "plain")
 
 
-def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
+def new_table(
+    name: TableName, fields: Sequence[Field], *, unbounded_numeric: bool, uneven_lists: bool, reads_arrow: bool
+) -> TableDefinition:
     """The table that holds the rows of a columnar source.
+
+    Args:
+        name: the table's name.
+        fields: the source's fields.
+        unbounded_numeric: whether the engine has a `numeric` for any number of digits.
+        uneven_lists: whether lists in a list may have different lengths.
+        reads_arrow: whether the engine takes nested values from Arrow itself.
 
     Raises:
         UsageError: there is no field, or one without a name or whose values no type holds.
@@ -233,7 +246,18 @@ def new_table(name: TableName, fields: Sequence[Field]) -> TableDefinition:
         raise UsageError(
             f"--schema auto: column {unnamed} of the source has no name", hint="give it one where the source is made"
         )
-    return plain_table(name, [(field.name, _type_of(field), not field.nullable) for field in fields])
+    columns = []
+    for field in fields:
+        type_text = _type_of(field)
+        digits = _DECIMAL.fullmatch(type_text)
+        if not unbounded_numeric and digits and int(digits[1]) > _ENGINE_DIGITS:
+            type_text = "text"
+        if reads_arrow and type_text.endswith("[]") and not engine_reads(field.arrow_type):
+            type_text = "json"
+        if not uneven_lists and type_text.endswith("[][]"):
+            type_text = "json"
+        columns.append((field.name, type_text, not field.nullable))
+    return plain_table(name, columns)
 
 
 def _type_of(field: Field) -> str:
@@ -243,6 +267,11 @@ def _type_of(field: Field) -> str:
             hint="create the table yourself, or leave the column out with --columns",
         )
     return field.sql_type
+
+
+def engine_reads(arrow_type: str) -> bool:
+    """Whether an engine that takes Arrow's values as they are knows all types in this one: DuckDB lacks these."""
+    return not _UNREAD.search(arrow_type)
 
 
 def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:

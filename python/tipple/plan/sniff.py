@@ -159,7 +159,7 @@ def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
     """How convincing the sample is in this layout, and the share of fields that are values of a type."""
     if not profile.records or not profile.fields:
         return 0.0, 0.0
-    total, points, typed = 0, 0.0, 0
+    total, points, typed, known = 0, 0.0, 0, 0
     for column in profile.columns:
         for kind, count in column.kinds.items():
             points += _CELL_SCORES.get(kind, 1.0) * count
@@ -167,9 +167,10 @@ def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
             typed += 0 if kind in _NOT_TYPED else count
         points -= (_CELL_SCORES["text"] - _CELL_SCORE_DELIMITERS_INSIDE) * column.delimiters_inside
         points -= (_CELL_SCORES["text"] - _CELL_SCORE_WRAPPED) * sum(column.wrapped)
-        known = column.empty + column.quoted_empty + sum(column.null_words.values())
-        points += 0.9 * known
-        total += known
+        nulls = column.empty + column.quoted_empty + sum(column.null_words.values())
+        points += 0.9 * nulls
+        total += nulls
+        known += nulls
     if not total:
         # Nothing but first records.
         fields = [field for head in profile.heads.values() for field in head]
@@ -178,7 +179,8 @@ def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
         typed = sum(field.kind not in _NOT_TYPED for field in fields)
     meaning, typed_share = points / total, typed / total
     if profile.fields == 1 and not layout.trails:
-        pattern = _SINGLE_TYPED_PATTERN if typed_share == 1.0 else _SINGLE_COLUMN_PATTERN
+        # What stands for NULL is no sign that values were cut the wrong way.
+        pattern = _SINGLE_TYPED_PATTERN if 0 < typed == total - known else _SINGLE_COLUMN_PATTERN
     else:
         pattern = max(0.5, 1 - 1 / profile.fields)
     pattern *= profile.regularity**4

@@ -30,6 +30,7 @@ __all__ = [
     "folded_names",
     "guessed_kind",
     "have_different_headers",
+    "headers_of_some",
     "heads_differ",
     "wider_type",
 ]
@@ -137,6 +138,13 @@ def have_different_headers(profile: Profile, by_source: Sequence[Profile]) -> bo
     return heads_differ(profile) and len(_apart(profile, by_source)) == len(profile.heads)
 
 
+def headers_of_some(profile: Profile) -> list[list[str]]:
+    """The folded names of headers beyond doubt, where some sources begin with one, and others do not."""
+    heads = profile.heads.values()
+    found = [folded_names(field.text for field in head) for head in heads if _is_apart(head, profile.columns)]
+    return found if len(found) < len(heads) else []
+
+
 def folded_names(names: Iterable[str]) -> list[str]:
     """The names of a header as they are compared: spaces around them, upper and lower case do not count."""
     return [name.strip().lower() for name in names]
@@ -158,10 +166,14 @@ def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
     found = []
     for number, head in profile.heads.items():
         own = next((own.columns for own in by_source if number in own.heads), [])
-        texts = [text for columns in (profile.columns, own) for text in _over_values(head, columns)]
-        if texts and not _no_names(head, narrow=True) and not any(map(_is_year, head)):
-            found.append(texts[0])
+        found += next(filter(None, (_is_apart(head, columns) for columns in (profile.columns, own))), [])[:1]
     return found
+
+
+def _is_apart(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
+    """The texts of a first record that is one of texts only where values are below."""
+    texts = _over_values(head, columns)
+    return texts if texts and not _no_names(head, narrow=True) and not any(map(_is_year, head)) else []
 
 
 def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:

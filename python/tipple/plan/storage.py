@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-__all__ = ["StorageSize", "as_tree"]
+__all__ = ["StorageSize", "as_tree", "depths"]
 
 
 class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,20 @@ def as_tree(sizes: Sequence[StorageSize]) -> list[StorageSize]:
     for size in sizes:
         if size.parent is not None:
             children.setdefault(size.parent, []).append(size)
-    return [row for size in sizes if size.parent is None for row in _branch(size, children)]
+    # Of a partition that is asked for alone, the table is not there.
+    names = {size.name for size in sizes}
+    return [row for size in sizes if size.parent not in names for row in _branch(size, children)]
+
+
+def depths(sizes: Sequence[StorageSize]) -> list[int]:
+    """How many others each belongs to, one to the next, in the order of `as_tree`."""
+    known: dict[str | None, int] = {}
+    found = []
+    for size in sizes:
+        found.append(known.get(size.parent, -1) + 1)
+        # In DuckDB, an index may have the name of its table.
+        known.setdefault(size.name, found[-1])
+    return found
 
 
 def _branch(size: StorageSize, children: dict[str, list[StorageSize]]) -> list[StorageSize]:
@@ -63,10 +77,15 @@ def _order(size: StorageSize) -> tuple[int, float, str]:
     """Where a partition stands: numbers as numbers, other keys as text, the default partition last."""
     lower = size.lower_bound
     if lower is None:
-        return 2, 0, size.bound or ""
+        return (3, 0, "") if size.bound == "DEFAULT" else (2, 0, _with_whole_numbers(size.bound or ""))
     if lower.startswith("MINVALUE"):
         return 0, 0, ""
     try:
         return 1, float(lower.strip("'")), ""
     except ValueError:
-        return 1, 0, lower
+        return 1, 0, _with_whole_numbers(lower)
+
+
+def _with_whole_numbers(text: str) -> str:
+    """A text by which numbers in it, such as remainders, come in their order."""
+    return re.sub(r"\d+", lambda found: found[0].rjust(20, "0"), text)

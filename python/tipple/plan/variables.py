@@ -22,13 +22,17 @@ _BODY = re.compile(rf"(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*)
 class Variables:
     """The variables of a job, each with its value, which may name others."""
 
-    def __init__(self, values: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], environment: Mapping[str, str], within: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """
         Args:
             values: by name; texts may hold references.
             environment: what `${env:NAME}` looks into.
+            within: by the name of a variable, what others mean in its own value.
         """
         self._values = values
+        self._within = within
         self._environment = environment
         self.used: set[str] = set()
         """Names that were asked for, whether they are there or not."""
@@ -86,6 +90,9 @@ class Variables:
         if name in within:
             chain = " → ".join([*within[within.index(name) :], name])
             raise UsageError(f"the variable {name} is made of itself: {chain}", hint="break the circle")
+        own = self._within.get(within[-1], {}) if within else {}
+        if name in own:
+            return own[name]
         if name not in self._values:
             raise UsageError(f"the variable {name} has no value", hint=self._missing_hint(name))
         return self._fill(self._values[name], (*within, name))[0]

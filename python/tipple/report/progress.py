@@ -11,12 +11,11 @@ and the job goes on; its report is written elsewhere.
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TextIO, TypedDict
-
-import msgspec
 
 from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
 
@@ -280,19 +279,24 @@ class _JsonProgress(_Lines):
 
     def warning(self, text: str) -> str:
         time = self._now().astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-        return msgspec.json.encode({"time": time, "warning": text}).decode("utf-8")
+        return _ascii_json({"time": time, "warning": text})
 
     def line(self, snapshot: Mapping[str, Any]) -> str:
         left_bytes = snapshot.get("bytes_total", 0) - snapshot.get("bytes_done", 0)
         seconds_left = self._rate.seconds_left(left_bytes) if snapshot.get("bytes_total") else None
-        return msgspec.json.encode(
+        return _ascii_json(
             {
                 "time": self._now().astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
                 **snapshot,
                 "mb_per_second": round(self._rate.bytes_per_second / 1e6, 3),
                 "seconds_left": None if seconds_left is None else round(seconds_left, 1),
             }
-        ).decode("utf-8")
+        )
+
+
+def _ascii_json(value: Mapping[str, Any]) -> str:
+    """JSON that means the same whatever the stream's encoding is, and whatever that does with other characters."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def figures(snapshot: Mapping[str, Any], rate: RateEstimate) -> list[str]:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tipple.plan.size import format_bytes, format_count, format_duration
-from tipple.plan.storage import StorageSize
+from tipple.plan.storage import StorageSize, depths
 from tipple.plan.structure import AppliedStructure
 from tipple.report.job import JobReport
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
@@ -148,11 +148,11 @@ def storage_table(storage: Sequence[StorageSize], *, narrow: bool = False) -> Ta
         table.add_column("To", overflow="fold")
     for heading in ("Pages", "MB", "Rows"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for size in storage:
+    for size, depth in zip(storage, depths(storage), strict=True):
         bounds = [size.lower_bound or size.bound or "", size.upper_bound or ""] if bounded else []
         table.add_row(
             # Indented below what it belongs to.
-            Text(("  " if size.parent is not None else "") + size.name),
+            Text("  " * depth + size.name),
             *([] if narrow else [size.kind]),
             *map(Text, bounds),
             format_count(size.pages),

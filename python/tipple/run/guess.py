@@ -17,6 +17,7 @@ from tipple.plan.sniff_columns import (
     column_types,
     define_table,
     describe_dates,
+    folded_names,
     guessed_kind,
     wider_type,
 )
@@ -81,6 +82,11 @@ class Guess:
     def has_different_headers(self) -> bool:
         """Whether every file begins with a header beyond doubt, but not with the same one."""
         return self._sniffer is not None and self._sniffed is not None and self._sniffed.different_headers
+
+    def header_of_some(self, fields: Sequence[str]) -> list[str] | None:
+        """The names of a first record that is a header beyond doubt, where other files have none."""
+        names = folded_names(fields)
+        return names if self._sniffed is not None and names in self._sniffed.headers_of_some else None
 
     def as_columns(self, names: Sequence[str], known: Collection[str]) -> list[str] | None:
         """The names of a header as `--schema auto` makes columns of them, where all of them are known."""

@@ -5,6 +5,7 @@ Whatever is wrong is said with file, line and key, and before anything is starte
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -36,6 +37,8 @@ TOP_LEVEL: Mapping[str, Any] = {
     "tables": dict[str, dict[str, Any]],
 }
 AFTER: Mapping[str, Any] = {"after": str | list[str]}
+OPTIONS_OF_RUN = ("dry-run", "json", "progress", "restart", "summary")
+"""What is said of one run of the whole job, on the command line."""
 HERE = "here"
 """The variable for the directory of the file that it stands in."""
 TABLE = "table"
@@ -122,6 +125,11 @@ class _Document:
                     ("variables", key), "not a name for a variable", "letters, digits, _ and -; not here, table"
                 )
 
+    @property
+    def directory(self) -> str:
+        """In which the file lies."""
+        return os.path.dirname(self.path) or "."
+
     def place(self, path: Path) -> str:
         """File and line of a key, or of what is nearest above it."""
         while path and path not in self.lines:
@@ -145,7 +153,7 @@ class _Document:
             # The way most TOML files write several of a kind.
             if path == ("tables",) and isinstance(value, list):
                 self.refuse(path, "tables have names, and are no list", "write [tables.NAME] in place of [[tables]]")
-            self.refuse(path, complaint, None)
+            self.refuse(path, complaint, _hint_for_list(key, value) if wanted == list[str] else None)
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
@@ -163,14 +171,33 @@ class _Document:
         """Refuses a key that there is not, with the one that may be meant."""
         key = str(path[-1])
         if key not in known:
-            near = get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-            self.refuse(path, "no such key", hint)
+            self.refuse(path, "no such key", _hint_for_key(key.replace("_", "-"), known))
 
     def _check(self, known: Mapping[str, Any], above: Path, key: str, value: Any) -> None:
         self.known_key(known, (*above, key))
         if key in ("variables", "defaults", "tables"):
             self.convert(known, (*above, key), value)
+
+
+def _hint_for_list(key: object, value: Any) -> str | None:
+    """How a list is written that is given as on the command line."""
+    # Names in quotes may hold commas.
+    if not isinstance(value, str) or '"' in value:
+        return None
+    return f"a list is written {key} = {json.dumps([part.strip() for part in value.split(',')])}"
+
+
+def _hint_for_key(key: str, known: Mapping[str, Any]) -> str:
+    """What may be meant by a key that there is not."""
+    if key in OPTIONS_OF_RUN:
+        return f"it is an option of the command: tipple run --{key}"
+    if key == "resume":
+        return "leave it out: the job goes on by itself when it is run again"
+    positive = key.removeprefix("no-")
+    if positive != key and positive in known:
+        return f"--{key} is {positive} = false here"
+    near = get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
 
 
 class _Reader:
@@ -182,13 +209,17 @@ class _Reader:
         self.environment = environment
         self.documents: list[_Document] = []
         self.used: set[str] = set()
+        self.within: dict[str, dict[str, str]] = {}
+        """By the name of a variable, what others mean where it stands."""
         try:
             self._read(path, ())
         except FileNotFoundError:
             raise UsageError(f"there is no job file {path}", hint="check the path") from None
         self.values: dict[str, Any] = {}
         for document in self.documents:
-            self.values |= document.content.get("variables", {})
+            declared = document.content.get("variables", {})
+            self.values |= declared
+            self.within |= {name: {HERE: document.directory} for name in declared if name not in settings}
         self.values |= settings
 
     def _read(self, path: str, within: tuple[str, ...]) -> None:
@@ -216,8 +247,7 @@ class _Reader:
         self, document: _Document, path: Path, value: Any, values: Mapping[str, Any], **own: str
     ) -> tuple[Any, bool]:
         """A value with its variables filled in, and whether it had some."""
-        here = os.path.dirname(document.path) or "."
-        variables = Variables({**values, HERE: here, **own}, self.environment)
+        variables = Variables({**values, HERE: document.directory, **own}, self.environment, self.within)
         try:
             return variables.fill(value)
         except UsageError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Protocol, cast
@@ -32,7 +33,7 @@ from tipple.plan.size import parse_size
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
-from tipple.plan.url import Target, parse_table_name
+from tipple.plan.url import TableName, Target, parse_table_name
 from tipple.report.model import (
     LoadReport,
 )
@@ -46,6 +47,7 @@ from tipple.run.outputs import Files, NamedFile
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import (
     check_writable,
+    earlier_rejects,
     naming_keys,
     numbered_by_row,
     outputs_of,
@@ -54,7 +56,7 @@ from tipple.run.rejects import (
     where_kept,
     write_rejects,
 )
-from tipple.run.remedy import first_remedy
+from tipple.run.remedy import core_remedy, first_remedy
 from tipple.run.replay import find_reading
 from tipple.run.request import TPCH, Request
 from tipple.run.sniff import Sniffer
@@ -222,10 +224,7 @@ def load(
     started_at = utc_now()
     target = choose_target(into)
     name = parse_table_name(table)
-    if name.schema == LEDGER_SCHEMA:
-        raise UsageError(
-            f"--table {name}: the schema {name.schema} is that of Tipple's own ledger", hint="name another"
-        )
+    _refuse_schema(name, target.engine)
     names = [] if is_stream(sources) else paths_of(sources)
     if resume is not None and not resume.strip():
         raise UsageError("--resume names no job", hint="tipple jobs URL lists them; or leave it out")
@@ -443,13 +442,15 @@ def load(
                     reading = request.as_read(again=result.status == "already loaded" and not replay)
                     remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
                     write_rejects(policy, found, names, reading, remedy=remedy)
+                elif policy is not None and not dry_run:
+                    result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
         reason = request.null_in_key(error.column, error.sqlstate)
         if reason is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
         first = first_remedy(error, request.dialect, header=request.header) if request.columnar_plan is None else ""
-        remedy = first + (request.guess.remedy(error) or error.remedy)
+        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
@@ -484,6 +485,18 @@ def _inputs(paths: Sequence[str], schema: str | os.PathLike[str] | None, target:
     if schema is not None and os.fspath(schema) not in (TPCH, AUTO):
         found.append(NamedFile("the schema file", os.fspath(schema)))
     return [*found, *(NamedFile("the target", path) for path in find_engine(target.engine).files(target))]
+
+
+def _refuse_schema(name: TableName, engine: str) -> None:
+    """Refuses the schemas that are not for tables of users.
+
+    Raises:
+        UsageError: the table is to be in one.
+    """
+    own = find_engine(engine).capabilities.own_schemas
+    if name.schema == LEDGER_SCHEMA or re.fullmatch(own, name.schema or ""):
+        whose = "Tipple's own ledger" if name.schema == LEDGER_SCHEMA else "the database itself"
+        raise UsageError(f"--table {name}: the schema {name.schema} is that of {whose}", hint="name another")
 
 
 def _require_structures(name: str, asked: StructureRequest | None, tablespaces: tuple[str, ...]) -> None:

@@ -90,6 +90,19 @@ def write_rejects(
     return count
 
 
+def earlier_rejects(policy: RejectPolicy) -> list[str]:
+    """What to say where a load has no rejects, but a file of rejects is there, which might be taken for its own.
+
+    It stays: somebody may be mending those records.
+    """
+    try:
+        if os.path.getsize(policy.path) == 0:
+            return []
+    except OSError:
+        return []
+    return [f"{policy.path} is of an earlier load: this one has no rejects; load those with --replay, or remove it"]
+
+
 def remarking(rejects: Iterable[Reject], paths: Sequence[str], notes: list[str]) -> Iterator[Reject]:
     """The same rejects; notes those that may be many records, because a quote was not closed where it should be."""
     told = 0

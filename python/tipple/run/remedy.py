@@ -7,13 +7,14 @@ import shlex
 from tipple.errors import BadRecord
 from tipple.plan.sources import Dialect
 
-__all__ = ["first_remedy"]
+__all__ = ["core_remedy", "first_remedy"]
 
 _NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
 """What programs and people write for a missing value, in lower case."""
 _BAD_VALUE = frozenset({"22P02", "22007"})
 _TOO_FEW_FIELDS = "missing data"
 """What the core's reason has then."""
+_TOO_MANY_FIELDS = "extra data"
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
@@ -34,3 +35,10 @@ def first_remedy(error: BadRecord, dialect: Dialect, *, header: bool) -> str:
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
+
+
+def core_remedy(error: BadRecord, dialect: Dialect) -> str:
+    """What the core advises; it speaks of delimiters, which fields of fixed widths do not have."""
+    if dialect.format == "fixed" and any(sign in error.reason for sign in (_TOO_FEW_FIELDS, _TOO_MANY_FIELDS)):
+        return "check --field-widths, or mend the record"
+    return error.remedy

@@ -20,7 +20,7 @@ from tipple.engines.base import (
 )
 from tipple.errors import UsageError
 from tipple.plan import tpch
-from tipple.plan.columnar import casting_of, new_table, pick_fields, plan_of
+from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
@@ -107,6 +107,7 @@ class Request:
         if found is None:
             found = self._new_table()
         self.columns = self._choose_columns(found)
+        self._tell_missing(found)
         self.dialect = self.guess.settle(self.dialect, self.header, self.columns, self.notes)
         widths = self.dialect.widths
         if widths and len(widths) != len(self.columns):
@@ -272,9 +273,17 @@ class Request:
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
         if self.columnar is not None and os.fspath(self.schema) == "auto":
-            self.definition = new_table(self.name, self.columnar.fields)
+            self.definition = new_table(
+                self.name,
+                self.columnar.fields,
+                unbounded_numeric=self.session.capabilities.unbounded_numeric,
+                uneven_lists=self.session.capabilities.uneven_lists,
+                reads_arrow=self.session.capabilities.in_process,
+            )
         elif os.fspath(self.schema) == AUTO:
             self._refuse_different_headers()
+            if not self.header_given:
+                self._heads.columns(self.guess.header_of_some, _IF_RECORDS)
             self.header = self.guess.has_header
             self.definition = self.guess.table(
                 self.name,
@@ -326,6 +335,18 @@ class Request:
         self._skip_sniffed_header(loadable)
         return list(loadable.values())
 
+    def _tell_missing(self, table: Table) -> None:
+        """Notes columns that names in the sources leave out; those that --columns leaves out are meant to be."""
+        if self.wanted_columns is not None:
+            return
+        chosen = {column.name for column in self.columns}
+        missing = [column.name for column in table.columns if not column.generated and column.name not in chosen]
+        if missing:
+            more = f", and {len(missing) - 8} more" if len(missing) > 8 else ""
+            self.notes.append(
+                f"the sources do not have these columns, which get their defaults: {', '.join(missing[:8])}{more}"
+            )
+
     def _choose_columnar(
         self, columnar: Columnar, loadable: Mapping[str, TableColumn], all_names: set[str]
     ) -> list[TableColumn]:
@@ -359,7 +380,25 @@ class Request:
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
         self.text_columns = chosen
-        return [for_batches(column) for column in chosen]
+        taken = [for_batches(column) for column in chosen]
+        if self.session.capabilities.in_process:
+            taken = [self._by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
+        return taken
+
+    def _by_text(self, arrow_type: str, column: TableColumn, taken: TableColumn) -> TableColumn:
+        """Where the engine would cast what it cannot read from Arrow: JSON takes the text, and nothing else does."""
+        # Integers are read by the core.
+        is_read = isinstance(column.codec_type, dict) and "integer" in column.codec_type
+        if taken.codec_type != "opaque" or is_read or engine_reads(arrow_type):
+            return taken
+        if column.codec_type == "json":
+            return msgspec.structs.replace(column, codec_type="text")
+        raise UsageError(
+            f"the column {column.name} of type {column.type_text} cannot be loaded from {arrow_type}, which the engine "
+            "does not read",
+            hint="load it into a column of type JSON or VARCHAR, or cast it where the source is made: to Float32, or "
+            "to a Decimal128 without a negative scale",
+        )
 
     def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
         """Skips a header whose names are not those of the columns, where it is one beyond doubt.

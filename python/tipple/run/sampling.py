@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tipple.engines.base import STDIN, Identity
+from tipple.plan.sniff_profile import Layout
 from tipple.run.sources import read_lines, utf16_mark
 
 __all__ = ["Sample", "take_sample"]
@@ -54,8 +55,13 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(piece.data) for piece in self.pieces)
 
 
-def take_sample(paths: Sequence[str], streams: Mapping[str, Identity] | None = None) -> Sample:
-    """A sample of the files at `paths`; of `streams`, which are read from beginning to end, the head of the text."""
+def take_sample(
+    paths: Sequence[str], streams: Mapping[str, Identity] | None = None, layout: Layout | None = None
+) -> Sample:
+    """A sample of the files at `paths`; of `streams`, which are read from beginning to end, the head of the text.
+
+    `layout` says what quotes lines of streams that look like comments.
+    """
     streams = streams or {}
     sizes = {path: streams[path].size if path in streams else os.path.getsize(path) for path in paths}
     filled = [path for path in paths if sizes[path] or path == STDIN]
@@ -65,7 +71,7 @@ def take_sample(paths: Sequence[str], streams: Mapping[str, Identity] | None = N
     budget = TOTAL_BYTES // max(1, len(filled)) - PAGE_BYTES
     for number, path in enumerate(filled):
         if path in streams:
-            pieces += _text_head(number, streams[path], min(STREAM_HEAD_BYTES, budget))
+            pieces += _text_head(number, streams[path], min(STREAM_HEAD_BYTES, budget), layout)
             continue
         with open(path, "rb") as file:
             for offset, length in _places(sizes[path], budget):
@@ -75,8 +81,8 @@ def take_sample(paths: Sequence[str], streams: Mapping[str, Identity] | None = N
     return Sample(paths=tuple(filled), pieces=tuple(pieces), total_bytes=sum(sizes.values()))
 
 
-def _text_head(file: int, source: Identity, wanted: int) -> list[Piece]:
-    data = read_lines(source, wanted)
+def _text_head(file: int, source: Identity, wanted: int, layout: Layout | None) -> list[Piece]:
+    data = read_lines(source, wanted, layout)
     # Of standard input it may be less although there is more.
     ends = len(data) < wanted and source.path != STDIN
     return [Piece(file=file, begins=True, ends=ends, data=data, mark=utf16_mark(source))] if data else []

@@ -14,7 +14,13 @@ from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.sniff import choose_layout, spell
 from tipple.plan.sniff_codes import mark_codes, masked
-from tipple.plan.sniff_columns import decide_header, decide_null, have_different_headers, heads_differ
+from tipple.plan.sniff_columns import (
+    decide_header,
+    decide_null,
+    have_different_headers,
+    headers_of_some,
+    heads_differ,
+)
 from tipple.plan.sniff_encoding import to_utf8
 from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
@@ -42,6 +48,8 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     header: Decision
     different_headers: bool
     """Whether every sampled file begins with a header beyond doubt, but not with the same one."""
+    headers_of_some: list[list[str]]
+    """The folded names of headers beyond doubt, where some sampled files begin with one, and others do not."""
     decisions: list[Decision]
     """All but the header."""
     odd_encodings: dict[str, str]
@@ -119,7 +127,7 @@ class Sniffer:
             )
         identified = zip(self.paths, sources, strict=True) if sources else ()
         streams = {path: source for path, source in identified if source.form is not None}
-        sample = take_sample(self.paths, streams)
+        sample = take_sample(self.paths, streams, self._quoting_of_comments(streams, expected_fields))
         if self.refuse:
             _refuse_packed_binaries(sample, streams)
         decisions: list[Decision] = []
@@ -130,22 +138,9 @@ class Sniffer:
             decisions.append(encoding)
             if encoding.value in RECODED:
                 sniffed_encoding = encoding.value
-        chunks = [
-            Chunk(
-                file=p.file,
-                begins=p.begins,
-                ends=p.ends,
-                data=p.data if sniffed_encoding is None else to_utf8(p.data, sniffed_encoding),
-            )
-            for p in sample.pieces
-        ]
+        chunks = _chunks(sample, sniffed_encoding)
         _refuse_separator_line(sample, chunks)
-        layout = Layout(
-            format=self.dialect.format,
-            delimiter=self.dialect.delimiter,
-            quote=self.dialect.quote,
-            escape=self.dialect.escape,
-        )
+        layout = self._planned_layout
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
             decisions += found
@@ -158,6 +153,7 @@ class Sniffer:
         ]
         header = decide_header(profile, own)
         different_headers = have_different_headers(profile, own)
+        some_headers = headers_of_some(profile)
         if (self.given.header or header.value) == "no":
             profile = msgspec.structs.replace(profile, columns=profile.columns_with_heads)
         null, null_columns = decide_null(profile, layout.format)
@@ -181,12 +177,35 @@ class Sniffer:
             dialect=self._plan(layout.format, options),
             header=header,
             different_headers=different_headers,
+            headers_of_some=some_headers,
             decisions=decisions,
             odd_encodings=odd_encodings,
             null_columns=null_columns,
             profile=profile,
             sampled_bytes=sample.size_bytes,
         )
+
+    @property
+    def _planned_layout(self) -> Layout:
+        """As far as the options say it, and for the rest as COPY has it."""
+        dialect = self.dialect
+        return Layout(format=dialect.format, delimiter=dialect.delimiter, quote=dialect.quote, escape=dialect.escape)
+
+    def _quoting_of_comments(self, streams: Mapping[str, Identity], expected_fields: int | None) -> Layout | None:
+        """What quotes lines that look like comments, which have to be left out before a layout can be chosen."""
+        if self.dialect.comment is None:
+            return None
+        if not self.auto or self.given.quote is not None or self.given.escape is not None:
+            return self._planned_layout
+        usual = Layout(format="csv", delimiter=self.dialect.delimiter, quote='"', escape='"')
+        sample = take_sample(self.paths, streams, usual)
+        if sample == take_sample(self.paths, streams):
+            return None
+        chunks = _chunks(sample)
+        chosen, _, _ = self._choose(_small(chunks), expected_fields)
+        profile = self._profile(chunks, chosen)
+        makes_sense = chosen.quote == usual.quote and not profile.stray_quotes and not profile.unterminated
+        return usual if makes_sense else None
 
     def _layout(
         self, sample: Sample, chunks: Sequence[Chunk], expected_fields: int | None, fallback: Layout
@@ -249,6 +268,19 @@ class Sniffer:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
         found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
+
+
+def _chunks(sample: Sample, encoding: str | None = None) -> list[Chunk]:
+    """The pieces of a sample as UTF-8."""
+    return [
+        Chunk(
+            file=piece.file,
+            begins=piece.begins,
+            ends=piece.ends,
+            data=piece.data if encoding is None else to_utf8(piece.data, encoding),
+        )
+        for piece in sample.pieces
+    ]
 
 
 def _refuse_packed_binaries(sample: Sample, streams: Mapping[str, Identity]) -> None:

@@ -19,6 +19,7 @@ from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
 from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
 from tipple.plan.first_record import first_fields
+from tipple.plan.sniff_profile import Layout
 from tipple.plan.sources import Dialect, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
@@ -250,13 +251,18 @@ def utf16_mark(source: Identity) -> bytes:
     return first if first in _UTF16_MARKS else b""
 
 
-def read_lines(source: Identity, wanted: int) -> bytes:
+def read_lines(source: Identity, wanted: int, layout: Layout | None = None) -> bytes:
     """At least so many bytes of lines from the beginning of a source that is read as a stream, if it has them.
+
+    Args:
+        source: the source.
+        wanted: the number of bytes.
+        layout: what quotes lines that look like comments; without it nothing does.
 
     Raises:
         TippleError: it cannot be read.
     """
-    return read_head(source, _PLAIN_TEXT, wanted)
+    return read_head(source, layout.codec if layout is not None else _PLAIN_TEXT, wanted)
 
 
 _SPREADSHEET_REMEDY = (

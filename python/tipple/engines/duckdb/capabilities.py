@@ -10,8 +10,10 @@ CAPABILITIES = Capabilities(
     in_process=True,
     resumes_slices=False,
     unbounded_numeric=False,
+    uneven_lists=True,
     names_refused_records=False,
     preserves_order=True,
     structures=("columnstore", "sorted", "btree", "memory", "parquet"),
+    own_schemas="information_schema|pg_catalog",
     together=frozenset({"transaction", "merge"}),
 )

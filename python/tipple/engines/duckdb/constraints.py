@@ -26,6 +26,8 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     columns: tuple[str, ...] | None
     """The columns that it reads; None where nobody says, so that it may be any."""
+    mentioned: tuple[str, ...] = ()
+    """Where nobody says: the columns whose names stand in its terms, which has all that it reads."""
     terms: tuple[str, ...]
     """SQL: the parts of the key, such that equal ones are the same key; or the one condition of a CHECK."""
     is_steady: bool = True
@@ -160,11 +162,23 @@ def _unique_indexes(
     found = []
     for name, expressions, columns in unique_indexes(connection, table):
         terms = by_bytes(connection, own, expressions)
+        mentioned = () if columns is not None else _mentioned(expressions, _column_names(connection, own))
         if columns is None and not any(map(unsteady.search, expressions)):
-            found.append(Constraint(kind="expression", name=name, columns=None, terms=tuple(expressions)))
+            found.append(
+                Constraint(kind="expression", name=name, columns=None, mentioned=mentioned, terms=tuple(expressions))
+            )
             terms = tuple(tried(term, True) for term in terms)
-        found.append(Constraint(kind="unique", name=name, columns=columns, terms=terms))
+        found.append(Constraint(kind="unique", name=name, columns=columns, mentioned=mentioned, terms=terms))
     return found
+
+
+def _column_names(connection: duckdb.DuckDBPyConnection, own: str) -> list[str]:
+    return [str(row[0]) for row in connection.execute(f"DESCRIBE {own}").fetchall()]
+
+
+def _mentioned(expressions: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    text = " ".join(expressions).lower()
+    return tuple(name for name in names if name.lower() in text or quote_identifier(name).lower() in text)
 
 
 def unique_indexes(
@@ -179,7 +193,7 @@ def unique_indexes(
     if not rows:
         return []
     own = f"{catalog(connection)}.{table.sql}"
-    names = [str(row[0]) for row in connection.execute(f"DESCRIBE {own}").fetchall()]
+    names = _column_names(connection, own)
     found = []
     for name, sql in rows:
         terms = _INDEX.match(sql)

@@ -22,7 +22,7 @@ from tipple.engines.duckdb import ledger, merge, order, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.parquet import ParquetWork
-from tipple.engines.duckdb.pull import ConstraintViolated, duckdb_error
+from tipple.engines.duckdb.pull import RecordRefused, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
@@ -220,11 +220,11 @@ class DuckLoad:
 
         Raises:
             BadRecord: the first record that the table refuses.
-            ConstraintViolated: the table refuses one, and DuckDB does not say which.
+            RecordRefused: the table refuses one, and DuckDB does not say which.
         """
         try:
             result.merged = merge.merge(self.connection, self.task, self.into, result.rows)
-        except ConstraintViolated:
+        except RecordRefused:
             if self.task.rejects is None and self.rows.readable_again and self.task.together is None:
                 self._begin_anew(result.job_id, reading.cut)
                 self.rows.find_violations(reading)
@@ -242,7 +242,7 @@ class DuckLoad:
         if task.verify == "checksum":
             self.notes.append("--no-atomic: verified by the counts of every transaction, not by checksum")
         if not begun:
-            connection.execute("BEGIN")
+            self.session.begin()
             try:
                 self.structure.prepare()
                 if task.ledger:
@@ -258,7 +258,7 @@ class DuckLoad:
         transactions = Transactions(task, cut, in_order=task.preserve_order or self._judges_by_keys())
         while (group := transactions.next()) is not None:
             group.first_n = first_n
-            connection.execute("BEGIN")
+            self.session.begin()
             try:
                 most = transactions.records_per_slice(group)
                 reading = Reading(runner, result.job_id, group, result.rejects, most)
@@ -473,7 +473,7 @@ class DuckLoad:
         """Begins a transaction, or goes on in the one that other loads have begun which publish with this one."""
         if self.session.in_transaction:
             return
-        self.connection.execute("BEGIN")
+        self.session.begin()
         self.session.in_transaction = self.task.together is not None
 
     def _begin_anew(self, job_id: str, cut: Cut) -> None:
@@ -493,7 +493,7 @@ class DuckLoad:
 
     def _commit(self) -> None:
         try:
-            self.connection.execute("COMMIT")
+            self.session.commit()
         except duckdb.Error as error:
             raise duckdb_error(error, "committing") from None
 

@@ -44,7 +44,7 @@ def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read
     """Takes the staged rows over into the table, in the transaction that is open.
 
     Raises:
-        ConstraintViolated: DuckDB refuses a row.
+        RecordRefused: DuckDB refuses a row.
         TippleError: a key is there already, and `--on-conflict error` was asked for.
     """
     statements = Merge(

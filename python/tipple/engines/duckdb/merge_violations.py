@@ -15,6 +15,8 @@ from tipple.plan.url import quote_identifier
 __all__ = ["among_keys", "others_than_key"]
 
 SUSPECTS = "temp.tipple_suspect"
+SEVERAL: tuple[str, ...] = ()
+"""What nobody gets: values for all rows of a key that the table has more than once."""
 
 
 def others_than_key(constraints: Sequence[Constraint], task: LoadTask) -> list[Constraint]:
@@ -26,7 +28,9 @@ def others_than_key(constraints: Sequence[Constraint], task: LoadTask) -> list[C
     key, loaded = set(task.key), {column.name for column in task.columns}
 
     def applies(constraint: Constraint) -> bool:
-        if constraint.columns is None or not loaded.issuperset(constraint.columns):
+        if constraint.columns is None:
+            return loaded.issuperset(constraint.mentioned)
+        if not loaded.issuperset(constraint.columns):
             return False
         return constraint.kind != "unique" or not key.issubset(constraint.columns)
 
@@ -57,19 +61,12 @@ def among_keys(
     keys = [f"tipple_key_{index}" for index in range(len(names))]
     key = ", ".join(f"{name} AS {alias}" for name, alias in zip(names, keys, strict=True))
     listed = ", ".join(keys)
-    queries = []
-    for _, constraint in numbered:
-        terms = aliases(constraint.terms)
-        complete = " AND ".join(f"{term} IS NOT NULL" for term in constraint.terms)
-        staged = f"(SELECT DISTINCT {key}, {aliased(constraint.terms)} FROM {good} WHERE {complete})"
-        shared = f"(SELECT {terms} FROM {staged} GROUP BY {terms} HAVING count(*) > 1)"
-        queries.append(f"SELECT {listed} FROM {staged} JOIN {shared} USING ({terms})")
-        held = f"(SELECT {key}, {aliased(constraint.terms)} FROM {target} WHERE {complete})"
-        differs = " OR ".join(f"s.{alias} IS DISTINCT FROM t.{alias}" for alias in keys)
-        # Who wants it, and who has it and may give it up.
-        for side in "st":
-            own = ", ".join(f"{side}.{alias}" for alias in keys)
-            queries.append(f"SELECT {own} FROM {staged} s JOIN {held} t USING ({terms}) WHERE {differs}")
+    updates = task.on_conflict == "update" and any(column.name not in task.key for column in task.columns)
+    queries = [
+        query
+        for _, constraint in numbered
+        for query in _suspect_keys(key, keys, constraint.terms, good, target, updates=updates)
+    ]
     connection.execute(
         f"CREATE TEMP TABLE {SUSPECTS.removeprefix('temp.')} AS "
         f"SELECT {listed}, row_number() OVER () AS tipple_key FROM ({' UNION '.join(queries)})"
@@ -78,7 +75,14 @@ def among_keys(
         suspects: dict[tuple[int, int], Suspect] = {}
         held_by: dict[Claim, int | None] = {}
         of_key = " AND ".join(f"e.{name} = s.{alias}" for name, alias in zip(names, keys, strict=True))
+        several: set[int] = set()
+        if updates:
+            counted = (
+                f"SELECT tipple_key FROM {target} e JOIN {SUSPECTS} s ON {of_key} GROUP BY ALL HAVING count(*) > 1"
+            )
+            several = {number for (number,) in connection.execute(counted).fetchall()}
         for number, constraint in numbered:
+            held_by[number, SEVERAL] = None
             own = ", ".join(constraint.terms)
             texts = ", ".join(f"CAST({term} AS VARCHAR)" for term in constraint.terms)
             for source, offset, key_number, *values in connection.execute(
@@ -87,7 +91,7 @@ def among_keys(
                 at = (source, offset)
                 claims = suspects[at].claims if at in suspects else ()
                 if None not in values:
-                    claims += ((number, tuple(values)),)
+                    claims += ((number, SEVERAL if key_number in several else tuple(values)),)
                 suspects[at] = Suspect(at, key_number, claims)
             for key_number, *values in connection.execute(
                 f"SELECT tipple_key, {texts} FROM {target} e LEFT JOIN {SUSPECTS} s ON {of_key} "
@@ -100,3 +104,24 @@ def among_keys(
         # In a transaction that has failed nothing can be dropped, and rolling back takes it away.
         with suppress(duckdb.Error):
             connection.execute(f"DROP TABLE IF EXISTS {SUSPECTS}")
+
+
+def _suspect_keys(
+    key: str, keys: Sequence[str], terms: Sequence[str], good: str, target: str, *, updates: bool
+) -> Iterator[str]:
+    """Queries for keys whose records may be refused because of what must be unique; `updates`: rows get new values."""
+    listed, names = ", ".join(keys), aliases(terms)
+    complete = " AND ".join(f"{term} IS NOT NULL" for term in terms)
+    staged = f"(SELECT DISTINCT {key}, {aliased(terms)} FROM {good} WHERE {complete})"
+    shared = f"(SELECT {names} FROM {staged} GROUP BY {names} HAVING count(*) > 1)"
+    yield f"SELECT {listed} FROM {staged} JOIN {shared} USING ({names})"
+    held = f"(SELECT {key}, {aliased(terms)} FROM {target} WHERE {complete})"
+    differs = " OR ".join(f"s.{alias} IS DISTINCT FROM t.{alias}" for alias in keys)
+    # Who wants it, and who has it and may give it up.
+    for side in "st":
+        own = ", ".join(f"{side}.{alias}" for alias in keys)
+        yield f"SELECT {own} FROM {staged} s JOIN {held} t USING ({names}) WHERE {differs}"
+    if updates:
+        # What would give several rows the same.
+        rows = f"SELECT {listed} FROM (SELECT {key} FROM {target}) SEMI JOIN {staged} USING ({listed})"
+        yield f"{rows} GROUP BY {listed} HAVING count(*) > 1"

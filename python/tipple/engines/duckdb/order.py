@@ -2,8 +2,8 @@
 
 Without it, each of DuckDB's threads fills row groups of its own and ends with one that is not full. Where a thread has
 only a few, closing the file joins and stores them once more, and the place of the first ones stays empty in the file:
-half a million rows of 100 columns take a quarter more time, and half as much space again. In order, threads fill row
-groups together, which costs more than it saves as soon as there are more of them.
+half as much space again. In order, threads fill row groups together, which costs more than it saves as soon as
+there are more of them, or wider ones: it keeps rows in memory, and copies them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tipple.engines.duckdb.connection import first_row
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own size of a row group."""
 FEW_ROW_GROUPS = 3
-"""Of each thread: up to there, order was faster."""
+"""Of each thread: up to there, order was as fast or faster."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Of text: half a million rows were as fast in order with 62 and 188 MB, and took a quarter more time with 622."""
 SAMPLE_BYTES = 256 * 1024
 
 
@@ -26,7 +28,8 @@ def packs_better(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> bool:
     """Whether the rows of a load are few for DuckDB's threads."""
     found = first_row(connection, "SELECT current_setting('threads')::BIGINT")
     rows = _estimated_rows(task)
-    return found is not None and rows is not None and are_few(rows, int(found[0]))
+    few = found is not None and rows is not None and are_few(rows, int(found[0]))
+    return few and task.source_bytes <= MOST_BYTES
 
 
 def are_few(rows: float, threads: int) -> bool:

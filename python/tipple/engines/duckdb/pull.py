@@ -141,7 +141,7 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         hint = "another load in this process has just made the table: run this one again; nothing was published"
     elif TOO_LONG in message:
         hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"
-    elif isinstance(error, duckdb.ConversionException):
+    elif isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
         hint = "mend the value, or give the column another type; nothing was published"
         return RecordRefused(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

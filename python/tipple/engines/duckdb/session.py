@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from contextlib import suppress
 
@@ -32,6 +33,21 @@ class DuckSession:
         """Whether loads that publish together have begun their transaction."""
         self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
         self.settings = Settings(self.connection)
+        self._interrupting = threading.Lock()
+        self._is_committed = False
+        """Whether the last transaction was committed, or is about to be."""
+
+    def begin(self) -> None:
+        """Begins a transaction."""
+        with self._interrupting:
+            self._is_committed = False
+        self.connection.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Commits; for what comes then, until the next transaction, `interrupt` comes too late."""
+        with self._interrupting:
+            self._is_committed = True
+        self.connection.execute("COMMIT")
 
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none.
@@ -131,11 +147,11 @@ class DuckSession:
 
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""
-        try:
-            self.connection.interrupt()
-        except duckdb.Error:
+        # DuckDB says of a COMMIT that it was interrupted, and carries it out.
+        with self._interrupting, suppress(duckdb.Error):
             # A connection that is closed waits for nothing.
-            return
+            if not self._is_committed:
+                self.connection.interrupt()
 
     def jobs(self) -> list[JobRecord]:
         """All jobs of the ledger, newest first."""

@@ -22,7 +22,7 @@ from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of, tried
-from tipple.engines.merge import own_name
+from tipple.engines.merge import Merge, own_name, refuse_conflicts
 from tipple.plan.url import quote_identifier
 
 EXAMINED = "temp.tipple_examined"
@@ -188,6 +188,10 @@ def _violations_of_upsert(
             _refuse_alone(connection, number, constraint, target)
     yield from connection.execute(f"SELECT {PLACE}, min(violated) FROM {REFUSED} GROUP BY {PLACE}").fetchall()
     good = f"(SELECT * FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}))"
+    if task.on_conflict == "error":
+        # As on every engine, a record that is refused for what another one has counts among the keys.
+        keys = Merge(target=target, staging=good, columns=(), key=task.key, order="", on_conflict=task.on_conflict)
+        refuse_conflicts(task.table, task.key, connection.execute(keys.conflicts()).fetchall())
     uniques = [(number, constraint) for number, constraint in numbered if constraint.kind == "unique"]
     for (source, offset), (number, _) in merge_violations.among_keys(connection, task, uniques, good, target, PLACE):
         yield source, offset, number
@@ -210,7 +214,8 @@ def _refused_alone(constraint: Constraint, target: str) -> str:
             holds = tried(f"coalesce(CAST(({constraint.terms[0]}) AS BOOLEAN), true)", constraint.is_steady)
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE NOT coalesce({holds}, false)"
         case "expression":
-            fails = " OR ".join(f"TRY(({term}) IS NULL) IS NULL" for term in constraint.terms)
+            # No value is without a hash. For IS NULL in its place, DuckDB computes no term that is never NULL.
+            fails = " OR ".join(f"TRY(hash({term})) IS NULL" for term in constraint.terms)
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE {fails}"
         case "unique":
             return f"SELECT {PLACE} FROM {mine} SEMI JOIN {_keys(target, constraint.terms)} USING ({names})"

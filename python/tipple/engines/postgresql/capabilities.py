@@ -9,11 +9,13 @@ CAPABILITIES = Capabilities(
     parallel_sessions=True,
     resumes_slices=True,
     unbounded_numeric=True,
+    uneven_lists=False,
     names_refused_records=True,
     preserves_order=False,
     partitions=True,
     structures=("heap", "btree", "sorted", "columnstore", "memory"),
     tablespaces=True,
+    own_schemas="information_schema|pg_.*",
     together=frozenset({"swap", "merge", "partition"}),
 )
 

@@ -15,6 +15,7 @@ from tipple.engines.postgresql import (
     checks,
     direct,
     merge_checks,
+    obstacles,
     partitions,
     stage,
     structure,
@@ -118,7 +119,9 @@ class Chooser:
             hint = "leave out --structure"
             if choice.exists and self.task.mode == "append" and self.task.atomic:
                 hint = f"--mode replace makes a table anew, in one commit and where nothing depends on it; or {hint}"
-            raise UsageError(f"{self.table} cannot become {wanted.structure}: {choice.reason}", hint=hint)
+            # A partitioned table is loaded in the same way whether it has rows or not.
+            why = "it already has rows" if appends and choice.strategy == "partition" else choice.reason
+            raise UsageError(f"{self.table} cannot become {wanted.structure}: {why}", hint=hint)
         if choice.strategy == "partition":
             structure.check_partitioned(self.connection, self.task, wanted)
             form = "memory" if wanted.structure == "memory" else "heap"
@@ -133,9 +136,9 @@ class Chooser:
         """Refuses to fill partitions that others could not take the place of, when all is loaded."""
         if not choice.exists or self.job.keeps_structure or self.task.replace_scope == "partitions":
             return
-        for leaf in partitions.leaves(self.connection, self.table):
-            obstacle = stage.obstacle(self.connection, leaf, self.task, partition=True)
-            if obstacle is not None and not stage.is_empty(self.connection, leaf):
+        leaves = partitions.leaves(self.connection, self.table)
+        for leaf, obstacle in obstacles.of_all(self.connection, leaves, self.task, partition=True).items():
+            if not stage.is_empty(self.connection, leaf):
                 raise UsageError(
                     f"{self.table} cannot become {wanted.structure}: no other table can take the place of {leaf}: "
                     f"{obstacle}",
@@ -178,7 +181,8 @@ class Chooser:
             return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
         if partitions.is_partitioned(self.connection, self.table):
             return self._choose_partitioned()
-        obstacle = stage.obstacle(self.connection, self.table, task) or stage.missing_right(self.connection, self.table)
+        obstacle = obstacles.of(self.connection, self.table, task)
+        obstacle = obstacle or obstacles.missing_right(self.connection, self.table)
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
         if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
@@ -239,6 +243,8 @@ class Chooser:
     def _choose_partitioned(self) -> Choice:
         obstacle = partitions.obstacle(self.connection, self.task)
         by_partition = self.task.partition_by is not None or self.task.replace_scope == "partitions"
+        if obstacle is None and not by_partition and self.task.structure is None:
+            obstacle = partitions.preference(self.connection, self.task)
         if obstacle is None and self.task.rejects is not None:
             tables = [self.table, *partitions.leaves(self.connection, self.table)]
             if not by_partition and any(stage.has_references(self.connection, table) for table in tables):

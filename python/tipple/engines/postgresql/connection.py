@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from tipple.errors import ConnectionFailed
+from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
 
 DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
@@ -36,18 +36,16 @@ CONTROL_SETTINGS = (
 )
 LONG_TRANSACTIONS = "SET transaction_timeout TO 0"
 """The same for servers that know this one too: from version 17 on."""
-VALUE_SETTINGS = (
-    "DateStyle TO 'ISO, MDY'",
-    # `sql_standard` would read the signs of an interval otherwise.
-    "IntervalStyle TO 'postgres'",
-)
-"""What values mean that are left to the server, whatever its own settings are."""
 # A statement that runs for long, an index say, ends when the client is gone, and keeps no lock from who begins again.
 # Not every system's server can look.
 END_WITH_CLIENT = "SET client_connection_check_interval TO '2s'"
 # Rows and ledger are lost together where a crash takes an asynchronous commit, so a slice needs no flush of its own.
 SLICE_SETTINGS = ("SET synchronous_commit TO off",)
 
+
+_VALUE_SETTINGS = """
+SELECT format('DateStyle TO %L', 'ISO, ' || split_part(current_setting('DateStyle'), ', ', 2))
+"""
 
 _OWN_SETTINGS = """
 SELECT format('SET %I TO %L', name, current_setting(name))
@@ -98,6 +96,27 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
             ) from None
         raise ConnectionFailed(f"cannot connect to {target.display}: {said}", hint=_remedy(str(error))) from None
     return connection
+
+
+def require_writable(connection: psycopg.Connection[Any], target: Target) -> None:
+    """Finds out before a load, rather than in it, that nothing can be written.
+
+    Raises:
+        UsageError: the server is a standby, or sessions of this role are read-only.
+    """
+    found = connection.execute("SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool").fetchone()
+    is_standby, is_read_only = found or (False, False)
+    if is_standby:
+        raise UsageError(
+            f"{target.display} is a standby: nothing can be written there",
+            hint="name the primary in the URL, or all hosts with target_session_attrs=read-write",
+        )
+    if is_read_only:
+        raise UsageError(
+            f"sessions with {target.display} are read-only: default_transaction_read_only is on",
+            hint="add options=-c%20default_transaction_read_only%3Doff to the URL, or take the setting from the role, "
+            "the database or the server",
+        )
 
 
 def reconnect(target: Target, application_name: str, retry_seconds: float) -> psycopg.Connection[Any]:
@@ -157,6 +176,13 @@ def current_role(connection: psycopg.Connection[Any]) -> str:
     return quote_identifier(row[0] if row is not None else connection.info.user)
 
 
+def value_settings(connection: psycopg.Connection[Any]) -> Sequence[str]:
+    """What values mean that are left to the server: the order of day and month is the one of the control session."""
+    ((date_style,),) = connection.execute(_VALUE_SETTINGS).fetchall()
+    # `sql_standard` would read the signs of an interval otherwise.
+    return (date_style, "IntervalStyle TO 'postgres'")
+
+
 def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequence[str]:
     """Statements for every new stream session.
 
@@ -164,7 +190,7 @@ def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequ
     """
     found = connection.execute(_OWN_SETTINGS).fetchall()
     own = [statement for (statement,) in found]
-    values = [f"SET {setting}" for setting in VALUE_SETTINGS]
+    values = [f"SET {setting}" for setting in value_settings(connection)]
     return [*_control_settings(connection), *values, *own, *(SLICE_SETTINGS if slices else ())]
 
 

@@ -21,6 +21,13 @@ from tipple.plan.url import TableName, quote_identifier
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
+_WITHOUT_XMIN = """
+SELECT FROM pg_class
+WHERE (oid = to_regclass(%(table)s) OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+  AND relkind <> 'p' AND (relkind <> 'r' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))
+LIMIT 1
+"""
+
 
 class CorePlans:
     """Makes the plans of one load."""
@@ -37,6 +44,8 @@ class CorePlans:
         """Of the server, as far as the load sets them."""
         self.server_routes = ""
         """Why the server finds the partition of each record, where it does."""
+        self.grown = 0
+        """Partitions that were made for keys which the core had met."""
         self.hopeless: set[str] = set()
         """Keys for which no partition can be made, though --partition-by makes those that are missing."""
 
@@ -162,7 +171,8 @@ class CorePlans:
         verify = None
         if self.task.verify == "checksum" and self.write_path == "binary" and self.reads_back:
             # In this transaction every new row has its xmin; no subtransaction stores rows.
-            verify = f"SELECT {self.digested_list()} FROM ONLY {self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
+            only = "" if partitions.is_partitioned(self.connection, self.table) else "ONLY "
+            verify = f"SELECT {self.digested_list()} FROM {only}{self.table.sql} WHERE xmin = pg_current_xact_id()::xid"
         return {
             "name": "single",
             "before": before,
@@ -174,9 +184,9 @@ class CorePlans:
 
     @functools.cached_property
     def reads_back(self) -> bool:
-        """Whether the rows of a transaction can be read back from the table itself: other access methods than heap have
-        no xmin."""
-        return not self.exists or structure.method_of(self.connection, self.table) == "heap"
+        """Whether the rows of a transaction can be read back from the table itself: other access methods than heap, and
+        foreign tables among partitions, have no xmin."""
+        return not self.exists or self.connection.execute(_WITHOUT_XMIN, {"table": self.table.sql}).fetchone() is None
 
     def verification(self, owned: OwnedJob, queries: Sequence[str]) -> str:
         """The digest of the rows of all queries."""

@@ -39,7 +39,8 @@ MANY_TABLES = 256
 _EXTENSION = """
 SELECT getdatabaseencoding(),
        (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
-       coalesce(has_schema_privilege(to_regnamespace('tipple_direct')::oid, 'USAGE'), false)
+       coalesce(has_schema_privilege(to_regnamespace('tipple_direct')::oid, 'USAGE'), false),
+       coalesce(pg_has_role(to_regrole('tipple_direct')::oid, 'MEMBER'), false)
 """
 
 _ATTRIBUTES = """
@@ -91,11 +92,16 @@ def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | No
 def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
     """Why this role cannot use the extension in this database; None where it can."""
     found = connection.execute(_EXTENSION).fetchone()
-    encoding, version, usable = found if found is not None else ("", None, False)
+    encoding, version, usable, is_member = found if found is not None else ("", None, False, False)
     if encoding not in ("UTF8", "SQL_ASCII"):
         return f"the database's encoding is {encoding}, and pages hold texts as the sources have them, in UTF-8"
     if version is None:
         return "the extension tipple_direct is not installed in this database"
+    if not usable and is_member:
+        return (
+            "this role does not inherit the rights of tipple_direct (GRANT tipple_direct TO this role WITH INHERIT "
+            "TRUE; before PostgreSQL 16: ALTER ROLE this role INHERIT)"
+        )
     if not usable:
         return "this role is not a member of tipple_direct (GRANT tipple_direct TO this role)"
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.findings import Finding, refused
-from tipple.engines.postgresql import columns, partitions, stage
+from tipple.engines.postgresql import columns, obstacles, partitions, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
@@ -93,11 +93,11 @@ def _one_session(connection: Connection, table: TableName) -> Iterator[Finding]:
     if partitions.is_partitioned(connection, table):
         why = partitions.table_obstacle(connection, table)
     else:
-        why = stage.obstacle(connection, table, None)
+        why = obstacles.of(connection, table, None)
         if why is None and not stage.is_empty(connection, table):
             why = "it has rows already (--mode append)"
     if why is None:
-        why = stage.missing_right(connection, table)
+        why = obstacles.missing_right(connection, table)
         remedy = f"as its owner: GRANT CREATE ON SCHEMA {_schema(connection, table)} TO {current_role(connection)};"
     if why is not None:
         yield Finding(

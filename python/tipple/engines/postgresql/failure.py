@@ -12,12 +12,19 @@ from tipple.plan.url import Target
 __all__ = ["failure"]
 
 
-def failure(target: Target, error: psycopg.Error, *, text: str | None = None) -> TippleError:
+AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
+LOOK = (
+    "without a ledger nobody can tell whether the rows were published: look at the table before the command is run "
+    "again; tipple jobs URL clean drops what was staged"
+)
+
+
+def failure(target: Target, error: psycopg.Error, *, text: str | None = None, has_ledger: bool = True) -> TippleError:
     """What has failed; `text` is what the server says, where it is told in other words."""
     if connections.is_lost(error):
         return core.ConnectionLost(
             f"the connection to the server was lost: {' '.join(str(error).split())}",
-            hint="run the same command again: what is stored stays stored, and nothing is stored twice",
+            hint=AGAIN if has_ledger else LOOK,
         )
     said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"

@@ -8,138 +8,28 @@ an interrupted job finds what it had built.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import Runner
+from tipple.engines.postgresql.key_work import KeyWork
 from tipple.errors import ConnectionFailed
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 """PostgreSQL's own default of maintenance_work_mem."""
 POLL_SECONDS = 0.2
 
-_INDEX_QUERY = """
-SELECT c.relname, pg_get_indexdef(i.indexrelid),
-       length(format(' INDEX %%I ON %%s%%I.%%I USING ', c.relname, CASE t.relkind WHEN 'p' THEN 'ONLY ' END,
-                     n.nspname, t.relname)) + length(CASE WHEN i.indisunique THEN 'CREATE UNIQUE' ELSE 'CREATE' END),
-       i.indisunique, k.contype, pg_get_constraintdef(k.oid),
-       coalesce(k.condeferrable, false), coalesce(k.condeferred, false)
-FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace
-LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
-WHERE i.indrelid = to_regclass(%s) ORDER BY k.contype NULLS LAST, c.relname
-"""
-
-_FOREIGN_KEY_QUERY = """
-SELECT conname, regexp_replace(pg_get_constraintdef(oid), ' NOT VALID$', ''), convalidated
-FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f' AND confrelid <> 0
-    AND (conparentid = 0 OR conparentid NOT IN (SELECT oid FROM pg_constraint WHERE conrelid = to_regclass(%s)))
-ORDER BY conname
-"""
-
-_OWN_CHECK_QUERY = """
-SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
-WHERE conrelid = to_regclass(%s) AND contype = 'c' AND coninhcount = 0 AND NOT EXISTS (
-    SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(%s) AND other.conname = pg_constraint.conname)
-ORDER BY conname
-"""
-
-
 _PROGRESS_QUERY = """
 SELECT coalesce(sum(blocks_done), 0) * current_setting('block_size')::bigint FROM pg_stat_progress_create_index
 WHERE pid = ANY (%s)
 """
-
-
-class KeyWork(msgspec.Struct, kw_only=True):
-    """What a table lacks in comparison with another one."""
-
-    table: TableName
-    size_bytes: int
-    indexes: list[str]
-    """Statements that may run side by side."""
-    after: list[str]
-    """Statements that follow them, in this order."""
-    renames: list[tuple[str, str]]
-    """Indexes by the name that they have here, and by the one that they are to have."""
-    tablespace: str = ""
-    """Where its indexes go; empty: where the server puts them."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it lacks nothing."""
-        return not self.indexes and not self.after
-
-
-def staged_name(table: TableName, definition: str) -> str:
-    """The name that an index, defined like this elsewhere, has in a table that is not published yet."""
-    return f"{table.name[:50]}_{hashlib.sha256(definition.encode()).hexdigest()[:10]}"
-
-
-def missing(connection: psycopg.Connection[Any], table: TableName, like: TableName) -> KeyWork:
-    """What `table` lacks of the indexes and constraints of `like`.
-
-    Its indexes get names that tell what they are, and that no other table's have; `renames` says which is which.
-
-    Args:
-        connection: to the server.
-        table: without rows that anybody sees yet.
-        like: the table whose indexes it is to have.
-    """
-    constraints = {
-        name
-        for (name,) in connection.execute(
-            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s)", (table.sql,)
-        )
-    }
-    present = {
-        name
-        for (name,) in connection.execute(
-            "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = to_regclass(%s)",
-            (table.sql,),
-        )
-    }
-    size = connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
-    work = KeyWork(table=table, size_bytes=int(size[0] or 0) if size else 0, indexes=[], after=[], renames=[])
-    found = connection.execute(_INDEX_QUERY, (like.sql,)).fetchall()
-    for name, definition, head, unique, kind, constraint_definition, deferrable, deferred in found:
-        # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the names may hold any of these words.
-        method = definition[head:]
-        # A constraint and its index always have the same name.
-        own = staged_name(table, definition)
-        quoted = quote_identifier(own)
-        work.renames.append((own, name))
-        if kind is not None and (kind == "x" or not method.startswith("btree ")):
-            # Nothing but the constraint itself can make these.
-            if own not in constraints:
-                work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {constraint_definition}")
-            continue
-        if own not in present:
-            form = "UNIQUE INDEX" if unique else "INDEX"
-            work.indexes.append(f"CREATE {form} IF NOT EXISTS {quoted} ON {table.sql} USING {method}")
-        if kind is not None and own not in constraints:
-            form = "PRIMARY KEY" if kind == "p" else "UNIQUE"
-            suffix = (" DEFERRABLE" if deferrable else "") + (" INITIALLY DEFERRED" if deferred else "")
-            work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {form} USING INDEX {quoted}{suffix}")
-    for name, definition in connection.execute(_OWN_CHECK_QUERY, (like.sql, table.sql)).fetchall():
-        work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}")
-    for name, definition, valid in connection.execute(_FOREIGN_KEY_QUERY, (like.sql, like.sql)).fetchall():
-        if name in constraints:
-            continue
-        quoted = quote_identifier(name)
-        work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
-        if valid:
-            work.after.append(f"ALTER TABLE {table.sql} VALIDATE CONSTRAINT {quoted}")
-    return work
 
 
 class _Build:
@@ -300,7 +190,7 @@ class _Build:
 
 
 def _execute(connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
-    if work.tablespace:
+    if work.tablespace is not None:
         connection.execute("SELECT set_config('default_tablespace', %s, false)", (work.tablespace,))
     connection.execute(statement.encode())
 

@@ -299,6 +299,8 @@ class JobOwner:
                 # What is staged is as the table is, whatever the database's own default is.
                 method = "heap" if strategy == "merge" else structure.method_of(self.connection, self.table)
                 self.connection.execute(f"SET LOCAL default_table_access_method = {quote_identifier(method)}")
+            if strategy in ("swap", "partition"):
+                tablespaces.restrict_default(self.connection, exists=task.definition is None)
             if strategy == "swap" and task.definition is None:
                 # Whoever changes the table waits for the end of this transaction, in which something is made like it.
                 self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS SHARE MODE")

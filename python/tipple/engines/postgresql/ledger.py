@@ -338,6 +338,7 @@ class Totals(msgspec.Struct):
             "digest": None if self.digest is None else f"{self.digest:032x}",
             "retries": 0,
             "fallback_windows": 0,
+            "routes": {},
             "sources": [],
             "slices": [],
             "cut": [None] * cut,

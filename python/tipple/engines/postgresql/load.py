@@ -95,7 +95,7 @@ class PostgresLoad:
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
             except psycopg.Error as error:
-                lost = failure(load.session.target, error, text=load._said(error))
+                lost = failure(load.session.target, error, text=load._said(error), has_ledger=self.task.ledger)
                 if not connections.is_lost(error):
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
@@ -372,7 +372,7 @@ class PostgresLoad:
             made = partitions.grow(self.connection, self.task, staging, missing)
             self.job.furnish(staging)
         if made:
-            self.notes.append(f"{made} more partitions were made for keys that no sample had shown")
+            self.plans.grown += made
         elif len(self.plans.hopeless) < MOST_HOPELESS_KEYS:
             # Infinity belongs to no month: records with such keys are bad ones, and told or kept apart as such.
             self.plans.hopeless.update(missing.keys)
@@ -563,7 +563,7 @@ class PostgresLoad:
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
         if result.strategy == "partition":
-            self.notes.extend(partitions.route_notes(self.plans.server_routes, outcome["routes"]))
+            self.notes += partitions.route_notes(self.plans.server_routes, outcome["routes"], self.plans.grown)
         result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]

@@ -10,22 +10,21 @@ record was refused gets the one before it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
-from tipple.engines.merge_turns import Claim, Suspect, judged
+from tipple.engines.merge_turns import Place
+from tipple.engines.postgresql.merge_claims import PLACE, Claims
 from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
 from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["Merged", "Merger", "Refused"]
 
-PLACE = "tipple_slice, tipple_row"
-"""The columns of the staging table that say where a row comes from."""
 MOST_ROUNDS = 1000
 """Of looking for rows that refer to refused rows of the same table."""
 
@@ -89,6 +88,7 @@ class Merger:
         # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
         self.refused_table, self.suspects = (TableName(staging.schema, f"{staging.name}_{n}").sql for n in (1, 2))
         self.refused: list[tuple[int, int, str, str]] = []
+        self.claims = Claims()
         self.latest = 0
         self.matched = 0
         self.held = 0
@@ -119,17 +119,18 @@ class Merger:
         self._refuse_alone()
         if self.most != 0:
             self._refuse_conflicts()
-        unique = uniques(self.connection, self.task, self.target)
-        self._make_suspects(self._suspect_keys(unique))
-        self._judge_suspects(unique)
+        self._find_suspects()
+        self._judge_suspects()
         if self._try_to_merge(self._clean) is not None:
             self.connection.execute(f"DROP TABLE {self.suspects}")
             self._make_suspects([f"SELECT {self.key} FROM {self._applied} s"])
+            self._keep_back(self.claims.reasons)
             # Those that are left out because the table has their keys; nothing can be refused.
             error = self._try_to_merge(self._clean)
             if error is not None:
                 raise error
         self._merge_suspects()
+        self._note_judged()
 
     @property
     def _good(self) -> str:
@@ -239,6 +240,35 @@ class Merger:
 
     # Rows that may be refused because of others
 
+    def _find_suspects(self) -> None:
+        """Makes their table, and reads what they want; an index that fails for some row is left to the server."""
+        indexes = uniques(self.connection, self.task, self.target)
+        while True:
+            self.claims = Claims()
+            try:
+                with self.connection.transaction():
+                    self._make_suspects(self._suspect_keys(indexes))
+                    self.claims.read(self.connection, self.task, self.suspects, self.target.sql, indexes)
+                return
+            except psycopg.Error as error:
+                left = [index for index in indexes if self._can_be_computed(index)]
+                if not _is_rows_fault(error) or len(left) == len(indexes):
+                    raise
+                indexes = left
+
+    def _can_be_computed(self, index: Unique) -> bool:
+        try:
+            with self.connection.transaction():
+                parts = ", ".join(f"count({name})" for name in index.names)
+                self.connection.execute(
+                    f"SELECT {parts} FROM ({index.values(f'{self._applied} s', self.key)}) v".encode()
+                )
+        except psycopg.Error as error:
+            if not _is_rows_fault(error):
+                raise
+            return False
+        return True
+
     def _suspect_keys(self, indexes: Sequence[Unique]) -> list[str]:
         """Queries for keys whose rows share what another index wants to be unique."""
         queries = []
@@ -276,43 +306,28 @@ class Merger:
         self.connection.execute(f"CREATE INDEX ON {self.suspects} (tipple_turn)")
         self.connection.execute(f"ANALYZE {self.suspects}")
 
-    def _judge_suspects(self, indexes: Sequence[Unique]) -> None:
-        """Refuses those that want what another key has when their turn comes."""
-        suspects: dict[tuple[int, int], Suspect] = {}
-        held: dict[Claim, int | None] = {}
-        of_key = " AND ".join(f"x.{name} = w.{name}" for name in map(quote_identifier, self.task.key))
-        for number, unique in enumerate(indexes):
-            names = ", ".join(f"{name}::text" for name in unique.names)
-            wanted = unique.values(self.suspects, f"{PLACE}, tipple_turn")
-            for order, row, turn, *values in self.connection.execute(
-                f"SELECT {PLACE}, tipple_turn, {names} FROM ({wanted}) v".encode()
-            ).fetchall():
-                earlier = suspects.get((order, row))
-                claims = earlier.claims if earlier is not None else ()
-                suspects[order, row] = Suspect((order, row), turn, (*claims, (number, tuple(values))))
-            has = unique.values(f"{self.target.sql} t", self.key)
-            parts = ", ".join(unique.names)
-            texts = ", ".join(f"w.{name}::text" for name in unique.names)
-            for turn, *values in self.connection.execute(
-                f"SELECT x.tipple_turn, {texts} FROM ({has}) w "
-                f"JOIN (SELECT DISTINCT {parts} FROM ({wanted}) v) v ON {unique.same('v', 'w')} "
-                f"LEFT JOIN (SELECT DISTINCT {self.key}, tipple_turn FROM {self.suspects}) x ON {of_key}".encode()
-            ).fetchall():
-                held[number, tuple(values)] = turn
-        # Those that claim nothing take part: their keys give up what they have.
-        for order, row, turn in self.connection.execute(f"SELECT {PLACE}, tipple_turn FROM {self.suspects}").fetchall():
-            suspects.setdefault((order, row), Suspect((order, row), turn, ()))
-        refused = [(place, indexes[claim[0]].reason(claim[1])) for place, claim in judged(suspects.values(), held)]
-        if refused:
-            with self.connection.cursor() as cursor:
-                cursor.executemany(
-                    f"DELETE FROM {self.suspects} WHERE tipple_slice = %s AND tipple_row = %s",
-                    [place for place, _ in refused],
-                )
-        self._note((*place, reason, "23505") for place, reason in refused)
+    def _judge_suspects(self) -> None:
+        """Keeps those back that want what another key has when their turn comes, and lets go of the others."""
+        changed = self.claims.judge()
+        if changed:
+            self._keep_back(changed)
+        # What the server refuses may yet make them fewer, but not none where none may be.
+        if self.most == 0 and self.claims.reasons:
+            self._note_judged()
+
+    def _keep_back(self, places: Collection[Place]) -> None:
+        """Lets these rows have no turn, or the one that they had."""
+        self.connection.execute(
+            f"UPDATE {self.suspects} s SET tipple_turn = - s.tipple_turn FROM unnest(%s::bigint[], %s::bigint[]) "
+            "p (slice, number) WHERE s.tipple_slice = p.slice AND s.tipple_row = p.number".encode(),
+            ([order for order, _ in places], [row for _, row in places]),
+        )
+
+    def _note_judged(self) -> None:
+        self._note((*place, reason, "23505") for place, reason in self.claims.reasons.items())
 
     def _last_turn(self) -> int:
-        found = self.connection.execute(f"SELECT coalesce(max(tipple_turn), 0) FROM {self.suspects}").fetchone()
+        found = self.connection.execute(f"SELECT coalesce(max(abs(tipple_turn)), 0) FROM {self.suspects}").fetchone()
         return int(found[0]) if found is not None else 0
 
     def _merge_suspects(self) -> None:
@@ -338,6 +353,8 @@ class Merger:
                 raise error
             detail = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
             self._note([(row[0], row[1], f"{error.diag.message_primary}{detail}", error.sqlstate or "")])
+            if self.claims.turn_down((row[0], row[1])):
+                self._judge_suspects()
             left = self.connection.execute(f"SELECT FROM {self.suspects} WHERE {condition} LIMIT 1").fetchone()
             if left is not None:
                 ranges.append((low, high))

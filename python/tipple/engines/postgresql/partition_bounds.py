@@ -176,14 +176,21 @@ def _identities(connection: psycopg.Connection[Any], table: TableName) -> dict[i
         return {row[0]: row[5] for row in connection.execute(_PARTITIONS_QUERY, (table.sql,)).fetchall()}
 
 
-def identity(connection: psycopg.Connection[Any], partition: TableName) -> str:
-    """The bound of a partition as [Partition.identity][] has it; empty where it is none."""
+def bounds_of(connection: psycopg.Connection[Any], partitions: Sequence[TableName]) -> dict[TableName, str]:
+    """The bounds of partitions as [Partition.bound][] has them; empty where one is none."""
+    rows = connection.execute(
+        "SELECT coalesce(pg_get_expr(relpartbound, oid), '') FROM unnest(%s::text[]) WITH ORDINALITY AS t (name, n) "
+        "LEFT JOIN pg_class ON oid = to_regclass(t.name) ORDER BY n",
+        ([partition.sql for partition in partitions],),
+    ).fetchall()
+    return {partition: bound for partition, (bound,) in zip(partitions, rows, strict=True)}
+
+
+def identities_of(connection: psycopg.Connection[Any], partitions: Sequence[TableName]) -> dict[TableName, str]:
+    """The bounds of partitions as [Partition.identity][] has them; empty where one is none."""
     with connection.transaction(force_rollback=True):
         connection.execute(_PLAIN_SETTINGS)
-        found = connection.execute(
-            "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = to_regclass(%s)", (partition.sql,)
-        ).fetchone()
-    return str(found[0] or "") if found is not None else ""
+        return bounds_of(connection, partitions)
 
 
 _INTEGERS = ("bool", "int2", "int4", "int8", "date", "timestamp", "timestamptz", "time")

@@ -22,6 +22,9 @@ MAX_PARTITIONS = 4000
 """More than this is most likely an `every` that is too small: each partition is a table with indexes of its own."""
 FILLED_GAP = 1000
 """Between the least and the greatest key of a sample, so many partitions are made without asking for keys of each."""
+DENSE = 4
+"""As many times those that a sample shows are made, too: more rows will show most of them, and each time that they do,
+the load has to begin again where it was."""
 
 _DIGITS = 150_000
 """More than any `numeric` has: 131,072 before the point and 16,383 behind it."""
@@ -241,11 +244,16 @@ def completed(asked: PartitionBy, key: str) -> list[str]:
 
 
 def _number_bounds(asked: PartitionBy, type_text: str, numbers: set[int], every: Decimal, *, fill: bool) -> list[str]:
-    if fill and numbers and max(numbers) - min(numbers) < FILLED_GAP:
+    if fill and numbers and _is_filled(max(numbers) - min(numbers) + 1, len(numbers)):
         numbers = set(range(min(numbers), max(numbers) + 1))
     _require_few(asked, len(numbers))
     ends = _ends(type_text)
     return [f"FOR VALUES FROM ({_low(n * every, ends)}) TO ({_high((n + 1) * every, ends)})" for n in sorted(numbers)]
+
+
+def _is_filled(between: int, shown: int) -> bool:
+    """Whether all partitions from the least to the greatest key of a sample are made, or those it shows."""
+    return between <= FILLED_GAP or between <= min(DENSE * shown, MAX_PARTITIONS)
 
 
 def _low(value: Decimal, ends: _Ends | None) -> str:
@@ -269,11 +277,13 @@ def _calendar_bounds(
         return []
     starts = f"SELECT DISTINCT date_trunc('{unit}', key::{moment}) AS start FROM unnest(%(keys)s::text[]) AS key"
     if fill:
-        gap = f"SELECT min(start) AS low, max(start) AS high FROM ({starts}) s"
+        gap = f"SELECT min(start) AS low, max(start) AS high, count(*) AS shown FROM ({starts}) s"
+        # Not counted further: between years of five digits there may be millions of hours.
+        steps = f"SELECT generate_series(low, high, interval '{step}'), shown FROM ({gap}) g LIMIT {MAX_PARTITIONS + 1}"
         filled = connection.execute(
-            f"SELECT count(*) FROM ({gap}) g, generate_series(low, high, interval '{step}')".encode(), {"keys": valid}
+            f"SELECT count(*), max(shown) FROM ({steps}) s".encode(), {"keys": valid}
         ).fetchone()
-        if filled is not None and filled[0] <= FILLED_GAP:
+        if filled is not None and _is_filled(*filled):
             starts = f"SELECT start FROM ({gap}) g, generate_series(low, high, interval '{step}') AS start"
     rows = connection.execute(
         f"SELECT start::{base}::text, (start + interval '{step}')::{base}::text "

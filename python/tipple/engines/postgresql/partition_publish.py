@@ -1,44 +1,38 @@
 """The end of a partitioned load: hidden partitions get the indexes and constraints of those that they stand for, and
 all of them change places in one transaction.
-
-What becomes of a hidden partition depends on the target's partition with the same bound. Where there is none, it is
-attached; where that one is empty or to be replaced, it takes its place. Where that one has rows to be kept, the
-smaller side is inserted into the larger one: the work is proportional to the smaller, whichever it is.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import filterfalse
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask, Runner
 from tipple.engines.postgresql import (
     indexes,
+    key_work,
     partition_bounds,
+    partition_steps,
     partitions,
     privileges,
     stage,
     structure,
     tablespaces,
 )
-from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
+from tipple.engines.postgresql.partition_bounds import Partition
+from tipple.engines.postgresql.partition_steps import MOVING, Step
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.partitioning import free_name, partition_name
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
-
-Action = Literal["attach", "swap", "absorb", "insert", "leave"]
-"""attach: becomes a partition. swap: takes the place of one. absorb: takes its rows and its place. insert: gives its
-rows to the target. leave: has none."""
 
 SHOWN = {
     "attach": "attached",
@@ -57,23 +51,8 @@ FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT 
 """
 
 
-_COLUMN_ORDER = """
-SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-"""
-
-
 class Incomplete(Exception):
     """An index or a constraint came to the target while its partitions were loaded: hidden ones lack it."""
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a hidden partition."""
-
-    leaf: Staged
-    real: Partition | None
-    """The target's partition with the same bound."""
-    action: Action
-    why: str = ""
 
 
 class PartitionPublish:
@@ -121,15 +100,18 @@ class PartitionPublish:
             indexes.build(runner, self.connection, connect, works, self.task.streams)
             return
         moving = self._moving()
-        works = [self._work(step) for step in moving]
+        works = self._works(moving)
         self.index_names.update(rename for work in works for rename in work.renames)
-        self._place(works)
+        self._place(works, moving)
         indexes.build(runner, self.connection, connect, works, self.task.streams)
         partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
 
     def _moving(self) -> list[Step]:
         """Those whose hidden partition becomes one of the target's."""
-        return [step for step in self.steps(may_swap=True) if step.action in ("attach", "swap", "absorb")]
+        return [step for step in self._steps(may_swap=True) if step.action in MOVING]
+
+    def _steps(self, *, may_swap: bool) -> list[Step]:
+        return partition_steps.decide(self.connection, self.task, self.staging, may_swap=may_swap)
 
     def moving(self) -> list[TableName]:
         """The hidden partitions that have rows and become the target's."""
@@ -137,16 +119,22 @@ class PartitionPublish:
         wanted = {leaf.name for leaf in leaves} if self.is_new else {step.leaf.name for step in self._moving()}
         return [leaf.name for leaf in leaves if leaf.size_bytes and leaf.name in wanted]
 
-    def _place(self, works: list[indexes.KeyWork]) -> None:
-        """Indexes go where their partitions are."""
-        for work in works if self.task.tablespaces else ():
-            work.tablespace = tablespaces.of(self.connection, work.table)
+    def _place(self, works: list[key_work.KeyWork], steps: Sequence[Step] = ()) -> None:
+        """Indexes go where --tablespace has laid their partitions, else where those of the real ones are."""
+        likes = {step.leaf.name: step.real.name for step in steps if step.real is not None}
+        places = tablespaces.of_their_indexes(self.connection, list(likes.values()))
+        for work in works:
+            if self.task.tablespaces:
+                work.tablespace = tablespaces.of(self.connection, work.table)
+            elif not self.is_new:
+                # The session's own is for new tables.
+                work.tablespace = places.get(likes.get(work.table, work.table), "")
 
-    def _work(self, step: Step) -> indexes.KeyWork:
-        like = step.real.name if step.real is not None else self.task.table
-        return indexes.missing(self.connection, step.leaf.name, like)
+    def _works(self, moving: Sequence[Step]) -> list[key_work.KeyWork]:
+        pairs = [(step.leaf.name, self.task.table if step.real is None else step.real.name) for step in moving]
+        return key_work.missing_of_all(self.connection, pairs, drops=True)
 
-    def _work_of_new(self, leaf: Staged) -> indexes.KeyWork:
+    def _work_of_new(self, leaf: Staged) -> key_work.KeyWork:
         """Keys of a partition of a new table; the table's own keys then take them over."""
         found = {
             name
@@ -154,108 +142,13 @@ class PartitionPublish:
                 "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s)", (leaf.name.sql,)
             )
         }
-        work = indexes.KeyWork(table=leaf.name, size_bytes=leaf.size_bytes, indexes=[], after=[], renames=[])
+        work = key_work.KeyWork(table=leaf.name, size_bytes=leaf.size_bytes, indexes=[], after=[], renames=[])
         for constraint in structure.constraints_left(self.connection, self.task, self.structure, leaf.name):
             said = constraints.without_name(constraint)
-            name = indexes.staged_name(leaf.name, said)
+            name = key_work.staged_name(leaf.name, said)
             if constraints.is_unique(constraint) and name not in found:
                 work.after.append(f"ALTER TABLE {leaf.name.sql} ADD CONSTRAINT {quote_identifier(name)} {said}")
         return work
-
-    def steps(self, *, may_swap: bool) -> list[Step]:
-        """What becomes of each hidden partition, as the target is now.
-
-        Raises:
-            TippleError: the target is not partitioned any more.
-        """
-        real = self._read_target()
-        names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
-        by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
-        leaves = partitions.staged(self.connection, self.staging)
-        steps = [
-            self._step(leaf, by_place.get((leaf.place.parent, leaf.place.identity)), may_swap=may_swap)
-            for leaf in leaves
-        ]
-        known = {(leaf.place.parent, leaf.place.identity) for leaf in leaves}
-        if all(place in known or partition.kind == "p" for place, partition in by_place.items()):
-            return steps
-        # Somebody has attached other partitions meanwhile: rows for them go through the target itself.
-        return [
-            msgspec.structs.replace(step, action="insert", why="the target has got other partitions meanwhile")
-            if step.action == "attach" and self._overlaps(step.leaf)
-            else step
-            for step in steps
-        ]
-
-    def _overlaps(self, leaf: Staged) -> bool:
-        """Whether a partition of the target takes some of the keys of a hidden one."""
-        probe = TableName(leaf.name.schema, f"{self.staging.name}_probe")
-        parent = leaf.place.parent or self.task.table.sql
-        try:
-            with self.connection.transaction(force_rollback=True):
-                self.connection.execute(f"CREATE TABLE {probe.sql} PARTITION OF {parent} {leaf.place.bound}".encode())
-        except (psycopg.errors.InvalidObjectDefinition, psycopg.errors.CheckViolation):
-            # The second: rows of a default partition.
-            return True
-        return False
-
-    def _read_target(self) -> Partitioning:
-        real = partition_bounds.read(self.connection, self.task.table)
-        if real is None:
-            raise TippleError(
-                f"{self.task.table} is not a partitioned table any more",
-                hint="nothing was published; run the command again with --restart",
-            )
-        return real
-
-    def _step(self, leaf: Staged, real: Partition | None, *, may_swap: bool) -> Step:
-        has_rows = leaf.size_bytes > 0 and not stage.is_empty(self.connection, leaf.name)
-        replaces = self.task.mode == "replace" and (has_rows or self.task.replace_scope == "table")
-        action: Action
-        why = ""
-        if leaf.place.bound == partition_bounds.DEFAULT:
-            action = "insert" if has_rows or (replaces and real is not None) else "leave"
-        elif real is None:
-            action = "attach" if has_rows or leaf.place.asked else "leave"
-            if leaf.place.parent is not None and not self._exists(leaf.place.parent):
-                action = "insert" if has_rows else "leave"
-        elif not has_rows and not replaces:
-            action = "leave"
-        else:
-            obstacle = None if real.kind == "r" else "it is not an ordinary table"
-            obstacle = obstacle or stage.obstacle(self.connection, real.name, self.task, partition=True)
-            obstacle = obstacle or self._other_columns(real)
-            if obstacle is None and replaces and not may_swap:
-                obstacle = "a transaction began before the load ended and is still open"
-            if obstacle is not None:
-                action, why = "insert", f"{real.name}: {obstacle}"
-            elif replaces:
-                action = "swap"
-            else:
-                action = self._append_action(leaf, real, may_swap=may_swap)
-        return Step(leaf=leaf, real=real, action=action, why=why)
-
-    def _other_columns(self, real: Partition) -> str | None:
-        """Why a partition that was made like the table is not like this one."""
-        ours, theirs = (
-            self.connection.execute(_COLUMN_ORDER, (table.sql,)).fetchall() for table in (self.task.table, real.name)
-        )
-        return None if ours == theirs else "its columns stand in another order than those of the table"
-
-    def _append_action(self, leaf: Staged, real: Partition, *, may_swap: bool) -> Action:
-        held = self._size(real.name)
-        if held == 0:
-            return "swap"
-        # An older snapshot still sees rows that were deleted, and would not see those that are absorbed.
-        if not may_swap:
-            return "insert"
-        if stage.is_empty(self.connection, real.name):
-            return "swap"
-        return "absorb" if held < leaf.size_bytes else "insert"
-
-    def _exists(self, quoted: str) -> bool:
-        found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
-        return bool(found and found[0])
 
     def _size(self, table: TableName) -> int:
         found = self.connection.execute("SELECT pg_relation_size(to_regclass(%s))", (table.sql,)).fetchone()
@@ -277,22 +170,20 @@ class PartitionPublish:
         # Writers wait from here on; readers only once nothing is left to be copied. Where nothing is, all wait at once:
         # a reader who wants to write would be ended by the server if he met somebody who has one lock and waits for
         # the other.
-        copies = any(step.action in ("insert", "absorb") for step in self.steps(may_swap=may_swap))
+        copies = any(step.action in ("insert", "absorb") for step in self._steps(may_swap=may_swap))
         mode = "SHARE ROW EXCLUSIVE" if copies else "ACCESS EXCLUSIVE"
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
-        steps = self.steps(may_swap=may_swap)
+        steps = self._steps(may_swap=may_swap)
         self._require_structure(steps)
         self._require_replaced(steps)
         if any(step.action == "attach" for step in steps):
             partitions.refuse_half_detached(self.connection, self.task.table)
-        moving = [step for step in steps if step.action in ("attach", "swap", "absorb")]
-        renames = {}
-        for step in moving:
-            work = self._work(step)
-            if not work.is_done or step.leaf.hidden_parent is not None:
-                raise Incomplete
-            renames[step.leaf.name] = work.renames
+        moving = [step for step in steps if step.action in MOVING]
+        works = self._works(moving)
+        if not all(work.is_done for work in works) or any(step.leaf.hidden_parent is not None for step in moving):
+            raise Incomplete
+        renames = {work.table: work.renames for work in works}
         self._copy(steps)
         if moving:
             self._lock_out_readers(is_patient=is_patient)
@@ -329,7 +220,11 @@ class PartitionPublish:
         if self.task.mode != "replace" or self.task.replace_scope != "partitions":
             return
         known = {step.real.oid for step in steps if step.real is not None}
-        others = [partition for partition in self._read_target().leaves if partition.oid not in known]
+        others = [
+            partition
+            for partition in partition_steps.read_target(self.connection, self.task.table).leaves
+            if partition.oid not in known
+        ]
         for step in steps:
             homeless = step.action == "insert" and (step.real is None or (step.real.is_default and bool(others)))
             if homeless and step.leaf.size_bytes:
@@ -373,7 +268,7 @@ class PartitionPublish:
         """Rows that are to be replaced in partitions that stay."""
         swapped = {step.real.oid for step in steps if step.action == "swap" and step.real is not None}
         inserted = {step.real.oid for step in steps if step.action == "insert" and step.real is not None}
-        for partition in self._read_target().leaves:
+        for partition in partition_steps.read_target(self.connection, self.task.table).leaves:
             whole = self.task.replace_scope == "table"
             if partition.oid not in swapped and (whole or partition.oid in inserted):
                 self.connection.execute(f"DELETE FROM {partition.name.sql}".encode())
@@ -384,6 +279,9 @@ class PartitionPublish:
         default = self._default_in_the_way(moving)
         if default is not None:
             self.connection.execute(f"ALTER TABLE {table.sql} DETACH PARTITION {default.name.sql}".encode())
+        hidden = [step.leaf.name for step in moving]
+        checks, named = self._bound_checks(hidden), self._named(hidden)
+        unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
         for step in moving:
             place = step.leaf.place
             # An ending of the table's own name says where its partitions' indexes get theirs from.
@@ -394,19 +292,22 @@ class PartitionPublish:
                 final = TableName(table.schema, partition_name(table.name, place.bound, taken))
                 like = table.name
             parent = place.parent or table.sql
-            self._settle(step.leaf.name, final)
+            self._settle(step.leaf.name, final, has_names=step.leaf.name in named)
             if self.structure is not None:
                 structure.settle_names(self.connection, self.structure, step.leaf.name, final)
             self._attach(parent, final, place.bound)
-            self._drop_bound_checks(final)
-            privileges.settle(self.connection, final, is_new=step.real is None)
+            # The CHECK that spared the scan has done its service: the partition's bound says the same.
+            for name in checks[step.leaf.name]:
+                self.connection.execute(f"ALTER TABLE {final.sql} DROP CONSTRAINT {quote_identifier(name)}".encode())
+            if step.leaf.name in unsettled:
+                privileges.settle(self.connection, final, is_new=step.real is None)
             self._rename_indexes(final, like, renames[step.leaf.name], taken)
             taken.add(final.name)
         if default is not None:
             self._attach(table.sql, default.name, partition_bounds.DEFAULT)
 
-    def _settle(self, hidden: TableName, final: TableName) -> None:
-        """Gives a hidden table its final name and schema."""
+    def _settle(self, hidden: TableName, final: TableName, *, has_names: bool) -> None:
+        """Gives a hidden table its final name and schema, and what `has_names` made from the hidden one new ones."""
         statements = [
             f"ALTER TABLE {hidden.sql} RESET (autovacuum_enabled)",
             f"COMMENT ON TABLE {hidden.sql} IS NULL",
@@ -416,8 +317,13 @@ class PartitionPublish:
         moved = TableName(final.schema, hidden.name)
         statements.append(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(final.name)}")
         self.connection.execute("; ".join(statements).encode())
-        # Its CHECK constraint spares the scan of ATTACH, and goes afterwards.
-        stage.rename_constraints(self.connection, final, hidden, kinds="n")
+        if has_names:
+            # Its CHECK constraint spares the scan of ATTACH, and goes afterwards.
+            stage.rename_constraints(self.connection, final, hidden, kinds="n")
+
+    def _named(self, hidden: Sequence[TableName]) -> set[TableName]:
+        """Those with constraints that the server has named after them, or the hidden table."""
+        return stage.with_named_constraints(self.connection, hidden, self.staging, kinds="nf")
 
     def _attach(self, parent: str, partition: TableName, bound: str) -> None:
         try:
@@ -438,22 +344,24 @@ class PartitionPublish:
 
     def _default_in_the_way(self, moving: list[Step]) -> Partition | None:
         """The default partition, where every ATTACH would scan it: detached, it is scanned once."""
-        real = self._read_target()
+        real = partition_steps.read_target(self.connection, self.task.table)
         default = next((partition for partition in real.partitions if partition.is_default), None)
         if default is None or default.kind != "r" or default.parent != real.oid or not self._size(default.name):
             return None
         return default if len(moving) > 1 else None
 
-    def _drop_bound_checks(self, table: TableName) -> None:
-        """The CHECK that spared the scan has done its service: the partition's bound says the same."""
-        prefix = self.staging.name[:22]
+    def _bound_checks(self, tables: Sequence[TableName]) -> defaultdict[TableName, list[str]]:
+        """The CHECK constraints that say what the bounds of detached partitions were, by partition."""
+        by_name = {table.sql: table for table in tables}
+        found: defaultdict[TableName, list[str]] = defaultdict(list)
         rows = self.connection.execute(
-            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'c' "
-            "AND starts_with(conname, %s)",
-            (table.sql, prefix),
-        ).fetchall()
-        for (name,) in rows:
-            self.connection.execute(f"ALTER TABLE {table.sql} DROP CONSTRAINT {quote_identifier(name)}".encode())
+            "SELECT name, conname FROM unnest(%s::text[]) AS name JOIN pg_constraint ON conrelid = to_regclass(name) "
+            "WHERE contype = 'c' AND starts_with(conname, %s)",
+            (list(by_name), self.staging.name[:22]),
+        )
+        for table, name in rows.fetchall():
+            found[by_name[table]].append(name)
+        return found
 
     def _rename_indexes(self, table: TableName, like: str, renames: list[tuple[str, str]], taken: set[str]) -> None:
         for own, name in renames:
@@ -478,18 +386,18 @@ class PartitionPublish:
         leaves = partitions.staged(self.connection, self.staging)
         taken = self._taken_names()
         self._settle_root(table, taken)
+        hidden = [leaf.name for leaf in leaves]
+        indexes_of, named = self._indexes(hidden), self._named(hidden)
+        unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
         for leaf in leaves:
             final = TableName(table.schema, partition_name(table.name, leaf.place.bound, taken))
-            self._settle(leaf.name, final)
-            stage.rename_constraints(self.connection, final, self.staging, kinds="f", like=table)
-            privileges.settle(self.connection, final, is_new=True)
+            self._settle(leaf.name, final, has_names=leaf.name in named)
+            if leaf.name in named:
+                stage.rename_constraints(self.connection, final, self.staging, kinds="f", like=table)
+            if leaf.name in unsettled:
+                privileges.settle(self.connection, final, is_new=True)
             taken.add(final.name)
-            rows = self.connection.execute(
-                "SELECT c.relname, pg_get_indexdef(c.oid), i.indisprimary FROM pg_index i "
-                "JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass(%s)",
-                (final.sql,),
-            ).fetchall()
-            for name, index, primary in rows:
+            for name, index, primary in indexes_of[leaf.name]:
                 columns = "_".join(re.findall(r"\w+", index.rpartition("(")[2]))
                 kind = "brin" if " USING brin " in index else "key"
                 ending = "_pkey" if primary else f"_{columns[:20]}_{kind}"
@@ -502,6 +410,19 @@ class PartitionPublish:
             # Takes over those of the partitions.
             self.connection.execute(structure.summary_statement(table, self.structure.key).encode())
         self.notes.append(f"{table} was made with {len(leaves)} partitions")
+
+    def _indexes(self, tables: Sequence[TableName]) -> defaultdict[TableName, list[tuple[str, str, bool]]]:
+        """Of each table its indexes' names and definitions, and whether they are primary keys."""
+        by_name = {table.sql: table for table in tables}
+        found: defaultdict[TableName, list[tuple[str, str, bool]]] = defaultdict(list)
+        rows = self.connection.execute(
+            "SELECT name, c.relname, pg_get_indexdef(c.oid), i.indisprimary FROM unnest(%s::text[]) AS name "
+            "JOIN pg_index i ON i.indrelid = to_regclass(name) JOIN pg_class c ON c.oid = i.indexrelid",
+            (list(by_name),),
+        )
+        for table, *index in rows.fetchall():
+            found[by_name[table]].append((index[0], index[1], index[2]))
+        return found
 
     def _settle_root(self, table: TableName, taken: set[str]) -> None:
         if self.staging.schema != table.schema and table.schema is not None:

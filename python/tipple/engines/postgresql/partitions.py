@@ -10,6 +10,8 @@ that says its bound, without a scan, and by it ATTACH PARTITION needs none eithe
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import checks, partition_bounds, partition_growth, stage, structure
+from tipple.engines.postgresql import checks, lock_room, obstacles, partition_bounds, partition_growth, stage, structure
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
@@ -27,8 +29,11 @@ from tipple.plan.url import TableName, quote_identifier
 
 SLICE_BYTES_PER_PARTITION = 2048 * 1024
 """Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
-FEW_BYTES_PER_PARTITION = 64 * 1024
+FEW_BYTES_PER_PARTITION = 1024 * 1024
+"""Where there are many: a hidden partition costs as much time as one session takes to store so many bytes through the
+table itself."""
 MANY_PARTITIONS = 100
+_SENT_TOGETHER = 100
 
 # What the hidden table's rows would have met, or would lose, on their way through the target itself.
 _OBSTACLES = """
@@ -45,7 +50,14 @@ UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publicati
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
 UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
     JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
+UNION ALL SELECT 'the constraint ' || conname || ' asks which table a row is in' FROM pg_constraint
+    WHERE conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s)) AND contype = 'c' AND -6 = ANY (conkey)
 UNION ALL SELECT 'another role owns it' FROM pg_class WHERE oid = %(oid)s AND NOT pg_has_role(relowner, 'USAGE')
+UNION ALL SELECT 'another role owns its partition ' || c.oid::regclass
+    FROM pg_partition_tree(%(oid)s) JOIN pg_class c ON c.oid = relid WHERE NOT pg_has_role(c.relowner, 'USAGE')
+UNION ALL SELECT 'this role may not create tables in the schema of its partition ' || c.oid::regclass
+    FROM pg_partition_tree(%(oid)s) JOIN pg_class c ON c.oid = relid
+    WHERE relid <> %(oid)s AND NOT has_schema_privilege(c.relnamespace, 'CREATE')
 UNION ALL SELECT 'it is a partition itself' FROM pg_class WHERE oid = %(oid)s AND relispartition
 LIMIT 1
 """
@@ -67,12 +79,14 @@ LIMIT 1
 
 # Statements that give a hidden partition what one of the target refuses by itself.
 _OWN_REFUSALS = """
-SELECT format('ALTER COLUMN %%I SET NOT NULL', a.attname)
+SELECT a.attrelid::bigint, format('ALTER COLUMN %%I SET NOT NULL', a.attname)
 FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname
-WHERE a.attrelid = %(leaf)s AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull AND NOT a.attisdropped
+WHERE a.attrelid = ANY (%(leaves)s::oid[]) AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull
+    AND NOT a.attisdropped
 UNION ALL
-SELECT format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
-WHERE conrelid = %(leaf)s AND contype = 'c' AND coninhcount = 0
+SELECT conrelid, format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint c
+WHERE conrelid = ANY (%(leaves)s::oid[]) AND contype = 'c' AND NOT EXISTS (
+    SELECT FROM pg_constraint r WHERE r.conrelid = to_regclass(%(table)s) AND r.contype = 'c' AND r.conname = c.conname)
 """
 
 
@@ -104,7 +118,7 @@ def table_obstacle(connection: psycopg.Connection[Any], table: TableName) -> str
 
 def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why rows must go through the partitioned table itself, or None."""
-    lasting = table_obstacle(connection, task.table) or stage.missing_right(connection, task.table)
+    lasting = table_obstacle(connection, task.table) or obstacles.missing_right(connection, task.table)
     if lasting is not None:
         return lasting
     partitioning = partition_bounds.read(connection, task.table)
@@ -112,8 +126,22 @@ def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
         return "it is not partitioned"
     if not partitioning.partitions and task.partition_by is None:
         return "it has no partition"
+    found = connection.execute(
+        "SELECT count(*) FROM pg_index WHERE indrelid = to_regclass(%s)", (task.table.sql,)
+    ).fetchone()
+    indexes = int(found[0]) if found is not None else 0
+    each = lock_room.SWAPPED + lock_room.FOR_EACH_INDEX * indexes
+    if task.replace_scope == "partitions" or task.partition_by is not None:
+        # Nobody knows yet how many get rows, and there is no other way for them.
+        each = lock_room.DROPPED
+    return lock_room.shortage(connection, len(partitioning.leaves), each=each)
+
+
+def preference(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
+    """Why rows had better go through the partitioned table itself, or None."""
+    partitioning = partition_bounds.read(connection, task.table)
+    count = len(partitioning.leaves) if partitioning is not None else 0
     size_bytes = sum(source.size for source in task.sources)
-    count = len(partitioning.leaves)
     if count > MANY_PARTITIONS and size_bytes < count * FEW_BYTES_PER_PARTITION and task.stream is None:
         return f"the sources are small for its {count} partitions"
     return None
@@ -254,20 +282,20 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         if asked.grows:
             keys = partition_growth.sampled_keys(task, asked, cut)
             type_text = partition_growth.key_type(task, asked)
-            for bound in partition_growth.bounds_for(connection, asked, type_text, keys, fill=True):
-                add_partition(connection, task, staging, bound)
+            bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=True)
+            _add_partitions(connection, task, staging, bounds)
     return given
 
 
 def _add_fixed(
     connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, asked: PartitionBy, *, beside: bool = False
 ) -> None:
-    for bound in partition_growth.fixed_bounds(asked):
-        if not add_partition(connection, task, staging, bound) and not beside:
-            raise UsageError(
-                f"--partition-by makes partitions that overlap or are empty: {bound.removeprefix('FOR VALUES ')}",
-                hint="give the boundaries in rising order, each once",
-            )
+    refused = _add_partitions(connection, task, staging, partition_growth.fixed_bounds(asked))
+    if refused and not beside:
+        raise UsageError(
+            f"--partition-by makes partitions that overlap or are empty: {refused[0].removeprefix('FOR VALUES ')}",
+            hint="give the boundaries in rising order, each once",
+        )
 
 
 def _make(connection: psycopg.Connection[Any], statement: str) -> None:
@@ -292,15 +320,26 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Whether --partition-by made it, and not one that the target has."""
 
 
-def _remember(connection: psycopg.Connection[Any], hidden: TableName, place: Place) -> None:
+def _remembered(connection: psycopg.Connection[Any], hidden: TableName, place: Place) -> str:
     text = sql.Literal(json.dumps(msgspec.to_builtins(place))).as_string(connection)
-    connection.execute(f"COMMENT ON TABLE {hidden.sql} IS {text}".encode())
+    return f"COMMENT ON TABLE {hidden.sql} IS {text}"
+
+
+def _run(connection: psycopg.Connection[Any], statements: Sequence[str]) -> None:
+    """Runs statements, many at a time: thousands of partitions would wait for as many answers."""
+    for begin in range(0, len(statements), _SENT_TOGETHER):
+        connection.execute("; ".join(statements[begin : begin + _SENT_TOGETHER]).encode())
 
 
 def _create_like(connection: psycopg.Connection[Any], staging: TableName, table: TableName, real: Partitioning) -> None:
     """A partition for every one of the target, on every level."""
     made = {real.oid: staging}
     names = {real.oid: table, **{partition.oid: partition.name for partition in real.partitions}}
+    own: defaultdict[int, list[str]] = defaultdict(list)
+    leaves = [partition.oid for partition in real.leaves]
+    for oid, change in connection.execute(_OWN_REFUSALS, {"table": table.sql, "leaves": leaves}).fetchall():
+        own[oid].append(change)
+    statements = []
     for number, partition in enumerate(real.partitions):
         hidden = TableName(staging.schema, f"{staging.name}_{number}")
         made[partition.oid] = hidden
@@ -312,42 +351,68 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
             statement += " WITH (autovacuum_enabled = false)"
             if partition.tablespace:
                 statement += f" TABLESPACE {quote_identifier(partition.tablespace)}"
-        connection.execute(statement.encode())
+        statements.append(statement)
         if partition.kind != "p":
-            for (own,) in connection.execute(_OWN_REFUSALS, {"table": table.sql, "leaf": partition.oid}).fetchall():
-                connection.execute(f"ALTER TABLE {hidden.sql} {own}".encode())
+            statements += [f"ALTER TABLE {hidden.sql} {change}" for change in own[partition.oid]]
             parent = None if partition.parent == real.oid else names[partition.parent].sql
             place = Place(parent=parent, bound=partition.bound, identity=partition.identity, asked=False)
-            _remember(connection, hidden, place)
+            statements.append(_remembered(connection, hidden, place))
+    _run(connection, statements)
 
 
-def add_partition(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bound: str) -> bool:
-    """Adds a partition to the hidden table, unless another one has some of its keys already; says whether it did.
+def _add_partitions(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bounds: Sequence[str]
+) -> list[str]:
+    """Adds partitions to the hidden table; gives the bounds of those of which another one has some keys already: they
+    are not made.
 
     Raises:
-        UsageError: the server cannot make it.
+        UsageError: the server cannot make one.
     """
-    hidden = TableName(staging.schema, f"{staging.name}_{len(stage.members(connection, staging)) - 1}")
-    try:
-        with connection.transaction():
-            connection.execute(
-                f"CREATE TABLE {hidden.sql} PARTITION OF {staging.sql} {bound} "
-                "WITH (autovacuum_enabled = false)".encode()
-            )
-            found = connection.execute(
-                "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = to_regclass(%s)", (hidden.sql,)
-            ).fetchone()
-            identity = partition_bounds.identity(connection, hidden)
-            place = Place(parent=None, bound=found[0] if found else bound, identity=identity, asked=True)
-            _remember(connection, hidden, place)
-    except psycopg.errors.InvalidObjectDefinition:
-        return False
-    except (psycopg.DataError, psycopg.ProgrammingError) as error:
-        raise UsageError(
-            f"{task.table} cannot have the partition {bound.removeprefix('FOR VALUES ')}: {error.diag.message_primary}",
-            hint="check --partition-by against the column's type",
-        ) from None
-    return True
+    first = len(stage.members(connection, staging)) - 1
+    made: list[TableName] = []
+    refused: list[str] = []
+
+    def create(asked: Sequence[str]) -> None:
+        hidden = [TableName(staging.schema, f"{staging.name}_{first + len(made) + n}") for n in range(len(asked))]
+        form = "CREATE TABLE {} PARTITION OF {} {} WITH (autovacuum_enabled = false)"
+        try:
+            with connection.transaction():
+                _run(
+                    connection,
+                    [form.format(name.sql, staging.sql, bound) for name, bound in zip(hidden, asked, strict=True)],
+                )
+            made.extend(hidden)
+        except (psycopg.DataError, psycopg.ProgrammingError) as error:
+            if len(asked) > 1:
+                for bound in asked:
+                    create([bound])
+            elif isinstance(error, psycopg.errors.InvalidObjectDefinition):
+                refused.extend(asked)
+            else:
+                raise UsageError(
+                    f"{task.table} cannot have the partition {asked[0].removeprefix('FOR VALUES ')}: "
+                    f"{error.diag.message_primary}",
+                    hint="check --partition-by against the column's type",
+                ) from None
+
+    for begin in range(0, len(bounds), _SENT_TOGETHER):
+        create(bounds[begin : begin + _SENT_TOGETHER])
+    if made:
+        _require_room(connection, task, first + len(made), each=lock_room.held(connection) // len(made))
+    shown = partition_bounds.bounds_of(connection, made)
+    identities = partition_bounds.identities_of(connection, made)
+    places = (Place(parent=None, bound=shown[name], identity=identities[name], asked=True) for name in made)
+    _run(connection, [_remembered(connection, name, place) for name, place in zip(made, places, strict=True)])
+    return refused
+
+
+def _require_room(connection: psycopg.Connection[Any], task: LoadTask, partitions: int, *, each: int) -> None:
+    """Refuses so many partitions, of which `each` has taken so many locks, if they could be made and not published."""
+    keys = sum(map(constraints.is_key, task.definition.constraints)) if task.definition is not None else 0
+    shortage = lock_room.shortage(connection, partitions, each=each + keys)
+    if shortage is not None:
+        raise UsageError(f"--partition-by makes too many: {shortage}", hint="choose a larger every, or raise it")
 
 
 def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, missing: NoPartition) -> int:
@@ -362,7 +427,7 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     type_text = partition_growth.key_type(task, asked)
     keys = [text for key in missing.keys for text in partition_growth.completed(asked, key)]
     bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False)
-    return sum(add_partition(connection, task, staging, bound) for bound in bounds)
+    return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
 
 
 class Routed(msgspec.Struct, frozen=True, kw_only=True):
@@ -399,25 +464,29 @@ def routing(
     return Routed(plan=plan, reason="")
 
 
-def route_notes(server_reason: str, routes: dict[str, int]) -> list[str]:
+def route_notes(server_reason: str, routes: dict[str, int], grown: int) -> list[str]:
     """How rows came into their partitions: the data decide it, window by window.
 
     Args:
         server_reason: why the server routed all of them; empty where the core did.
         routes: the core's `Routes`.
+        grown: partitions that were made while it ran. It has begun again after that, and counted anew.
     """
-    if server_reason:
-        return [f"the server found the partition of each record: {server_reason}"]
+    notes = [f"{grown} more partitions were made for keys that no sample had shown"] if grown else []
     total = sum(routes.values())
-    if total == 0:
-        return []
-    if routes["straight_rows"] == total:
-        return ["each file holds one partition at a time: its rows went straight into it"]
-    by_server = f", {routes['server_rows']:,} by the server" if routes["server_rows"] else ""
-    return [
-        f"records of mixed files were routed one by one: {routes['routed_rows']:,} of {total:,}; "
-        f"{routes['straight_rows']:,} went straight into their partitions{by_server}"
-    ]
+    if server_reason:
+        notes.append(f"the server found the partition of each record: {server_reason}")
+    elif total and routes["straight_rows"] == total:
+        notes.append("each file holds one partition at a time: its rows went straight into it")
+    elif total and grown:
+        notes.append("records of mixed files were routed one by one")
+    elif total:
+        by_server = f", {routes['server_rows']:,} by the server" if routes["server_rows"] else ""
+        notes.append(
+            f"records of mixed files were routed one by one: {routes['routed_rows']:,} of {total:,}; "
+            f"{routes['straight_rows']:,} went straight into their partitions{by_server}"
+        )
+    return notes
 
 
 class Staged(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,14 @@ filled unseen is made in Tipple's own, so it would come with rights that nobody 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["settle"]
+__all__ = ["settle", "unsettled"]
 
 # By grantee: who has rights on the table that are not the owner's own.
 _HELD = """
@@ -30,6 +31,20 @@ JOIN pg_default_acl d ON d.defaclrole = c.relowner AND d.defaclobjtype = 'r'
 CROSS JOIN LATERAL aclexplode(d.defaclacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
 WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
 """
+
+
+_UNSETTLED = """
+SELECT name FROM unnest(%(tables)s::text[]) AS name JOIN pg_class c ON c.oid = to_regclass(name)
+WHERE relacl IS NOT NULL OR (%(is_new)s
+    AND EXISTS (SELECT FROM pg_default_acl d WHERE d.defaclrole = c.relowner AND d.defaclobjtype = 'r'))
+"""
+
+
+def unsettled(connection: psycopg.Connection[Any], tables: Sequence[TableName], *, is_new: bool) -> set[TableName]:
+    """Those whose rights `settle` may have to change; asked for many tables, which mostly are none."""
+    by_name = {table.sql: table for table in tables}
+    rows = connection.execute(_UNSETTLED, {"tables": list(by_name), "is_new": is_new}).fetchall()
+    return {by_name[name] for (name,) in rows}
 
 
 def settle(connection: psycopg.Connection[Any], table: TableName, *, is_new: bool) -> None:

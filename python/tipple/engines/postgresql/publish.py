@@ -18,8 +18,10 @@ from tipple.engines.postgresql import (
     checks,
     direct,
     indexes,
+    key_work,
     ledger,
     merge,
+    obstacles,
     refused,
     shape,
     stage,
@@ -126,10 +128,9 @@ class Publish:
             finally:
                 self.index_names.update(partitions.index_names)
         elif owned.strategy == "swap" and choice.exists:
-            work = indexes.missing(self.connection, staging, self.table)
+            work = key_work.missing(self.connection, staging, self.table)
             self.index_names.update(work.renames)
-            if self.task.tablespaces:
-                work.tablespace = tablespaces.of(self.connection, staging)
+            work.tablespace = tablespaces.of_indexes(self.connection, self.task, staging)
             with self._naming_records(owned, checks=stage.has_checks(self.connection, self.table)):
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
         elif owned.strategy == "swap" and owned.direct:
@@ -224,7 +225,10 @@ class Publish:
             digest = None if any(self.refused) else digest
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
+            tablespaces.restrict_default(self.connection, exists=choice.exists)
             self._partitions(owned, staging).publish(may_swap=self.may_swap, is_patient=self.is_patient)
+            # Other tables may follow in this transaction.
+            self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
         elif staging is not None:
             self._put_in_place(owned, staging, exists=choice.exists)
         if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
@@ -293,7 +297,7 @@ class Publish:
         if not self.task.ledger:
             raise core.CommitInDoubt(
                 "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
-                hint=f"look whether {self.table} has the rows",
+                hint=f"look whether {self.table} has the rows; tipple jobs URL clean drops what was staged",
             )
         self.job.reconnect(owned)
         job = ledger.find_by_id(self.connection, owned.job_id)
@@ -304,6 +308,8 @@ class Publish:
     def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool) -> None:
         if not exists:
             self._swap(staging, exists=False)
+            if self.task.definition is not None:
+                stage.give_autovacuum(self.connection, self.table, self.task.definition.options_text)
             if self.task.tablespaces:
                 place = tablespaces.of(self.connection, self.table)
                 self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
@@ -316,7 +322,7 @@ class Publish:
             return
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
         self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
-        obstacle = stage.obstacle(self.connection, self.table, self.task)
+        obstacle = obstacles.of(self.connection, self.table, self.task)
         if obstacle is None:
             has_own_indexes = self.job.structure is not None
             before = owned.plan.get("shape")
@@ -326,7 +332,7 @@ class Publish:
         if not self.may_swap:
             obstacle = "a transaction began before the load ended and is still open"
         if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
-            work = indexes.missing(self.connection, staging, self.table)
+            work = key_work.missing(self.connection, staging, self.table)
             if not work.is_done:
                 raise Incomplete
             self._swap(staging, exists=True, renames=work.renames)

@@ -105,7 +105,7 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         if mine.rowcount != 1:
             raise taken_over()
     scanning = [setting.format(workers=min(task.streams, MOST_WORKERS)) for setting in _SCAN_SETTINGS]
-    for setting in (*connections.VALUE_SETTINGS, *scanning):
+    for setting in (*connections.value_settings(connection), *scanning):
         connection.execute(f"SET LOCAL {setting}".encode())
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
     leaving, places = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "places"))

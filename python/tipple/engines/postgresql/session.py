@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
+from tipple.engines import core
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
@@ -29,6 +30,13 @@ _TRIGGER_OF_ROWS = """
 SELECT tgname FROM pg_trigger
 WHERE (tgrelid = to_regclass(%(table)s) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
   AND tgtype & 5 = 5 AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY tgname LIMIT 1
+"""
+
+# Not everybody may make temporary tables. What is not kept may lie anywhere else.
+_PLACE_OF_PROBES = """
+SELECT CASE WHEN has_database_privilege(current_database(), 'TEMPORARY') THEN 'pg_temp' ELSE (
+    SELECT nspname FROM pg_namespace WHERE has_schema_privilege(oid, 'CREATE') AND nspname !~ '^pg_'
+    ORDER BY nspname LIMIT 1) END
 """
 
 
@@ -71,27 +79,31 @@ class PostgresSession:
         """The table as it is, or None where there is none.
 
         Raises:
-            UsageError: the name is that of something that cannot be loaded into.
+            UsageError: the name is that of something that cannot be loaded into, or nothing can be written.
         """
+        connection.require_writable(self.connection, self.target)
         columns.require_table(self.connection, table)
         return columns.describe(self.connection, table)
 
     @_told
     def columns_of(self, definition: TableDefinition) -> Table:
         """The columns that a definition would make: the server itself is asked, by a table that is not kept."""
-        probe = TableName("pg_temp", f"tipple_probe_{uuid.uuid4().hex[:8]}")
+        found = self.connection.execute(_PLACE_OF_PROBES).fetchone()
+        probe = TableName(found[0] if found is not None else None, f"tipple_probe_{uuid.uuid4().hex[:8]}")
         try:
             with self.connection.transaction(force_rollback=True):
                 statement = definition.create_sql(probe.sql, with_constraints=False).replace(
                     "CREATE UNLOGGED TABLE", "CREATE TABLE", 1
                 )
                 self.connection.execute(statement)
-                found = columns.describe(self.connection, probe)
+                made = columns.describe(self.connection, probe)
         except psycopg.Error as error:
+            if core.is_of_circumstances(error.sqlstate):
+                raise
             raise definition.refused("the server", str(error.diag.message_primary)) from None
-        if found is None:
+        if made is None:
             raise TippleError(f"the table {definition.name} could not be examined")
-        return found
+        return made
 
     @_told
     def resolve_new(self, table: TableName) -> TableName:
@@ -228,8 +240,9 @@ class PostgresSession:
     @_told
     def drop_leftovers(self) -> list[str]:
         """Drops the staging tables of jobs that are no more; says which."""
+        unlisted = stage.drop_unlisted(self.connection)
         if not ledger.exists(self.connection):
-            return []
+            return unlisted
         rows = self.connection.execute(
             "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -239,7 +252,7 @@ class PostgresSession:
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")
-        return [f"dropped the staging table {name}" for (name,) in rows]
+        return [*(f"dropped the staging table {name}" for (name,) in rows), *unlisted]
 
     def end_dead_owner(self, table: TableName) -> bool:
         """Ends the session that holds a table's lock for a process of this machine that is no more.

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.postgresql import indexes
+from tipple.engines.postgresql import key_work
 from tipple.plan.url import TableName
 
 __all__ = ["changed_since", "of"]
@@ -19,8 +19,9 @@ _SHAPE = """
 SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('table %%s %%s %%s', oid, relpersistence, relam) FROM pg_class WHERE oid = to_regclass(%(table)s)
     UNION ALL
-    SELECT format('column %%s %%s %%I %%s %%s %%s %%s %%s %%s', attnum, attisdropped, attname, atttypid, atttypmod,
-                  attcollation, attnotnull, attgenerated, pg_get_expr(adbin, adrelid))
+    SELECT format('column %%s %%s %%I %%s %%s %%s %%s %%s %%s %%s %%s', attnum, attisdropped, attname, atttypid,
+                  atttypmod, attcollation, attnotnull, attgenerated, attstorage, attcompression,
+                  pg_get_expr(adbin, adrelid))
     FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
     WHERE attrelid = to_regclass(%(table)s) AND attnum > 0
     UNION ALL
@@ -53,7 +54,7 @@ def changed_since(
     """
     if before is not None and of(connection, table) != before:
         return f"{table} was changed meanwhile"
-    wanted = {own for own, _ in indexes.missing(connection, staging, table).renames}
+    wanted = {own for own, _ in key_work.missing(connection, staging, table).renames}
     gone = _names(connection, _FOREIGN_KEYS, staging) - _names(connection, _FOREIGN_KEYS, table)
     if not has_own_indexes:
         gone |= _names(connection, _INDEXES, staging) - wanted

@@ -1,7 +1,6 @@
 """Staging tables: made like the table they will become, filled unseen, and put in its place in one transaction.
 
-A staging table takes the place of an existing one only where nothing would be lost by it: every property that
-PostgreSQL keeps by the table's OID and that `CREATE TABLE (LIKE ...)` does not copy rules it out.
+Where a staging table may take the place of an existing one, `obstacles` says.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import privileges
 from tipple.plan.url import TableName, quote_identifier
 
@@ -34,117 +32,6 @@ def in_public(text: str, table: TableName, names: Mapping[str, str] | None = Non
     known = names or {}
     text = _STAGED.sub(lambda _: f'"{table.name}"', text)
     return _OF_STAGED.sub(lambda found: f'"{known.get(found[1], table.name + found[1])}"', text)
-
-
-# Each query names what stands in the way of replacing the table %(oid)s by another one, or gives no row.
-_OBSTACLES = """
-SELECT 'it is not an ordinary table' FROM pg_class WHERE oid = %(oid)s
-    AND (relkind <> 'r' OR NOT %(restructured)s
-         AND (relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap')))
-UNION ALL SELECT 'it is a partition, or part of an inheritance tree' FROM pg_inherits
-    WHERE (inhrelid = %(oid)s OR inhparent = %(oid)s) AND NOT %(partition)s
-UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
-UNION ALL SELECT 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
-    WHERE contype = 'f' AND (conrelid = %(oid)s AND NOT %(partition)s OR confrelid = %(oid)s)
-UNION ALL SELECT 'it has row security' FROM pg_class
-    WHERE oid = %(oid)s AND (relrowsecurity OR relforcerowsecurity)
-UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
-UNION ALL SELECT 'it has grants' FROM pg_class WHERE oid = %(oid)s AND relacl IS NOT NULL
-UNION ALL SELECT 'its column ' || attname || ' has grants' FROM pg_attribute
-    WHERE attrelid = %(oid)s AND attacl IS NOT NULL AND NOT attisdropped
-UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
-    WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
-UNION ALL SELECT 'its column ' || attname || ' has options' FROM pg_attribute
-    WHERE attrelid = %(oid)s AND NOT attisdropped AND EXISTS (
-        -- 15.20 notes a version of its own with every column.
-        SELECT FROM unnest(attoptions) AS option WHERE NOT starts_with(option, 'pg_attver='))
-UNION ALL SELECT 'another role owns it' FROM pg_class
-    WHERE oid = %(oid)s AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
-UNION ALL SELECT 'it has storage parameters' FROM pg_class WHERE oid = %(oid)s AND reloptions IS NOT NULL
-UNION ALL SELECT 'it lies in a tablespace of its own' FROM pg_class
-    WHERE oid = %(oid)s AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-UNION ALL SELECT 'its replica identity is set' FROM pg_class WHERE oid = %(oid)s AND relreplident <> 'd'
-UNION ALL SELECT 'it is clustered' FROM pg_index WHERE indrelid = %(oid)s AND indisclustered
-    AND NOT %(restructured)s
-UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
-    JOIN pg_publication p ON p.oid = r.prpubid
-    WHERE r.prrelid = %(oid)s OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(%(oid)s))
-UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
-UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
-    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid
-    WHERE c.oid = %(oid)s OR c.oid IN (SELECT relid FROM pg_partition_ancestors(%(oid)s))
-UNION ALL SELECT 'the subscription ' || s.subname || ' feeds it' FROM pg_subscription_rel r
-    JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = %(oid)s
-UNION ALL SELECT 'it has the statistics object ' || stxname FROM pg_statistic_ext WHERE stxrelid = %(oid)s
-UNION ALL SELECT 'its column ' || a.attname || ' has a statistics target' FROM pg_attribute a
-    WHERE (a.attrelid = %(oid)s OR a.attrelid IN (SELECT indexrelid FROM pg_index WHERE indrelid = %(oid)s))
-        AND a.attstattarget >= 0 AND a.attnum > 0 AND NOT a.attisdropped
-UNION ALL SELECT 'its column ' || a.attname || ' is stored or compressed in a way of its own' FROM pg_attribute a
-    JOIN pg_attribute r ON r.attrelid = pg_partition_root(a.attrelid) AND r.attname = a.attname
-    WHERE a.attrelid = %(oid)s AND %(partition)s AND a.attnum > 0 AND NOT a.attisdropped
-        AND (a.attstorage <> r.attstorage OR a.attcompression <> r.attcompression)
-UNION ALL SELECT 'its constraint ' || conname || ' is not valid' FROM pg_constraint
-    WHERE conrelid = %(oid)s AND contype IN ('c', 'n') AND NOT convalidated
-UNION ALL SELECT 'its constraint ' || c.conname || ' has a comment' FROM pg_constraint c
-    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_constraint'::regclass WHERE c.conrelid = %(oid)s
-UNION ALL SELECT 'its index ' || c.relname || ' has a comment' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass WHERE i.indrelid = %(oid)s
-UNION ALL SELECT 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
-    JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE i.indrelid = %(oid)s AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-UNION ALL SELECT 'its long values have storage parameters' FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid
-    WHERE c.oid = %(oid)s AND t.reloptions IS NOT NULL
-UNION ALL SELECT 'it, or a column of it, has a comment' FROM pg_description
-    WHERE objoid = %(oid)s AND classoid = 'pg_class'::regclass AND %(partition)s
-UNION ALL SELECT 'the extension ' || e.extname || ' owns it' FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
-    WHERE d.classid = 'pg_class'::regclass AND d.objid = %(oid)s
-        AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-UNION ALL SELECT 'it is of a composite type' FROM pg_class WHERE oid = %(oid)s AND reloftype <> 0
-UNION ALL SELECT 'it has a security label' FROM pg_seclabel WHERE objoid = %(oid)s
-UNION ALL SELECT DISTINCT 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
-    FROM pg_depend d
-    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %(oid)s AND d.deptype IN ('n', 'a')
-      AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
-      AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
-               SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = %(oid)s))
-UNION ALL SELECT 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
-    FROM pg_depend d JOIN pg_type t ON t.oid = d.refobjid
-    WHERE d.refclassid = 'pg_type'::regclass AND d.deptype = 'n'
-      AND (t.typrelid = %(oid)s OR t.oid = (SELECT typarray FROM pg_type WHERE typrelid = %(oid)s))
-LIMIT 1
-"""
-
-
-def obstacle(
-    connection: psycopg.Connection[Any], table: TableName, task: LoadTask | None, *, partition: bool = False
-) -> str | None:
-    """Why another table cannot take this one's place unnoticed, or None.
-
-    A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
-    What the load gives the table anew, a structure or a place, is no obstacle.
-    """
-    oid = _oid(connection, table)
-    if oid == 0:
-        # Whoever asks has seen it a moment ago.
-        return "it is gone"
-    facts = {
-        "oid": oid,
-        "partition": partition,
-        "restructured": task is not None and task.structure is not None,
-        "moved": task is not None and bool(task.tablespaces),
-    }
-    found = connection.execute(_OBSTACLES, facts).fetchone()
-    return None if found is None else str(found[0])
-
-
-def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """Why this role may not put a table of its own in the place of this one, or None."""
-    found = connection.execute(
-        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.oid = %s AND NOT has_schema_privilege(n.oid, 'CREATE')",
-        (_oid(connection, table),),
-    ).fetchone()
-    return None if found is None else f"this role may not create tables in the schema {found[0]}"
 
 
 def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
@@ -202,6 +89,19 @@ def is_empty(connection: psycopg.Connection[Any], table: TableName) -> bool:
     return connection.execute(f"SELECT FROM {table.sql} LIMIT 1").fetchone() is None
 
 
+_ASKED_TOGETHER = 100
+
+
+def having_rows(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> set[TableName]:
+    """Those that have a row that this session sees."""
+    found: set[TableName] = set()
+    for begin in range(0, len(tables), _ASKED_TOGETHER):
+        asked = tables[begin : begin + _ASKED_TOGETHER]
+        parts = (f"SELECT {n} WHERE EXISTS (SELECT FROM {table.sql})" for n, table in enumerate(asked))
+        found.update(asked[n] for (n,) in connection.execute(" UNION ALL ".join(parts).encode()).fetchall())
+    return found
+
+
 def has_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether the table's file holds anything, be it rows that nobody sees any more."""
     found = connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (table.sql,)).fetchone()
@@ -237,6 +137,33 @@ def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
         connection.execute(f"DROP TABLE IF EXISTS {TableName(staging.schema, name).sql}")
 
 
+# Without a ledger nothing names them. Whoever loads holds an advisory lock, on a table that cannot be told from here.
+_UNLISTED = """
+SELECT format('%%I.%%I', n.nspname, c.relname), EXISTS (
+    SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND d.datname = current_database() AND l.pid <> pg_backend_pid())
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname <> 'tipple' AND c.relkind IN ('r', 'p') AND pg_has_role(c.relowner, 'USAGE')
+    AND c.relname ~ %(staged)s AND NOT EXISTS (
+        SELECT FROM pg_inherits JOIN pg_class p ON p.oid = inhparent
+        WHERE inhrelid = c.oid AND p.relname !~ %(staged)s)
+ORDER BY length(c.relname), c.relname
+"""
+
+
+def drop_unlisted(connection: psycopg.Connection[Any]) -> list[str]:
+    """Drops what loads without a ledger have left of their staging tables; says which, and what is kept."""
+    done = []
+    found = connection.execute(_UNLISTED, {"staged": f"^{PREFIX}[0-9a-f]{{32}}(_[0-9]+)?$"}).fetchall()
+    for name, may_be_in_use in found:
+        if may_be_in_use:
+            done.append(f"kept the staging table {name}: another session holds an advisory lock, and may be loading")
+            continue
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        done.append(f"dropped the staging table {name}")
+    return done
+
+
 def swap(
     connection: psycopg.Connection[Any],
     staging: TableName,
@@ -268,6 +195,19 @@ def swap(
         connection.execute(f"COMMENT ON TABLE {table.sql} IS {text}".encode())
 
 
+_AUTOVACUUM = re.compile(r"(?<![.\w])autovacuum_enabled\b(?:\s*=\s*'?(\w+))?", re.IGNORECASE)
+
+
+def give_autovacuum(connection: psycopg.Connection[Any], table: TableName, options_text: str) -> None:
+    """Gives a new table the `autovacuum_enabled` of its definition, which has another one while it is staged.
+
+    `options_text` is what stands behind the columns of its CREATE TABLE.
+    """
+    given = _AUTOVACUUM.search(options_text)
+    if given is not None:
+        connection.execute(f"ALTER TABLE {table.sql} SET (autovacuum_enabled = '{given[1] or 'true'}')")
+
+
 def rename_constraints(
     connection: psycopg.Connection[Any],
     table: TableName,
@@ -282,6 +222,19 @@ def rename_constraints(
     names = connection.execute(_NAMED_CONSTRAINTS, (table.sql, staging.name[:_SHORTENED], list(kinds))).fetchall()
     for name, kind, columns in names:
         _rename_constraint(connection, table, name, kind, columns, like or table)
+
+
+def with_named_constraints(
+    connection: psycopg.Connection[Any], tables: Sequence[TableName], staging: TableName, kinds: str
+) -> set[TableName]:
+    """Those of which `rename_constraints` would rename any."""
+    by_name = {table.sql: table for table in tables}
+    rows = connection.execute(
+        "SELECT DISTINCT name FROM unnest(%s::text[]) AS name JOIN pg_constraint ON conrelid = to_regclass(name) "
+        "WHERE starts_with(conname, %s) AND contype::text = ANY (%s)",
+        (list(by_name), staging.name[:_SHORTENED], list(kinds)),
+    ).fetchall()
+    return {by_name[name] for (name,) in rows}
 
 
 def name_last_check(connection: psycopg.Connection[Any], table: TableName) -> None:

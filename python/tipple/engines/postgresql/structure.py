@@ -18,7 +18,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage, tablespaces
-from tipple.engines.postgresql.indexes import KeyWork, staged_name
+from tipple.engines.postgresql.key_work import KeyWork, staged_name
 from tipple.errors import JobBusy, UsageError
 from tipple.plan import constraints
 from tipple.plan.partitioning import LONGEST_NAME_BYTES
@@ -426,8 +426,7 @@ def conversion(
             work.after += _sorting(connection, table, wanted.key)
         if wanted.structure == "btree" and names == [staging] and not has_key(connection, table, wanted.key):
             work.after.append(_add_key(connection, task, wanted, table))
-        if task.tablespaces:
-            work.tablespace = tablespaces.of(connection, table)
+        work.tablespace = tablespaces.of_indexes(connection, task, table)
         works.append(work)
     return works
 

@@ -22,6 +22,14 @@ SELECT spcname, oid = (SELECT dattablespace FROM pg_database WHERE datname = cur
 FROM pg_tablespace WHERE spcname <> 'pg_global' ORDER BY spcname
 """
 
+# Empty: the database's own.
+_PLACES_OF_INDEXES = """
+SELECT name, min(coalesce(s.spcname, '')) FROM unnest(%s::text[]) AS name
+JOIN pg_index i ON i.indrelid = to_regclass(name) JOIN pg_class c ON c.oid = i.indexrelid
+LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace AND has_tablespace_privilege(s.oid, 'CREATE')
+GROUP BY name HAVING count(DISTINCT coalesce(s.spcname, '')) = 1
+"""
+
 
 def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
     """Refuses tablespaces that are not there, or where this role may not create tables.
@@ -60,6 +68,38 @@ def lay(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName)
             if of(connection, moved) != wanted:
                 # An index is moved in the same words.
                 connection.execute(f"ALTER TABLE {moved.sql} SET TABLESPACE {quote_identifier(wanted)}")
+
+
+def restrict_default(connection: psycopg.Connection[Any], *, exists: bool) -> None:
+    """Has the session's `default_tablespace` count for new tables only, until the transaction ends.
+
+    Where it is the database's own, which is the same as none, the server refuses it for partitioned tables.
+    """
+    if exists:
+        connection.execute("SET LOCAL default_tablespace = ''")
+    else:
+        connection.execute(
+            "SELECT set_config('default_tablespace', '', true) FROM pg_database d JOIN pg_tablespace s "
+            "ON s.oid = d.dattablespace WHERE datname = current_database() "
+            "AND spcname = current_setting('default_tablespace')"
+        )
+
+
+def of_indexes(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
+    """The `default_tablespace` by which indexes of a staged table are made; None: as the session has it.
+
+    Where the table is there already, its indexes stay where they are: the session's own is for new tables.
+    """
+    if task.tablespaces:
+        return of(connection, table)
+    return "" if task.definition is None else None
+
+
+def of_their_indexes(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> dict[TableName, str]:
+    """The `default_tablespace` for indexes to lie where those of a table do; left out where they lie in several."""
+    by_name = {table.sql: table for table in tables}
+    rows = connection.execute(_PLACES_OF_INDEXES, (list(by_name),)).fetchall() if by_name else []
+    return {by_name[name]: place for name, place in rows}
 
 
 def _indexes(connection: psycopg.Connection[Any], table: TableName) -> list[str]:

@@ -1,0 +1,162 @@
+"""Why another table cannot take a table's place unnoticed.
+
+A staging table does so only where nothing would be lost by it: every property that PostgreSQL keeps by the table's OID
+and that `CREATE TABLE (LIKE ...)` does not copy rules it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.plan.url import TableName
+
+# Each query names what stands in the way of replacing tables of %(oids)s, or gives no row: the first one counts.
+# One for all of them, and none that goes through a catalog for each table: there may be thousands of partitions.
+_OBSTACLES = """
+SELECT oid::bigint, 'it is not an ordinary table' FROM pg_class WHERE oid = ANY (%(oids)s::oid[])
+    AND (relkind <> 'r' OR NOT %(restructured)s
+         AND (relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap')))
+UNION ALL SELECT inhrelid, 'it is a partition, or part of an inheritance tree' FROM pg_inherits
+    WHERE inhrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
+UNION ALL SELECT inhparent, 'it is a partition, or part of an inheritance tree' FROM pg_inherits
+    WHERE inhparent = ANY (%(oids)s::oid[]) AND NOT %(partition)s
+UNION ALL SELECT tgrelid, 'it has the trigger ' || tgname FROM pg_trigger
+    WHERE tgrelid = ANY (%(oids)s::oid[]) AND NOT tgisinternal
+UNION ALL SELECT conrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+    WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
+UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+    WHERE contype = 'f' AND confrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT oid, 'it has row security' FROM pg_class
+    WHERE oid = ANY (%(oids)s::oid[]) AND (relrowsecurity OR relforcerowsecurity)
+UNION ALL SELECT polrelid, 'it has the policy ' || polname FROM pg_policy WHERE polrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT oid, 'it has grants' FROM pg_class WHERE oid = ANY (%(oids)s::oid[]) AND relacl IS NOT NULL
+UNION ALL SELECT attrelid, 'its column ' || attname || ' has grants' FROM pg_attribute
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND attacl IS NOT NULL AND NOT attisdropped
+UNION ALL SELECT attrelid, 'its column ' || attname || ' is an identity column' FROM pg_attribute
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND attidentity <> '' AND NOT attisdropped
+UNION ALL SELECT attrelid, 'its column ' || attname || ' has options' FROM pg_attribute
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND NOT attisdropped AND EXISTS (
+        -- 15.20 notes a version of its own with every column.
+        SELECT FROM unnest(attoptions) AS option WHERE NOT starts_with(option, 'pg_attver='))
+UNION ALL SELECT oid, 'another role owns it' FROM pg_class
+    WHERE oid = ANY (%(oids)s::oid[]) AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+UNION ALL SELECT oid, 'it has storage parameters' FROM pg_class
+    WHERE oid = ANY (%(oids)s::oid[]) AND reloptions IS NOT NULL
+UNION ALL SELECT oid, 'it lies in a tablespace of its own' FROM pg_class
+    WHERE oid = ANY (%(oids)s::oid[]) AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
+UNION ALL SELECT oid, 'its replica identity is set' FROM pg_class
+    WHERE oid = ANY (%(oids)s::oid[]) AND relreplident <> 'd'
+UNION ALL SELECT indrelid, 'it is clustered' FROM pg_index WHERE indrelid = ANY (%(oids)s::oid[]) AND indisclustered
+    AND NOT %(restructured)s
+UNION ALL SELECT m.oid, 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
+    JOIN pg_publication p ON p.oid = r.prpubid
+    JOIN unnest(%(oids)s::oid[]) AS m (oid)
+        ON r.prrelid = m.oid OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(m.oid))
+UNION ALL SELECT m.oid, 'the publication ' || pubname || ' covers all tables'
+    FROM pg_publication CROSS JOIN unnest(%(oids)s::oid[]) AS m (oid) WHERE puballtables
+UNION ALL SELECT m.oid, 'the publication ' || p.pubname || ' covers its schema' FROM unnest(%(oids)s::oid[]) AS m (oid)
+    CROSS JOIN LATERAL (SELECT m.oid AS relid UNION SELECT relid FROM pg_partition_ancestors(m.oid)) AS a
+    JOIN pg_class c ON c.oid = a.relid JOIN pg_publication_namespace n ON n.pnnspid = c.relnamespace
+    JOIN pg_publication p ON p.oid = n.pnpubid
+UNION ALL SELECT r.srrelid, 'the subscription ' || s.subname || ' feeds it' FROM pg_subscription_rel r
+    JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT stxrelid, 'it has the statistics object ' || stxname FROM pg_statistic_ext
+    WHERE stxrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT h.oid, 'its column ' || a.attname || ' has a statistics target'
+    FROM (SELECT m.oid, m.oid AS holder FROM unnest(%(oids)s::oid[]) AS m (oid)
+          UNION ALL SELECT indrelid, indexrelid FROM pg_index WHERE indrelid = ANY (%(oids)s::oid[])) AS h
+    JOIN pg_attribute a ON a.attrelid = h.holder
+    WHERE a.attstattarget >= 0 AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT a.attrelid, 'its column ' || a.attname || ' is stored or compressed in a way of its own'
+    FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = pg_partition_root(a.attrelid) AND r.attname = a.attname
+    WHERE a.attrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND a.attnum > 0 AND NOT a.attisdropped
+        AND (a.attstorage <> r.attstorage OR a.attcompression <> r.attcompression)
+UNION ALL SELECT conrelid, 'its constraint ' || conname || ' is not valid' FROM pg_constraint
+    WHERE conrelid = ANY (%(oids)s::oid[]) AND contype IN ('c', 'n') AND NOT convalidated
+UNION ALL SELECT conrelid, 'its constraint ' || conname || ' asks which table a row is in' FROM pg_constraint
+    WHERE conrelid = ANY (%(oids)s::oid[]) AND contype = 'c' AND -6 = ANY (conkey)
+UNION ALL SELECT c.conrelid, 'its constraint ' || c.conname || ' has a comment' FROM pg_constraint c
+    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_constraint'::regclass
+    WHERE c.conrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' has a comment' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass
+    WHERE i.indrelid = ANY (%(oids)s::oid[])
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
+UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT %(moved)s AND NOT %(restructured)s
+    GROUP BY i.indrelid HAVING count(DISTINCT c.reltablespace) > 1
+UNION ALL SELECT c.oid, 'its long values have storage parameters' FROM pg_class c
+    JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.oid = ANY (%(oids)s::oid[]) AND t.reloptions IS NOT NULL
+UNION ALL SELECT objoid, 'it, or a column of it, has a comment' FROM pg_description
+    WHERE objoid = ANY (%(oids)s::oid[]) AND classoid = 'pg_class'::regclass AND %(partition)s
+UNION ALL SELECT d.objid, 'the extension ' || e.extname || ' owns it' FROM pg_depend d
+    JOIN pg_extension e ON e.oid = d.refobjid
+    WHERE d.classid = 'pg_class'::regclass AND d.objid = ANY (%(oids)s::oid[])
+        AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+UNION ALL SELECT oid, 'it is of a composite type' FROM pg_class WHERE oid = ANY (%(oids)s::oid[]) AND reloftype <> 0
+UNION ALL SELECT objoid, 'it has a security label' FROM pg_seclabel WHERE objoid = ANY (%(oids)s::oid[])
+UNION ALL SELECT DISTINCT d.refobjid,
+        'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
+    FROM pg_depend d
+    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (%(oids)s::oid[]) AND d.deptype IN ('n', 'a')
+      AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
+      AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
+               SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
+UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
+    FROM pg_class c JOIN pg_type t ON t.oid = c.reltype
+    JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = ANY (ARRAY[t.oid, t.typarray])
+    WHERE c.oid = ANY (%(oids)s::oid[]) AND d.deptype = 'n'
+"""
+
+
+def of_all(
+    connection: psycopg.Connection[Any], tables: Sequence[TableName], task: LoadTask | None, *, partition: bool = False
+) -> dict[TableName, str]:
+    """Why other tables cannot take the place of these unnoticed, by table; those where one can are left out.
+
+    A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
+    What the load gives the table anew, a structure or a place, is no obstacle.
+    """
+    if not tables:
+        return {}
+    rows = connection.execute(
+        "SELECT to_regclass(name)::oid::bigint FROM unnest(%s::text[]) WITH ORDINALITY AS t (name, n) ORDER BY n",
+        ([table.sql for table in tables],),
+    ).fetchall()
+    oids = {oid: table for table, (oid,) in zip(tables, rows, strict=True) if oid is not None}
+    facts = {
+        "oids": list(oids),
+        "partition": partition,
+        "restructured": task is not None and task.structure is not None,
+        "moved": task is not None and bool(task.tablespaces),
+    }
+    # Whoever asks has seen them a moment ago.
+    found = dict.fromkeys(set(tables) - set(oids.values()), "it is gone")
+    for oid, why in connection.execute(_OBSTACLES, facts).fetchall():
+        found.setdefault(oids[oid], str(why))
+    return found
+
+
+def of(
+    connection: psycopg.Connection[Any], table: TableName, task: LoadTask | None, *, partition: bool = False
+) -> str | None:
+    """Why another table cannot take this one's place unnoticed, or None."""
+    return of_all(connection, [table], task, partition=partition).get(table)
+
+
+def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """Why this role may not put a table of its own in the place of this one, or None."""
+    found = connection.execute(
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.oid = to_regclass(%s) AND NOT has_schema_privilege(n.oid, 'CREATE')",
+        (table.sql,),
+    ).fetchone()
+    return None if found is None else f"this role may not create tables in the schema {found[0]}"

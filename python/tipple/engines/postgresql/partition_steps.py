@@ -1,0 +1,205 @@
+"""What becomes of each hidden partition at the end of a load.
+
+That depends on the target's partition with the same bound. Where there is none, the hidden one is attached; where that
+one is empty or to be replaced, it takes its place. Where that one has rows to be kept, the smaller side is inserted
+into the larger one: the work is proportional to the smaller, whichever it is. What is asked of the server is asked for
+all partitions at once, since there may be thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import obstacles, partition_bounds, partitions, stage
+from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
+from tipple.engines.postgresql.partitions import Staged
+from tipple.errors import TippleError
+from tipple.plan.url import TableName
+
+Action = Literal["attach", "swap", "absorb", "insert", "leave"]
+"""attach: becomes a partition. swap: takes the place of one. absorb: takes its rows and its place. insert: gives its
+rows to the target. leave: has none."""
+
+MOVING = ("attach", "swap", "absorb")
+"""What makes a hidden partition one of the target's."""
+
+_COLUMN_ORDER = """
+SELECT array_agg(attname ORDER BY attnum) FROM unnest(%s::text[]) WITH ORDINALITY AS t (name, n)
+LEFT JOIN pg_attribute ON attrelid = to_regclass(t.name) AND attnum > 0 AND NOT attisdropped GROUP BY n ORDER BY n
+"""
+# A hidden partition was made like the target's: where they differ now, somebody has changed that one meanwhile.
+_CHANGED_COLUMNS = """
+SELECT DISTINCT ON (pair.n) pair.n, format('its column %%I was changed meanwhile', own.attname)
+FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS pair (target, leaf, n)
+JOIN pg_attribute own ON own.attrelid = to_regclass(pair.target) AND own.attnum > 0 AND NOT own.attisdropped
+JOIN pg_attribute hidden ON hidden.attrelid = to_regclass(pair.leaf) AND hidden.attname = own.attname
+LEFT JOIN pg_attrdef d ON d.adrelid = own.attrelid AND d.adnum = own.attnum
+LEFT JOIN pg_attrdef h ON h.adrelid = hidden.attrelid AND h.adnum = hidden.attnum
+WHERE own.attnotnull <> hidden.attnotnull OR own.attstorage <> hidden.attstorage
+    OR own.attcompression <> hidden.attcompression
+    OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(h.adbin, h.adrelid)
+ORDER BY pair.n, own.attname
+"""
+_SIZES = """
+SELECT coalesce(pg_relation_size(to_regclass(name)), 0)
+FROM unnest(%s::text[]) WITH ORDINALITY AS t (name, n) ORDER BY n
+"""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a hidden partition."""
+
+    leaf: Staged
+    real: Partition | None
+    """The target's partition with the same bound."""
+    action: Action
+    why: str = ""
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the target's partitions whose place others may take."""
+
+    obstacles: dict[TableName, str]
+    sizes: dict[TableName, int]
+    filled: set[TableName]
+
+
+def read_target(connection: psycopg.Connection[Any], table: TableName) -> Partitioning:
+    """How the target is partitioned now.
+
+    Raises:
+        TippleError: it is not partitioned any more.
+    """
+    real = partition_bounds.read(connection, table)
+    if real is None:
+        raise TippleError(
+            f"{table} is not a partitioned table any more",
+            hint="nothing was published; run the command again with --restart",
+        )
+    return real
+
+
+def decide(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, may_swap: bool) -> list[Step]:
+    """What becomes of each hidden partition, as the target is now.
+
+    Raises:
+        TippleError: the target is not partitioned any more.
+    """
+    real = read_target(connection, task.table)
+    names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
+    by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
+    leaves = partitions.staged(connection, staging)
+    filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
+    decision = _Decision(connection, task, filled, may_swap=may_swap)
+    matched = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
+    decision.look_at([(leaf, real) for leaf, real in matched if real is not None and decision.touches(leaf)])
+    steps = [decision.step(leaf, real) for leaf, real in matched]
+    known = {(leaf.place.parent, leaf.place.identity) for leaf in leaves}
+    if all(place in known or partition.kind == "p" for place, partition in by_place.items()):
+        return steps
+    # Somebody has attached other partitions meanwhile: rows for them go through the target itself.
+    return [
+        msgspec.structs.replace(step, action="insert", why="the target has got other partitions meanwhile")
+        if step.action == "attach" and _overlaps(connection, task, staging, step.leaf)
+        else step
+        for step in steps
+    ]
+
+
+def _overlaps(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, leaf: Staged) -> bool:
+    """Whether a partition of the target takes some of the keys of a hidden one."""
+    probe = TableName(leaf.name.schema, f"{staging.name}_probe")
+    parent = leaf.place.parent or task.table.sql
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(f"CREATE TABLE {probe.sql} PARTITION OF {parent} {leaf.place.bound}".encode())
+    except (psycopg.errors.InvalidObjectDefinition, psycopg.errors.CheckViolation):
+        # The second: rows of a default partition.
+        return True
+    return False
+
+
+class _Decision:
+    """Decides for one moment of one load."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], task: LoadTask, filled: set[TableName], *, may_swap: bool
+    ) -> None:
+        """`filled` are hidden partitions with rows."""
+        self.connection = connection
+        self.task = task
+        self.filled = filled
+        self.may_swap = may_swap
+        self.facts = _Facts(obstacles={}, sizes={}, filled=set())
+
+    def replaces(self, leaf: Staged) -> bool:
+        """Whether rows of the target's partition are to go."""
+        return self.task.mode == "replace" and (leaf.name in self.filled or self.task.replace_scope == "table")
+
+    def touches(self, leaf: Staged) -> bool:
+        """Whether anything becomes of it where the target has such a partition."""
+        return leaf.name in self.filled or self.replaces(leaf)
+
+    def look_at(self, matched: Sequence[tuple[Staged, Partition]]) -> None:
+        """Asks for what `step` must know of partitions of the target, which stand behind the hidden ones."""
+        names = [real.name for _, real in matched]
+        found = {real.name: "it is not an ordinary table" for _, real in matched if real.kind != "r"}
+        for name, obstacle in obstacles.of_all(self.connection, names, self.task, partition=True).items():
+            found.setdefault(name, obstacle)
+        asked = [name.sql for name in (self.task.table, *names)]
+        (ours,), *theirs = self.connection.execute(_COLUMN_ORDER, (asked,)).fetchall()
+        for name, (order,) in zip(names, theirs, strict=True):
+            if order != ours:
+                found.setdefault(name, "its columns stand in another order than those of the table")
+        pairs = (asked[1:], [leaf.name.sql for leaf, _ in matched])
+        for n, changed in self.connection.execute(_CHANGED_COLUMNS, pairs).fetchall():
+            found.setdefault(names[n - 1], changed)
+        sizes = {}
+        if self.task.mode != "replace":
+            rows = self.connection.execute(_SIZES, (asked[1:],)).fetchall()
+            sizes = {name: int(size) for name, (size,) in zip(names, rows, strict=True)}
+        held = [name for name, size in sizes.items() if size]
+        self.facts = _Facts(obstacles=found, sizes=sizes, filled=stage.having_rows(self.connection, held))
+
+    def step(self, leaf: Staged, real: Partition | None) -> Step:
+        """What becomes of a hidden partition; the target's with the same bound was looked at."""
+        has_rows, replaces = leaf.name in self.filled, self.replaces(leaf)
+        action: Action
+        why = ""
+        if leaf.place.bound == partition_bounds.DEFAULT:
+            action = "insert" if has_rows or (replaces and real is not None) else "leave"
+        elif real is None:
+            action = "attach" if has_rows or leaf.place.asked else "leave"
+            if leaf.place.parent is not None and not self._exists(leaf.place.parent):
+                action = "insert" if has_rows else "leave"
+        elif not self.touches(leaf):
+            action = "leave"
+        else:
+            obstacle = self.facts.obstacles.get(real.name)
+            if obstacle is None and replaces and not self.may_swap:
+                obstacle = "a transaction began before the load ended and is still open"
+            if obstacle is not None:
+                action, why = "insert", f"{real.name}: {obstacle}"
+            else:
+                action = "swap" if replaces else self._append_action(leaf, real)
+        return Step(leaf=leaf, real=real, action=action, why=why)
+
+    def _append_action(self, leaf: Staged, real: Partition) -> Action:
+        held = self.facts.sizes.get(real.name, 0)
+        if held == 0:
+            return "swap"
+        # An older snapshot still sees rows that were deleted, and would not see those that are absorbed.
+        if not self.may_swap:
+            return "insert"
+        if real.name not in self.facts.filled:
+            return "swap"
+        return "absorb" if held < leaf.size_bytes else "insert"
+
+    def _exists(self, quoted: str) -> bool:
+        found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
+        return bool(found and found[0])
