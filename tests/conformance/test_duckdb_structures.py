@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
-import os
 import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tipple
@@ -15,7 +17,7 @@ from loading import load, load_here
 from targets import DuckdbTarget, Row, lines, write
 from tipple.engines.base import NOTHING_TO_DO
 from tipple.engines.duckdb.connection import memory_connection
-from tipple.engines.duckdb.order import ROW_GROUP_ROWS, are_few
+from tipple.engines.duckdb.row_groups import ROW_GROUP_ROWS, planned
 
 ROWS = 400_000
 SCHEMA = "CREATE TABLE t (id integer NOT NULL, day date, note varchar);"
@@ -251,32 +253,28 @@ def _named(schema: Path) -> Path:
     return write(schema.with_name("memory.sql"), SCHEMA.replace("TABLE t", "TABLE in_memory"))
 
 
-@pytest.mark.parametrize(("groups", "packed"), [(1, False), (3, True)])
-def test_few_rows_are_packed_in_order(tmp_path: Path, target: DuckdbTarget, groups: int, packed: bool) -> None:
-    """Threads that fill row groups of their own would leave some half full, and store them again."""
+@pytest.mark.parametrize("form", ["csv", "gz", "parquet"])
+def test_few_rows_are_stored_once(tmp_path: Path, target: DuckdbTarget, form: str) -> None:
+    """Threads that end with a row group that is not full have them joined, which leaves a hole in the file."""
+    rows = 4 * ROW_GROUP_ROWS + 5_000
+    table = pa.table({"a": range(rows), "b": [f"{random.getrandbits(80):x}" for _ in range(rows)]})
+    path = tmp_path / f"in.{form}"
+    if form == "parquet":
+        pq.write_table(table, path, row_group_size=rows // 7)
+    else:
+        text = lines(zip(*(column.to_pylist() for column in table.columns), strict=True)).encode()
+        path.write_bytes(gzip.compress(text, 1) if form == "gz" else text)
     target.execute("CREATE TABLE t (a integer, b varchar)")
-    rows = groups * ROW_GROUP_ROWS
-    path = write(tmp_path / "in.csv", lines([(10_000_000 + n, "some text") for n in range(rows)]))
-    run = load_here(target, path)
-    assert run.summary is not None
-    packed &= len(os.sched_getaffinity(0)) > 1
-    assert run.summary["settings"]["preserve_insertion_order"] == str(packed).lower()
-    assert target.count("t") == rows
-    assert len(row_groups(target, "a")) == groups
-
-
-def test_wide_rows_are_not_packed_in_order(
-    tmp_path: Path, target: DuckdbTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DuckDB keeps and copies what it stores in order."""
-    monkeypatch.setattr("tipple.engines.duckdb.order.MOST_BYTES", 1_000_000)
-    target.execute("CREATE TABLE t (a integer, b varchar)")
-    path = write(tmp_path / "in.csv", lines([(10_000_000 + n, "some text") for n in range(2 * ROW_GROUP_ROWS)]))
-    run = load_here(target, path)
+    run = load_here(target, path, verify="checksum")
     assert run.summary is not None
     assert run.summary["settings"]["preserve_insertion_order"] == "false"
+    assert target.count("t") == rows
+    assert len(row_groups(target, "a")) == 5
+    [(blocks, free_blocks)] = target.rows("SELECT total_blocks, free_blocks FROM pragma_database_size()")
+    assert free_blocks < blocks // 10
 
 
-def test_how_few_rows_are_few() -> None:
-    for threads, groups, expected in ((1, 2, False), (2, 1, False), (2, 6, True), (2, 7, False), (8, 7, True)):
-        assert are_few(groups * ROW_GROUP_ROWS, threads) == expected
+def test_which_batches_are_whole_row_groups() -> None:
+    assert planned(1, "16.0 GiB") is None
+    assert planned(4, "16.0 GiB") == {"rows": ROW_GROUP_ROWS, "count": 12, "most_bytes": 2**30 // 5}
+    assert planned(4, "no limit at all") is None

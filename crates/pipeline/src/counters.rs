@@ -170,6 +170,16 @@ impl Counters {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// How many rows there will be, by those so far; None where nobody knows yet, or how long the source is.
+    #[must_use]
+    pub fn expected_rows(&self) -> Option<u64> {
+        let sum = |part: fn(&(u64, u64)) -> u64| self.streams.iter().map(|stream| part(&stream.mark())).sum::<u64>();
+        let (bytes, rows) = (sum(|mark| mark.0), sum(|mark| mark.1));
+        let left =
+            self.bytes_total.checked_sub(self.skipped.load(Ordering::Relaxed)).filter(|_| self.bytes_total > 0)?;
+        (bytes > 0).then(|| (u128::from(rows) * u128::from(left) / u128::from(bytes)) as u64)
+    }
+
     /// What has been done so far.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {

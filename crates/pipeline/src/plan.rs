@@ -305,9 +305,23 @@ pub enum Target {
         /// record as it stands in the source: of what cannot be read again.
         #[serde(default)]
         with_records: bool,
+        /// Which batches are whole row groups of the engine.
+        #[serde(default)]
+        row_groups: Option<WholeRowGroups>,
     },
     /// COPY into a PostgreSQL server.
     Postgres(Box<PostgresTarget>),
+}
+
+/// The first batches of a load, where an engine stores each of them as a row group.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct WholeRowGroups {
+    /// The rows of one; the last batch of all may have fewer.
+    pub rows: usize,
+    /// How many.
+    pub count: usize,
+    /// Where one would take more, batches stay as they come.
+    pub most_bytes: usize,
 }
 
 /// How to reach a PostgreSQL server: libpq's parameters as libpq itself resolved them.

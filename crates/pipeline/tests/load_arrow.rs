@@ -15,7 +15,7 @@ use tipple_codec::dialect::Dialect;
 use tipple_codec::scan::Scanner;
 use tipple_pipeline::error::{BadRecord, Error, Result};
 use tipple_pipeline::load::LoadJob;
-use tipple_pipeline::plan::{CutPlan, Feeding, LoadOutcome, LoadPlan, Target};
+use tipple_pipeline::plan::{CutPlan, Feeding, LoadOutcome, LoadPlan, Target, WholeRowGroups};
 use tipple_pipeline::source::cut::cut;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -47,7 +47,12 @@ fn plan(files: &Files, cut_plan: CutPlan, columns: Vec<Column>, window_bytes: us
         rejects: None,
         violations: Default::default(),
         columnar: None,
-        target: Target::Arrow { preserve_order: cut_plan.streams == 1, examined: None, with_records: false },
+        target: Target::Arrow {
+            preserve_order: cut_plan.streams == 1,
+            examined: None,
+            with_records: false,
+            row_groups: None,
+        },
     })
 }
 
@@ -258,6 +263,29 @@ fn an_error_names_file_record_offset_column_and_text() {
     }
 }
 
+#[test]
+fn whole_row_groups_are_shared_by_all_readers() {
+    let rows = 10_000;
+    let files = Files::new(&[(0..rows).flat_map(|n| format!("{n},x\n").into_bytes()).collect::<Vec<_>>()]);
+    for readers in 1..=3 {
+        for count in [1, 3, 100] {
+            let mut load = large_plan(&files, 2);
+            let whole = WholeRowGroups { rows: 999, count, most_bytes: usize::MAX };
+            load.target =
+                Target::Arrow { preserve_order: false, examined: None, with_records: false, row_groups: Some(whole) };
+            let job = LoadJob::start(load);
+            let mut numbers: Vec<usize> = pull(&job, readers)
+                .expect("no error")
+                .into_iter()
+                .map(|row| row[0].as_deref().expect("a number").parse().expect("a number"))
+                .collect();
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..rows), "{readers} readers, {count} row groups");
+            assert!(job.wait(LONG).expect("the job ends").is_ok());
+        }
+    }
+}
+
 /// Enough rows that the channel is full long before the end.
 fn large_plan(files: &Files, streams: usize) -> LoadPlan {
     let cut_plan = CutPlan { streams, ..files.cut_plan(&Dialect::csv(), 1000) };
@@ -295,7 +323,7 @@ fn a_failure_does_not_wait_for_the_engine() {
     // The bad slice first, as one window: the other stream fills the channel meanwhile.
     load.slices.reverse();
     load.window_bytes = 1 << 16;
-    load.target = Target::Arrow { preserve_order: true, examined: None, with_records: false };
+    load.target = Target::Arrow { preserve_order: true, examined: None, with_records: false, row_groups: None };
     let job = LoadJob::start(load);
     let begin = Instant::now();
     let bad = bad_record(job.wait(LONG).expect("the job ends"));

@@ -8,6 +8,7 @@ use super::columnar::{BatchFeed, ColumnarJob};
 use super::parse::{ParsedWindow, Parser};
 use super::queue::WorkQueue;
 use super::rejects::RejectLog;
+use super::row_groups::RowGroups;
 use super::violations::{self, Examined, Wanted, kept};
 use crate::counters::{Counters, StreamState};
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tipple_codec::digest;
 use tipple_codec::encode::Encoded;
@@ -44,6 +45,8 @@ pub struct BatchSource {
     schema: SchemaRef,
     receiver: Receiver<RecordBatch>,
     ending: Arc<Ending>,
+    row_groups: Option<Arc<Mutex<RowGroups>>>,
+    counters: Arc<Counters>,
 }
 
 /// Where the streams put batches.
@@ -54,14 +57,23 @@ pub(super) struct BatchSink {
 }
 
 /// A channel that holds two batches per stream.
-pub(super) fn channel(plan: &LoadPlan, schema: Option<SchemaRef>) -> (BatchSource, BatchSink) {
+pub(super) fn channel(
+    plan: &LoadPlan,
+    schema: Option<SchemaRef>,
+    counters: &Arc<Counters>,
+) -> (BatchSource, BatchSink) {
     let (sender, receiver) = crossbeam_channel::bounded(2 * plan.streams.max(1));
     let ending = Arc::new(Ending::new());
     let mut schema = schema.unwrap_or_else(|| arrow::schema(&plan.columns));
     if let Some(wanted) = Wanted::of(&plan.target) {
         schema = wanted.schema(&schema);
     }
-    let source = BatchSource { schema, receiver, ending: ending.clone() };
+    let whole = match plan.target {
+        Target::Arrow { row_groups, .. } => row_groups,
+        Target::Postgres(_) => None,
+    };
+    let row_groups = whole.map(|plan| Arc::new(Mutex::new(RowGroups::new(plan))));
+    let source = BatchSource { schema, receiver, ending: ending.clone(), row_groups, counters: counters.clone() };
     (source, BatchSink { sender, ending })
 }
 
@@ -71,6 +83,19 @@ impl BatchSource {
     #[must_use]
     pub fn stream(&self) -> FFI_ArrowArrayStream {
         FFI_ArrowArrayStream::new(Box::new(Reader { source: self.clone(), ended: false }))
+    }
+
+    /// The next batch; None where the job has ended, well or not.
+    fn receive(&self) -> Option<RecordBatch> {
+        let receive = || self.receiver.recv().ok();
+        match &self.row_groups {
+            None => receive(),
+            // Whoever comes meanwhile has to wait for batches either way.
+            Some(groups) => {
+                let mut groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
+                groups.next(receive, || self.counters.expected_rows())
+            }
+        }
     }
 }
 
@@ -89,7 +114,7 @@ impl Iterator for Reader {
         }
         // After a failure the batches that are still in the channel are of no use to anybody.
         if !matches!(self.source.ending.get(), Some(Err(_)))
-            && let Ok(batch) = self.source.receiver.recv()
+            && let Some(batch) = self.source.receive()
         {
             return Some(Ok(batch));
         }

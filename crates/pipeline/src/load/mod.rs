@@ -20,6 +20,7 @@ mod refused;
 mod rejects;
 mod resync;
 mod router;
+mod row_groups;
 mod sender;
 mod single;
 mod slices;
@@ -73,7 +74,8 @@ impl LoadJob {
         let counters = Arc::new(Counters::new(plan.streams, bytes, plan.slices.len() as u64));
         let (batches, batch_sink) = match &plan.target {
             Target::Arrow { .. } => {
-                let (source, sink) = arrow::channel(&plan, columnar.as_ref().map(columnar::Opening::schema));
+                let schema = columnar.as_ref().map(columnar::Opening::schema);
+                let (source, sink) = arrow::channel(&plan, schema, &counters);
                 (Some(source), Some(sink))
             }
             Target::Postgres(_) => (None, None),

@@ -10,7 +10,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -18,7 +18,7 @@ import duckdb
 from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
-from tipple.engines.duckdb import ledger, merge, order, parquet, turns
+from tipple.engines.duckdb import ledger, merge, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.parquet import ParquetWork
@@ -401,16 +401,11 @@ class DuckLoad:
 
     def _settings(self) -> None:
         settings = self.session.settings
-        settings.set("preserve_insertion_order", self._keeps_order)
+        settings.set("preserve_insertion_order", str(self.rows.inserted_in_order).lower())
         # Row groups are compressed and written one by one while they are still in the cache (default: five together).
         settings.set("write_buffer_row_group_count", "1")
         if self.task.memory_limit_bytes is not None:
             settings.set("memory_limit", f"{self.task.memory_limit_bytes} bytes")
-
-    @cached_property
-    def _keeps_order(self) -> str:
-        wanted = self.rows.keep_order or bool(self.structure.order_by)
-        return str(wanted or (self.files is None and order.packs_better(self.connection, self.task))).lower()
 
     def _make_room(self, job_id: str) -> None:
         """Creates the table that is missing, or takes the rows away that are to be replaced."""
@@ -509,7 +504,7 @@ class DuckLoad:
             return
 
     def _shown_settings(self) -> dict[str, str]:
-        settings = {"preserve_insertion_order": self._keeps_order}
+        settings = {"preserve_insertion_order": str(self.rows.inserted_in_order).lower()}
         if self.structure.order_by:
             # The load's own limit is shown by its option's name.
             for name in ("memory_limit", "temp_directory"):

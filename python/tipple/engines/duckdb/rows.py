@@ -9,7 +9,7 @@ import duckdb
 
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadTask, Runner
-from tipple.engines.duckdb import merge, staged, unread, violations
+from tipple.engines.duckdb import merge, row_groups, staged, unread, violations
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import STREAM, Both, Insert, Pulled, RecordRefused, duckdb_error
@@ -55,6 +55,11 @@ class Rows:
     def keep_order(self) -> bool:
         """Whether rows must be stored in the order of the sources: an upsert's last record wins."""
         return self.task.preserve_order or self.task.mode == "upsert"
+
+    @property
+    def inserted_in_order(self) -> bool:
+        """Whether DuckDB must store rows as its statement gives them: in the order of the sources, or sorted."""
+        return self.keep_order or bool(self.structure.order_by)
 
     @property
     def readable_again(self) -> bool:
@@ -132,6 +137,8 @@ class Rows:
     def _store(self, reading: Reading, violating: dict[str, Any]) -> dict[str, Any]:
         """Stores the rows, but those of the records that are known to violate constraints."""
         target = {"kind": "arrow", "preserve_order": self.keep_order}
+        if self.files is None and not self.inserted_in_order:
+            target["row_groups"] = row_groups.whole(self.connection)
         stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
