@@ -275,6 +275,8 @@ def test_few_rows_are_stored_once(tmp_path: Path, target: DuckdbTarget, form: st
 
 
 def test_which_batches_are_whole_row_groups() -> None:
-    assert planned(1, "16.0 GiB") is None
-    assert planned(4, "16.0 GiB") == {"rows": ROW_GROUP_ROWS, "count": 12, "most_bytes": 2**30 // 5}
-    assert planned(4, "no limit at all") is None
+    few = {"rows": ROW_GROUP_ROWS, "count": 12, "most_bytes": 2**30 // 5}
+    assert planned(4, "16.0 GiB", in_order=False) == few
+    assert planned(4, "16.0 GiB", in_order=True) == few | {"count": None}
+    assert planned(1, "16.0 GiB", in_order=False) is None
+    assert planned(4, "no limit at all", in_order=False) is None

@@ -313,14 +313,14 @@ pub enum Target {
     Postgres(Box<PostgresTarget>),
 }
 
-/// The first batches of a load, where an engine stores each of them as a row group.
+/// Batches that an engine stores as row groups: the first ones of a load, or all.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct WholeRowGroups {
     /// The rows of one; the last batch of all may have fewer.
     pub rows: usize,
-    /// How many.
-    pub count: usize,
-    /// Where one would take more, batches stay as they come.
+    /// How many; None: all, of any number of rows.
+    pub count: Option<usize>,
+    /// Where one would take more, batches end there; where only some were to be whole, they stay as they come.
     pub most_bytes: usize,
 }
 

@@ -268,7 +268,7 @@ fn whole_row_groups_are_shared_by_all_readers() {
     let rows = 10_000;
     let files = Files::new(&[(0..rows).flat_map(|n| format!("{n},x\n").into_bytes()).collect::<Vec<_>>()]);
     for readers in 1..=3 {
-        for count in [1, 3, 100] {
+        for count in [Some(1), Some(3), None] {
             let mut load = large_plan(&files, 2);
             let whole = WholeRowGroups { rows: 999, count, most_bytes: usize::MAX };
             load.target =
@@ -280,7 +280,7 @@ fn whole_row_groups_are_shared_by_all_readers() {
                 .map(|row| row[0].as_deref().expect("a number").parse().expect("a number"))
                 .collect();
             numbers.sort_unstable();
-            assert!(numbers.into_iter().eq(0..rows), "{readers} readers, {count} row groups");
+            assert!(numbers.into_iter().eq(0..rows), "{readers} readers, {count:?} row groups");
             assert!(job.wait(LONG).expect("the job ends").is_ok());
         }
     }

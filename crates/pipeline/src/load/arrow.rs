@@ -30,9 +30,6 @@ const CANCEL_CHECK: Duration = Duration::from_millis(200);
 
 /// DuckDB's vectors have so many rows, and cost the same with fewer: 100 columns took 3 % longer window by window.
 const VECTOR_ROWS: usize = 2048;
-/// With fewer rows than its vectors have, DuckDB's ordered INSERT spends more on a batch than on its values: 100 columns
-/// took 10.0 s window by window, and 4.6 s like this.
-const ORDERED_BATCH_ROWS: usize = 10 * 2048;
 /// And with more bytes than this a batch is large enough, however few rows it has.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -157,26 +154,24 @@ impl BatchSink {
 /// Batches of windows, joined where they have few rows.
 struct Joined<'s> {
     sink: &'s BatchSink,
-    in_order: bool,
     waiting: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
 }
 
 impl<'s> Joined<'s> {
-    fn new(sink: &'s BatchSink, in_order: bool) -> Self {
-        Self { sink, in_order, waiting: Vec::new(), rows: 0, bytes: 0 }
+    fn new(sink: &'s BatchSink) -> Self {
+        Self { sink, waiting: Vec::new(), rows: 0, bytes: 0 }
     }
 
     fn send(&mut self, counters: &Counters, batch: RecordBatch) -> Result<()> {
-        let enough = if self.in_order { ORDERED_BATCH_ROWS } else { VECTOR_ROWS };
-        if self.waiting.is_empty() && batch.num_rows() >= enough {
+        if self.waiting.is_empty() && batch.num_rows() >= VECTOR_ROWS {
             return self.sink.send(counters, batch);
         }
         self.rows += batch.num_rows();
         self.bytes += batch.get_array_memory_size();
         self.waiting.push(batch);
-        if self.rows < enough && self.bytes < BATCH_BYTES {
+        if self.rows < VECTOR_ROWS && self.bytes < BATCH_BYTES {
             return Ok(());
         }
         self.flush(counters)
@@ -219,7 +214,7 @@ fn stream(
     let mut parser = Parser::new(context);
     let mut encoder = ArrowEncoder::new(plan.columns.clone(), plan.dialect.clone());
     let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
-    let mut joined = Joined::new(sink, matches!(plan.target, Target::Arrow { preserve_order: true, .. }));
+    let mut joined = Joined::new(sink);
     while let Some(work) = queue.take(context)? {
         counters.take(work.n());
         let mut sum = digest::RowDigest::default();

@@ -2,31 +2,34 @@
 //!
 //! Each of DuckDB's threads ends with a row group that is not full. Where there are few full ones between two of them,
 //! closing the file joins them, which stores them once more and leaves their first place in the file empty. A thread that
-//! is given whole row groups has nothing left over.
+//! is given whole row groups has nothing left over. Where rows are stored in their order, DuckDB copies and joins what of a
+//! row group its threads have, unless it comes whole.
 
 use crate::plan::WholeRowGroups;
 use arrow_array::{Array, RecordBatch};
 use std::collections::VecDeque;
 
-/// Joins the first batches to row groups; those behind them stay as they are.
+/// Joins batches to row groups; where these are limited in number, those behind them stay as they are.
 #[derive(Debug)]
 pub(super) struct RowGroups {
     plan: WholeRowGroups,
     /// How many are still handed over whole.
     left: usize,
+    /// With more rows than this none are: nothing would be joined, and they take memory.
+    most_rows: Option<u64>,
     /// What was received and is not handed over yet: less than a row group, while some are left.
     waiting: VecDeque<RecordBatch>,
 }
 
 impl RowGroups {
     pub(super) fn new(plan: WholeRowGroups) -> Self {
-        Self { plan, left: plan.count, waiting: VecDeque::new() }
+        let most_rows = plan.count.map(|count| (plan.rows * count) as u64);
+        Self { plan, left: plan.count.unwrap_or(usize::MAX), most_rows, waiting: VecDeque::new() }
     }
 
     /// The next batch for the engine, of those that `receive` gives until there are no more.
     ///
-    /// `expected_rows` says how many there will be, as far as is known. Of more than all whole row groups hold none is
-    /// made: nothing would be joined, and they take memory.
+    /// `expected_rows` says how many rows there will be, as far as is known.
     pub(super) fn next(
         &mut self,
         mut receive: impl FnMut() -> Option<RecordBatch>,
@@ -41,8 +44,11 @@ impl RowGroups {
             rows += batch.num_rows();
             bytes += size_of(&batch);
             self.waiting.push_back(batch);
-            let many = expected_rows().is_some_and(|expected| expected > (self.plan.rows * self.plan.count) as u64);
+            let many = self.most_rows.is_some_and(|most| expected_rows().is_some_and(|rows| rows > most));
             if many || bytes > self.plan.most_bytes {
+                if self.most_rows.is_none() {
+                    break;
+                }
                 self.left = 0;
                 return self.waiting.pop_front();
             }
@@ -94,7 +100,8 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    fn plan(rows: usize, count: usize, most_bytes: usize) -> WholeRowGroups {
+    fn plan(rows: usize, count: impl Into<Option<usize>>, most_bytes: usize) -> WholeRowGroups {
+        let count = count.into();
         WholeRowGroups { rows, count, most_bytes }
     }
 
@@ -124,14 +131,15 @@ mod tests {
     proptest! {
         #[test]
         fn every_row_once_and_in_order(
-            given in proptest::collection::vec(0usize..40, 0..30), rows in 1usize..50, count in 0usize..8,
+            given in proptest::collection::vec(0usize..40, 0..30), rows in 1usize..50,
+            count in prop_oneof![Just(None), (0usize..8).prop_map(Some)],
             most_bytes in prop_oneof![Just(usize::MAX), 0usize..1000],
         ) {
             let out = handed_over(&mut RowGroups::new(plan(rows, count, most_bytes)), batches(&given));
             let total = given.iter().sum::<usize>() as i64;
             prop_assert_eq!(out.concat(), (0..total).collect::<Vec<_>>());
             if most_bytes == usize::MAX {
-                let whole = out.iter().take(count).take(total as usize / rows);
+                let whole = out.iter().take(count.unwrap_or(usize::MAX)).take(total as usize / rows);
                 prop_assert!(whole.clone().all(|batch| batch.len() == rows), "{:?}", lengths(&out));
             }
         }
@@ -148,6 +156,9 @@ mod tests {
         // Eight bytes a row: four rows are too many, and what has come by then goes on as it came.
         let out = handed_over(&mut RowGroups::new(plan(10, 5, 24)), batches(&[3, 1, 2, 9]));
         assert_eq!(lengths(&out), [3, 1, 2, 9]);
+        // Where all are to be as long as they can, they end there.
+        let out = handed_over(&mut RowGroups::new(plan(10, None, 24)), batches(&[3, 1, 2, 1, 3, 9]));
+        assert_eq!(lengths(&out), [4, 6, 9]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 Each of DuckDB's threads fills row groups of its own and ends with one that is not full. Where few full ones lie between
 two of them, closing the file joins and stores up to three row groups once more, and their first place in the file stays
 empty. A thread that is given whole row groups has none to join; behind three for each thread nothing is joined.
+
+Of rows that are stored in their order, DuckDB copies and joins what makes a row group, unless it comes as one batch.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ MEMORY_SHARE = 16
 """What batches may have of DuckDB's memory: a sixteenth. They are in memory beside the row groups made of them."""
 
 
-def whole(connection: duckdb.DuckDBPyConnection) -> dict[str, Any] | None:
-    """The core's `WholeRowGroups` for rows that DuckDB stores in any order; None where one thread stores all."""
+def whole(connection: duckdb.DuckDBPyConnection, *, in_order: bool) -> dict[str, Any] | None:
+    """The core's `WholeRowGroups`, for rows that are stored in their order or in any; None where none need be whole."""
     found = first_row(connection, "SELECT current_setting('threads')::BIGINT, current_setting('memory_limit')")
-    return None if found is None else planned(int(found[0]), str(found[1]))
+    return None if found is None else planned(int(found[0]), str(found[1]), in_order=in_order)
 
 
-def planned(threads: int, memory_limit: str) -> dict[str, Any] | None:
+def planned(threads: int, memory_limit: str, *, in_order: bool) -> dict[str, Any] | None:
     """The same by DuckDB's settings; a memory limit as DuckDB shows it."""
-    if threads == 1:
+    if threads == 1 and not in_order:
         return None
     try:
         memory_bytes = parse_size(memory_limit)
@@ -39,4 +41,4 @@ def planned(threads: int, memory_limit: str) -> dict[str, Any] | None:
         return None
     # One in each thread, and one that is being put together.
     most_bytes = memory_bytes // MEMORY_SHARE // (threads + 1)
-    return {"rows": ROW_GROUP_ROWS, "count": JOINED * threads, "most_bytes": most_bytes}
+    return {"rows": ROW_GROUP_ROWS, "count": None if in_order else JOINED * threads, "most_bytes": most_bytes}

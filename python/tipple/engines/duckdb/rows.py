@@ -137,8 +137,9 @@ class Rows:
     def _store(self, reading: Reading, violating: dict[str, Any]) -> dict[str, Any]:
         """Stores the rows, but those of the records that are known to violate constraints."""
         target = {"kind": "arrow", "preserve_order": self.keep_order}
-        if self.files is None and not self.inserted_in_order:
-            target["row_groups"] = row_groups.whole(self.connection)
+        # To sort rows, and to write them to files in any order, DuckDB takes them as they come.
+        if self.keep_order or not (self.files is not None or self.structure.order_by):
+            target["row_groups"] = row_groups.whole(self.connection, in_order=self.keep_order)
         stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
