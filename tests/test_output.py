@@ -158,3 +158,32 @@ cli.main([])
         check=False,
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (130, "told\n"), run.stderr
+
+
+def test_a_summary_that_cannot_be_written(tmp_path: Path) -> None:
+    """What is said to do next does not load the rows twice."""
+    write(tmp_path / "t.csv", "1\n")
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    words = ("load", "t.csv", "--into", target.url, "--table", "t", "--summary", "/dev/full")
+    for more, done, hint in [
+        (("--dry-run",), "nothing was loaded, but", "running the command again changes nothing"),
+        ((), "the rows are published, but", "running the command again changes nothing"),
+        (("--restart",), "the rows are published, but", "the same command would load once more"),
+        (("--no-ledger",), "the rows are published, but", "the same command would load once more"),
+    ]:
+        run = tipple(tmp_path, *words, *more, output="/dev/null")
+        assert run.returncode == 1, run.stderr
+        assert done in run.stderr
+        assert hint in run.stderr
+    assert target.count("t") == 3
+
+
+def test_why_a_job_failed_is_said_where_its_summary_cannot_be_written(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "x\n")
+    write(tmp_path / "s.sql", "CREATE TABLE t (a integer);")
+    write(tmp_path / "job.toml", "[tables.t]\nsources = 't.csv'\nschema = 's.sql'\n")
+    run = tipple(tmp_path, "run", "job.toml", "--summary", "/dev/full", output="/dev/null")
+    assert run.returncode == 1, run.stderr
+    assert "invalid input syntax for type integer" in run.stderr
+    assert "what the exit status 1 says is done, but the summary /dev/full could not be written" in run.stderr

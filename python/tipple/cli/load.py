@@ -386,10 +386,11 @@ def load(
             _part=Part(summary, meanwhile=None if as_json else _prepare_report),
         )
     if report.status == "planned":
-        _conclude(report, summary, as_json=as_json)
+        _conclude(report, summary, as_json=as_json, done="nothing was loaded", repeats=False)
     else:
         with too_late(), after_the_deed("the rows are published"):
-            _conclude(report, summary, as_json=as_json)
+            repeats = restart or not ledger
+            _conclude(report, summary, as_json=as_json, done="the rows are published", repeats=repeats)
     if report.rejects:
         sys.exit(PUBLISHED_WITH_REJECTS)
 
@@ -399,9 +400,9 @@ def _prepare_report() -> None:
     importlib.import_module("tipple.report.render")
 
 
-def _conclude(report: LoadReport, summary: str | None, *, as_json: bool) -> None:
+def _conclude(report: LoadReport, summary: str | None, *, as_json: bool, done: str, repeats: bool) -> None:
     if summary is not None:
-        write_summary(summary, encode_summary(report))
+        write_summary(summary, encode_summary(report), done=done, repeats=repeats)
     _show(report, as_json=as_json)
 
 

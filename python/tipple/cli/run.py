@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tipple.cli.output import after_the_deed, print_json, say
 from tipple.cli.summary import write_summary
-from tipple.errors import BadRecord, Interrupted, JobFailed, UsageError
+from tipple.errors import BadRecord, Interrupted, JobFailed, TippleError, UsageError
 from tipple.report.job import JobReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
 from tipple.report.render import render_job
@@ -89,8 +89,14 @@ def run(
         if error.report is None:
             raise
         ended, report = error, error.report
+    unwritten: TippleError | None = None
     if summary is not None:
-        write_summary(summary, encode_summary(report))
+        try:
+            done = f"what the exit status {report.exit_status} says is done"
+            write_summary(summary, encode_summary(report), done=done, repeats=restart)
+        except TippleError as error:
+            # Why a table was not loaded is said all the same.
+            unwritten = error
     if dry_run:
         _show(report, as_json=as_json)
     else:
@@ -100,6 +106,8 @@ def run(
         _show_failure(ended)
     elif ended is not None:
         raise ended
+    if unwritten is not None:
+        raise unwritten
     sys.exit(report.exit_status)
 
 

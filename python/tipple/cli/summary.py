@@ -9,8 +9,12 @@ from tipple.errors import TippleError
 __all__ = ["write_summary"]
 
 
-def write_summary(path: str, text: str) -> None:
+def write_summary(path: str, text: str, *, done: str, repeats: bool) -> None:
     """Writes it.
+
+    Args:
+        done: what the command has done.
+        repeats: whether the same command would do it once more (`--restart`, `--no-ledger`).
 
     Raises:
         TippleError: it cannot be written after all.
@@ -19,6 +23,8 @@ def write_summary(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise TippleError(
-            f"the rows were published, but the summary {path} could not be written: {error.strerror}",
-            hint="check the path; running the command again changes nothing and writes the summary",
+            f"{done}, but the summary {path} could not be written: {error.strerror}",
+            hint="check the path; the same command would load once more"
+            if repeats
+            else "check the path; running the command again changes nothing that is done, and writes the summary",
         ) from None
