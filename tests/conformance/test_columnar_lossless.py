@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -211,3 +214,119 @@ def test_labels_under_a_null(engine_target: Target) -> None:
             result = tipple.load(table, into=engine_target.url, table=f"t{number}_{len(values)}", schema="auto")
             assert result.rows == len(values)
             assert engine_target.value(f"SELECT count(a) FROM t{number}_{len(values)}") == len(values) // 2
+
+
+INTERVALS = ["1 month 2 days 00:00:03", "1 day", "00:00:00.001", "700:00:00", "14 months"]
+
+
+def parquet_of_duckdb(path: Path, query: str) -> Path:
+    """Parquet as DuckDB writes it: without the Arrow schema that Arrow's own writers leave in a file."""
+    duckdb.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def test_intervals_of_parquet_have_all_their_parts(engine_target: Target, tmp_path: Path) -> None:
+    rows = ", ".join(f"({number}, INTERVAL '{text}')" for number, text in enumerate(INTERVALS))
+    query = f"SELECT a.n AS id, i, 'x' AS t FROM (VALUES {rows}, (9, NULL)) a(n, i)"
+    engine_target.execute("CREATE TABLE t (t text, i interval, id integer)")
+    load(engine_target, parquet_of_duckdb(tmp_path / "in.parquet", query))
+    expected = [(number, True) for number in range(len(INTERVALS))] + [(9, None)]
+    compared = " ".join(f"WHEN {number} THEN i = interval '{text}'" for number, text in enumerate(INTERVALS))
+    assert engine_target.rows(f"SELECT id, CASE id {compared} END FROM t WHERE t = 'x' ORDER BY id") == expected
+
+
+@pytest.mark.parametrize("schema", [None, "auto"])
+def test_intervals_of_parquet_within_others(tmp_path: Path, schema: str | None) -> None:
+    parts = "INTERVAL '1 month 2 days 3 seconds'"
+    columns = f"[{parts}, NULL, INTERVAL '1 day'] AS l, {{'i': {parts}, 'n': 1}} AS s, map {{'k': {parts}}} AS m"
+    path = parquet_of_duckdb(tmp_path / "in.parquet", f"SELECT range AS id, {columns} FROM range(50000)")
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    if schema is None:
+        target.execute(
+            "CREATE TABLE t (id bigint, l interval[], s STRUCT(i interval, n integer), m MAP(VARCHAR, interval))"
+        )
+    load(target, path, **({} if schema is None else {"schema": schema}))
+    shown = "1 month 2 days 00:00:03"
+    found = target.rows("SELECT DISTINCT l::varchar, s::varchar, m::varchar FROM t")
+    assert len(found) == 1
+    assert [text.count(shown) for text in found[0]] == [1, 1, 1]
+    assert "1 day" in found[0][0].replace(shown, "")
+
+
+class CSchema(ctypes.Structure):
+    """The beginning of an ArrowSchema."""
+
+    _fields_: ClassVar = [
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_char_p),
+        ("flags", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("children", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+    ]
+
+
+class DayTimeIntervals:
+    """A stream of one column with intervals of days and milliseconds, which pyarrow has no type for."""
+
+    def __init__(self, values: list[tuple[int, int]]) -> None:
+        packed = pa.py_buffer(b"".join(struct.pack("<ii", *value) for value in values))
+        self.table = pa.table({"i": pa.Array.from_buffers(pa.int64(), len(values), [None, packed])})
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        capsule = self.table.__arrow_c_stream__()
+        pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        get_schema = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(CSchema))
+        # The first member of an ArrowArrayStream.
+        member = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), ctypes.POINTER(get_schema))
+        given = get_schema(ctypes.cast(member[0], ctypes.c_void_p).value)
+
+        def of_intervals(stream: int, schema: Any) -> int:
+            status: int = given(stream, schema)
+            schema.contents.children[0][0] = b"tiD"
+            return status
+
+        self.kept = get_schema(of_intervals)
+        member[0] = self.kept
+        return capsule
+
+
+def test_intervals_of_days_and_milliseconds(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (i interval)")
+    rows: Any = DayTimeIntervals([(1, 0), (2, 3000), (-1, -5)])
+    tipple.load(rows, into=target.url, table="t", verify="checksum")
+    assert target.rows("SELECT i::varchar FROM t ORDER BY i") == [
+        ("-1 day -00:00:00.005",),
+        ("1 day",),
+        ("2 days 00:00:03",),
+    ]
+
+
+def test_variants_are_refused(engine_target: Target, tmp_path: Path) -> None:
+    path = parquet_of_duckdb(tmp_path / "in.parquet", "SELECT 1::variant AS v, 1 AS n")
+    engine_target.execute("CREATE TABLE t (n integer, v json)")
+    run = load(engine_target, path, check=2)
+    assert "arrow.parquet.variant" in run.output
+    load(engine_target, path, columns="n")
+    assert "arrow.parquet.variant" in load(engine_target, path, table="u", schema="auto", check=2).output
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "'101'::bit",
+        "'12:00:00+02'::timetz",
+        "340282366920938463463374607431768211455::uhugeint",
+        "[{'a': '1'::bit}]",
+        "12345678901234567890123456789012345678901234567890::bignum",
+        "1::variant",
+    ],
+)
+def test_what_duckdb_hands_out_as_other_values(tmp_path: Path, value: str) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    with duckdb.connect() as connection:
+        rows = connection.sql(f"SELECT 1 AS n, {value} AS v")
+        with pytest.raises(tipple.UsageError, match=r"the column v|values of v"):
+            tipple.load(rows, into=target.url, table="t", schema="auto")

@@ -175,7 +175,8 @@ def _join(fields: Sequence[Field]) -> Field:
 
 _INTEGER_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
-_UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -")
+_UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -|\bInterval\(DayTime\)")
+_ENCODED = ("arrow.parquet.variant", "arrow.opaque")
 _ENGINE_DIGITS = 38
 """The most digits of a decimal where an engine has a limit."""
 _EXACT_IN_REAL = frozenset({"smallint", "real"})
@@ -261,12 +262,32 @@ def new_table(
 
 
 def _type_of(field: Field) -> str:
+    refuse_encoded([field], {field.name}, "--schema auto")
     if field.sql_type is None:
         raise UsageError(
             f"no column type holds the values of {field.name} as they are: {field.arrow_type}",
             hint="create the table yourself, or leave the column out with --columns",
         )
     return field.sql_type
+
+
+def refuse_encoded(fields: Sequence[Field], names: Collection[str], where: str) -> None:
+    """Refuses fields whose values stand in a code that only the reader of their extension type knows.
+
+    Args:
+        fields: the source's fields.
+        names: those that are loaded.
+        where: the source.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for field in fields:
+        if field.name in names and any(code in field.arrow_type for code in _ENCODED):
+            raise UsageError(
+                f"{where}: the values of {field.name} are encoded ({field.arrow_type}), and cannot be read as they are",
+                hint="cast the column to text where the source is made, or leave it out with --columns",
+            )
 
 
 def engine_reads(arrow_type: str) -> bool:

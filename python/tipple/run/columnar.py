@@ -89,6 +89,7 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
         raise UsageError(f"{label} gives no Arrow stream of rows: {said}", hint=hint) from error
     refuse_twice([field.name for field in fields], label)
     _refuse_objects(source, label)
+    _refuse_unlike(source, label)
     # A reader may give its rows away twice without a word, half of them to each.
     again = (lambda: _core.ArrowStream(source)) if hasattr(kind, "__len__") else None
     columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
@@ -108,6 +109,38 @@ def _refuse_objects(source: Any, label: str) -> None:
                 f"{label}: the column {name} holds Python objects, which only this process can read",
                 hint="turn them into values first (map_elements with a return_dtype), or drop the column",
             )
+
+
+_HANDED_OUT_UNLIKE = frozenset({"bit", "time with time zone", "uhugeint", "bignum", "variant"})
+"""Types of DuckDB of which its Arrow streams have the inner code, no zone, or numbers that turn negative."""
+
+
+def _refuse_unlike(source: Any, label: str) -> None:
+    """Refuses what a DuckDB relation hands out as other values than it has, so that nothing in the stream tells.
+
+    Raises:
+        UsageError: there is such a column.
+    """
+    if type(source).__name__ != "DuckDBPyRelation":
+        return
+    for name, kind in zip(source.columns, source.types, strict=True):
+        unlike = _unlike(kind)
+        if unlike is not None:
+            raise UsageError(
+                f"{label}: the column {name} of type {kind} does not keep its values in an Arrow stream of DuckDB",
+                hint=f"hand {unlike.upper()} out as text: CAST(… AS VARCHAR)",
+            )
+
+
+def _unlike(kind: Any) -> str | None:
+    """The type in this one, or this one itself, that DuckDB hands out as other values."""
+    if kind.id in _HANDED_OUT_UNLIKE:
+        return str(kind.id)
+    if kind.id not in ("list", "array", "struct", "map"):
+        return None
+    # An array has its length beside its child.
+    parts = [_unlike(child) for _, child in kind.children if isinstance(child, type(kind))]
+    return next((part for part in parts if part is not None), None)
 
 
 def recognise(paths: Sequence[str], format: str) -> Columnar | None:

@@ -20,7 +20,7 @@ from tipple.engines.base import (
 )
 from tipple.errors import UsageError
 from tipple.plan import tpch
-from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of
+from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of, refuse_encoded
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
@@ -365,6 +365,7 @@ class Request:
                 if any(name.startswith("__index_level_") for name in names):
                     hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
                 raise UsageError(str(error), hint=hint) from None
+        refuse_encoded(columnar.fields, names, self.sources[0].path)
         self.columnar_plan = plan_of(
             columnar.format,
             names,
@@ -391,6 +392,8 @@ class Request:
         is_read = isinstance(column.codec_type, dict) and "integer" in column.codec_type
         if taken.codec_type != "opaque" or is_read or engine_reads(arrow_type):
             return taken
+        if isinstance(column.codec_type, dict) and "interval" in column.codec_type:
+            return column
         if column.codec_type == "json":
             return msgspec.structs.replace(column, codec_type="text")
         raise UsageError(

@@ -5,6 +5,7 @@
 
 pub mod cut;
 pub mod imported;
+mod intervals;
 mod ipc;
 pub mod keys;
 mod parquet;
@@ -148,9 +149,7 @@ impl<'p> ColumnarFile<'p> {
         let (first, end) = self.units_of(piece);
         let mut batches: Batches<'_> = guarded(&self.source, || {
             Ok(match &self.footer {
-                Footer::Parquet(footer) => {
-                    Box::new(footer.batches(&self.source, first..end, &projection)?) as Batches<'_>
-                }
+                Footer::Parquet(footer) => footer.batches(&self.source, first..end, &projection)?,
                 Footer::Ipc(footer) => Box::new(footer.batches(&self.source, first..end, &projection)?),
             })
         })?;

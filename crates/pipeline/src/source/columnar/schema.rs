@@ -7,12 +7,19 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use serde::Serialize;
 use tipple_codec::encode::batch::text_form::unpacked;
 
+/// The key of a field's metadata under which Arrow keeps an extension type.
+pub(super) const EXTENSION_NAME: &str = "ARROW:extension:name";
+/// Values of any type, in an encoding of their own.
+pub(super) const VARIANT: &str = "arrow.parquet.variant";
+/// Types that Arrow does not know.
+const OPAQUE: &str = "arrow.opaque";
+
 /// A field of a columnar source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldDescription {
     /// Its name.
     pub name: String,
-    /// Its Arrow type, as Arrow spells it.
+    /// Its Arrow type, as Arrow spells it; the extension's name where the values are a code that only its readers know.
     pub arrow_type: String,
     /// The type of a new column for it, as both PostgreSQL and DuckDB spell it; `None` where no type holds it.
     pub sql_type: Option<String>,
@@ -37,8 +44,8 @@ pub fn describe(schema: &Schema) -> Vec<FieldDescription> {
         let plain = unpacked(field.data_type());
         FieldDescription {
             name: field.name().clone(),
-            arrow_type: field.data_type().to_string(),
-            sql_type: sql_type(field, &plain),
+            arrow_type: encoded(field).unwrap_or_else(|| field.data_type().to_string()),
+            sql_type: if encoded(field).is_some() { None } else { sql_type(field, &plain) },
             nullable: field.is_nullable(),
             is_moment: matches!(plain, DataType::Timestamp(_, Some(_))),
         }
@@ -46,9 +53,26 @@ pub fn describe(schema: &Schema) -> Vec<FieldDescription> {
     schema.fields().iter().map(description).collect()
 }
 
+/// The extension that a field, or one in it, is encoded by, where what Arrow sees are no values but their code.
+fn encoded(field: &Field) -> Option<String> {
+    let metadata = field.metadata();
+    let duckdb = || metadata.get("ARROW:extension:metadata").is_some_and(|about| about.contains("\"DuckDB\""));
+    match metadata.get(EXTENSION_NAME).map(String::as_str) {
+        Some(VARIANT) => Some(VARIANT.into()),
+        // Others keep readable texts by it, too.
+        Some(OPAQUE) if duckdb() => Some(OPAQUE.into()),
+        _ => match field.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => encoded(item),
+            DataType::Map(entries, _) => encoded(entries),
+            DataType::Struct(fields) => fields.iter().find_map(|field| encoded(field)),
+            _ => None,
+        },
+    }
+}
+
 /// The smallest SQL type that holds every value of a field; what has no type of its own is text or JSON.
 fn sql_type(field: &Field, plain: &DataType) -> Option<String> {
-    let extension = field.metadata().get("ARROW:extension:name").map(String::as_str);
+    let extension = field.metadata().get(EXTENSION_NAME).map(String::as_str);
     Some(match plain {
         _ if extension == Some("arrow.uuid") => "uuid".into(),
         _ if extension == Some("arrow.json") => "json".into(),
