@@ -280,6 +280,8 @@ class PartitionPublish:
         if default is not None:
             self.connection.execute(f"ALTER TABLE {table.sql} DETACH PARTITION {default.name.sql}".encode())
         hidden = [step.leaf.name for step in moving]
+        shown = [(step.leaf.name, step.real.name) for step in moving if step.real is not None]
+        stage.take_not_null_names(self.connection, shown)
         checks, named = self._bound_checks(hidden), self._named(hidden)
         unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
         for step in moving:

@@ -237,6 +237,27 @@ def with_named_constraints(
     return {by_name[name] for (name,) in rows}
 
 
+_NOT_NULL_NAMES = """
+SELECT pair.own, hidden.conname, shown.conname
+FROM unnest(%s::text[], %s::text[]) AS pair (own, other)
+JOIN pg_constraint hidden ON hidden.conrelid = to_regclass(pair.own) AND hidden.contype = 'n'
+JOIN pg_attribute a ON a.attrelid = hidden.conrelid AND a.attnum = hidden.conkey[1]
+JOIN pg_attribute b ON b.attrelid = to_regclass(pair.other) AND b.attname = a.attname
+JOIN pg_constraint shown ON shown.conrelid = b.attrelid AND shown.contype = 'n' AND shown.conkey[1] = b.attnum
+WHERE hidden.conname <> shown.conname AND NOT EXISTS (
+    SELECT FROM pg_constraint other WHERE other.conrelid = hidden.conrelid AND other.conname = shown.conname)
+"""
+
+
+def take_not_null_names(connection: psycopg.Connection[Any], pairs: Sequence[tuple[TableName, TableName]]) -> None:
+    """Gives NOT NULL constraints, which have names from 18 on, those that they have in the table beside each."""
+    asked = ([own.sql for own, _ in pairs], [other.sql for _, other in pairs])
+    for own, name, final in connection.execute(_NOT_NULL_NAMES, asked).fetchall():
+        connection.execute(
+            f"ALTER TABLE {own} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}".encode()
+        )
+
+
 def name_last_check(connection: psycopg.Connection[Any], table: TableName) -> None:
     """Gives the CHECK that a table got last the name that the server would have made."""
     name, kind, columns = connection.execute(_NAMED_CONSTRAINTS, (table.sql, "", ["c"])).fetchall()[-1]

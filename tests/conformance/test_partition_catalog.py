@@ -1,0 +1,54 @@
+"""What the catalog says of partitions after a load: what it said before, and of new ones what it says of any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conformance.test_partitions import check_tidy
+from loading import load_text_here as load_text
+from targets import PostgresTarget
+
+TENS = """
+CREATE TABLE t (k integer NOT NULL, v text) PARTITION BY RANGE (k);
+CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10);
+CREATE TABLE t1 (k integer CONSTRAINT mine NOT NULL, v text);
+ALTER TABLE t ATTACH PARTITION t1 FOR VALUES FROM (10) TO (20);
+CREATE INDEX every ON t (v);
+"""
+INDEXES = """
+SELECT x.indrelid::regclass::text, c.relname::text, x.indisvalid, inhparent::regclass::text, k.conname::text
+FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid LEFT JOIN pg_inherits ON inhrelid = c.oid
+LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u')
+WHERE x.indrelid IN (SELECT relid FROM pg_partition_tree('t')) ORDER BY 1, 2
+"""
+NAMES = """
+SELECT conrelid::regclass::text, conname::text FROM pg_constraint
+WHERE contype = 'n' AND conrelid IN (SELECT relid FROM pg_partition_tree('t')) ORDER BY 1, 2
+"""
+TRIGGERS = """
+SELECT tgrelid::regclass::text, tgfoid, tgenabled::text FROM pg_trigger
+WHERE tgrelid IN (SELECT relid FROM pg_partition_tree('t')) ORDER BY 1, 2
+"""
+
+
+def load_tens(target: PostgresTarget, path: Path, **options: Any) -> list[str]:
+    """Loads 20 rows over whatever there is, and gives the report's notes."""
+    target.execute("INSERT INTO t VALUES (5, 'old')")
+    text = "".join(f"{n},new {n}\n" for n in range(20))
+    run = load_text(target, path / "in.csv", text, header="no", mode="replace", **options)
+    assert run.summary["strategy"] == "partition"
+    assert target.rows("SELECT tableoid::regclass::text, count(*) FROM t GROUP BY 1 ORDER BY 1") == [
+        ("t0", 10),
+        ("t1", 10),
+    ]
+    check_tidy(target)
+    return list(run.summary["notes"])
+
+
+def test_not_null_keeps_a_name_of_its_own(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """18 keeps NOT NULL as a constraint, with a name that a partition may have from before it was one."""
+    postgres_target.execute(TENS)
+    before = postgres_target.rows(NAMES)
+    assert not any("INSERT" in note for note in load_tens(postgres_target, tmp_path))
+    assert postgres_target.rows(NAMES) == before
