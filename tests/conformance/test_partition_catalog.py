@@ -52,3 +52,19 @@ def test_not_null_keeps_a_name_of_its_own(postgres_target: PostgresTarget, tmp_p
     before = postgres_target.rows(NAMES)
     assert not any("INSERT" in note for note in load_tens(postgres_target, tmp_path))
     assert postgres_target.rows(NAMES) == before
+
+
+def test_new_partitions_lie_where_the_table_says(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    for name in ("tables", "indexes"):
+        postgres_target.server.create_tablespace(name)
+    postgres_target.execute(
+        "CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k) TABLESPACE tables; "
+        "CREATE INDEX ON t (v) TABLESPACE indexes; CREATE TABLE plain PARTITION OF t FOR VALUES FROM (-5) TO (0)"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "1,a\n11,b\n", header="no", partition_by="range(k, every=10)")
+    found = postgres_target.rows(
+        "SELECT relkind::text, spcname::text, count(*) FROM pg_class JOIN pg_tablespace s ON s.oid = reltablespace "
+        "WHERE relispartition GROUP BY 1, 2 ORDER BY 1"
+    )
+    assert found == [("i", "indexes", 3), ("r", "tables", 3)]
+    check_tidy(postgres_target)

@@ -120,8 +120,9 @@ class PartitionPublish:
         return [leaf.name for leaf in leaves if leaf.size_bytes and leaf.name in wanted]
 
     def _place(self, works: list[key_work.KeyWork], steps: Sequence[Step] = ()) -> None:
-        """Indexes go where --tablespace has laid their partitions, else where those of the real ones are."""
-        likes = {step.leaf.name: step.real.name for step in steps if step.real is not None}
+        """Indexes go where --tablespace laid their partitions, else where those of the real ones (or the table) are."""
+        table = self.task.table
+        likes = {step.leaf.name: table if step.real is None else step.real.name for step in steps}
         places = tablespaces.of_their_indexes(self.connection, list(likes.values()))
         for work in works:
             if self.task.tablespaces:

@@ -20,7 +20,16 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import checks, lock_room, obstacles, partition_bounds, partition_growth, stage, structure
+from tipple.engines.postgresql import (
+    checks,
+    lock_room,
+    obstacles,
+    partition_bounds,
+    partition_growth,
+    stage,
+    structure,
+    tablespaces,
+)
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
@@ -372,10 +381,11 @@ def _add_partitions(
     first = len(stage.members(connection, staging)) - 1
     made: list[TableName] = []
     refused: list[str] = []
+    place = tablespaces.clause_of_new_partitions(connection, task)
 
     def create(asked: Sequence[str]) -> None:
         hidden = [TableName(staging.schema, f"{staging.name}_{first + len(made) + n}") for n in range(len(asked))]
-        form = "CREATE TABLE {} PARTITION OF {} {} WITH (autovacuum_enabled = false)"
+        form = f"CREATE TABLE {{}} PARTITION OF {{}} {{}} WITH (autovacuum_enabled = false){place}"
         try:
             with connection.transaction():
                 _run(

@@ -85,6 +85,19 @@ def restrict_default(connection: psycopg.Connection[Any], *, exists: bool) -> No
         )
 
 
+def clause_of_new_partitions(connection: psycopg.Connection[Any], task: LoadTask) -> str:
+    """What makes the server lay new partitions where it does with those of the table itself, which may name a place."""
+    if task.tablespaces:
+        # They are moved there, and the table's own may be forbidden.
+        return ""
+    found = connection.execute(
+        "SELECT spcname FROM pg_tablespace s JOIN pg_class c ON c.reltablespace = s.oid "
+        "WHERE c.oid = to_regclass(%s) AND has_tablespace_privilege(s.oid, 'CREATE')",
+        (task.table.sql,),
+    ).fetchone()
+    return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
+
+
 def of_indexes(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
     """The `default_tablespace` by which indexes of a staged table are made; None: as the session has it.
 
