@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conformance.test_partitions import check_tidy
 from loading import load_text_here as load_text
 from targets import PostgresTarget
@@ -52,6 +54,47 @@ def test_not_null_keeps_a_name_of_its_own(postgres_target: PostgresTarget, tmp_p
     before = postgres_target.rows(NAMES)
     assert not any("INSERT" in note for note in load_tens(postgres_target, tmp_path))
     assert postgres_target.rows(NAMES) == before
+
+
+@pytest.mark.parametrize(
+    ("statements", "why"),
+    [
+        pytest.param("CREATE INDEX aaa ON t0 (v)", "its index aaa may be taken for another", id="twin"),
+        pytest.param("CREATE INDEX aaa ON t0 (v DESC)", "its index aaa may be taken for another", id="order"),
+        pytest.param(
+            "ALTER TABLE t ADD PRIMARY KEY (k); CREATE UNIQUE INDEX other ON t (k)",
+            "may be taken for another",
+            id="keys",
+        ),
+        pytest.param("CREATE INDEX part ON ONLY t (k)", "lacks the index part of its table", id="only"),
+        pytest.param("CREATE UNIQUE INDEX broken ON t0 ((k / 5))", "its index broken is not valid", id="invalid"),
+    ],
+)
+def test_indexes_stay_what_they_are(postgres_target: PostgresTarget, tmp_path: Path, statements: str, why: str) -> None:
+    """The server pairs the indexes of an attached partition with those of the table by what they are, not by name."""
+    postgres_target.execute(f"{TENS}; {statements}")
+    with postgres_target.server.connect(postgres_target.database) as superuser:
+        # As CREATE INDEX CONCURRENTLY leaves it that has failed.
+        superuser.execute(
+            "UPDATE pg_index SET indisvalid = false, indisready = false WHERE indexrelid = to_regclass('broken')"
+        )
+    before = postgres_target.rows(INDEXES)
+    notes = load_tens(postgres_target, tmp_path)
+    assert any(why in note for note in notes), notes
+    assert postgres_target.rows(INDEXES) == before
+
+
+def test_a_foreign_key_that_is_switched_off(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """COPY stores rows that violate it, and nobody finds it switched on afterwards."""
+    postgres_target.execute(
+        f"{TENS}; CREATE TABLE r (k integer PRIMARY KEY); ALTER TABLE t ADD FOREIGN KEY (k) REFERENCES r"
+    )
+    with postgres_target.server.connect(postgres_target.database) as superuser:
+        superuser.execute("ALTER TABLE t DISABLE TRIGGER ALL")
+    before = postgres_target.rows(TRIGGERS)
+    notes = load_tens(postgres_target, tmp_path)
+    assert any("its foreign key t_k_fkey is switched off" in note for note in notes), notes
+    assert postgres_target.rows(TRIGGERS) == before
 
 
 def test_new_partitions_lie_where_the_table_says(postgres_target: PostgresTarget, tmp_path: Path) -> None:

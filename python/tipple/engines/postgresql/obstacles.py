@@ -93,6 +93,29 @@ UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_
     JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT %(moved)s AND NOT %(restructured)s
     GROUP BY i.indrelid HAVING count(DISTINCT c.reltablespace) > 1
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' is not valid' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT i.indisvalid
+UNION ALL SELECT h.inhrelid, 'it lacks the index ' || c.relname || ' of its table' FROM pg_inherits h
+    -- CREATE INDEX ON ONLY: ATTACH PARTITION would make it, while everybody waits.
+    JOIN pg_index i ON i.indrelid = h.inhparent JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE h.inhrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT EXISTS (
+        SELECT FROM pg_inherits a JOIN pg_index o ON o.indexrelid = a.inhrelid
+        WHERE a.inhparent = i.indexrelid AND o.indrelid = h.inhrelid)
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for another one of its table' FROM pg_index i
+    -- ATTACH PARTITION takes the first one that fits, whichever way it is sorted.
+    JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_index o ON o.indrelid = i.indrelid AND o.indexrelid <> i.indexrelid
+    JOIN pg_class d ON d.oid = o.indexrelid AND d.relam = c.relam AND d.relispartition
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s
+        AND format('%%s %%s %%s', o.indkey, o.indclass, o.indcollation)
+            = format('%%s %%s %%s', i.indkey, i.indclass, i.indcollation)
+        AND (o.indisunique, o.indnkeyatts) = (i.indisunique, i.indnkeyatts)
+        AND pg_get_expr(o.indexprs, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indexprs, i.indrelid)
+        AND pg_get_expr(o.indpred, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
+UNION ALL SELECT tgrelid, 'its foreign key ' || conname || ' is switched off' FROM pg_trigger t
+    -- DISABLE TRIGGER ALL: the new one would check.
+    JOIN pg_constraint k ON k.oid = t.tgconstraint
+    WHERE tgrelid = ANY (%(oids)s::oid[]) AND tgisinternal AND tgenabled <> 'O'
 UNION ALL SELECT c.oid, 'its long values have storage parameters' FROM pg_class c
     JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.oid = ANY (%(oids)s::oid[]) AND t.reloptions IS NOT NULL
 UNION ALL SELECT objoid, 'it, or a column of it, has a comment' FROM pg_description
