@@ -412,3 +412,28 @@ def test_a_table_without_columns(postgres_target: PostgresTarget, tmp_path: Path
     for table in ("t", "u"):
         run = load(postgres_target, path, table=table, format="text", check=2)
         assert "has no column" in run.stderr
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_trigger_of_the_table_meanwhile(postgres_target: PostgresTarget, tmp_path: Path, is_new: bool) -> None:
+    """It is for statements, so no partition has it: rows that do not come through the table would pass it by."""
+    postgres_target.execute(TENS)
+    path = write(tmp_path / "in.csv", "1,new\n11,new\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        if is_new:
+            holder.execute("ALTER TABLE t DETACH PARTITION t1")
+        holder.execute(
+            "CREATE TABLE told (n integer); CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN INSERT INTO told SELECT count(*) FROM came; RETURN NULL; END'; "
+            "CREATE TRIGGER told AFTER INSERT ON t "
+            "REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION f()"
+        )
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == (1 if is_new else 0), run
+    assert postgres_target.rows("SELECT sum(n) FROM told") == [(None if is_new else 2,)]
+    assert per_partition(postgres_target) == ({"t0": 50} if is_new else {"t0": 1, "t1": 1})
+    if is_new:
+        assert "it has the trigger told" in run.stderr
+    else:
+        check_tidy(postgres_target)

@@ -140,6 +140,34 @@ UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.class
 """
 
 
+# What rows of hidden partitions would have met, or would lose, on their way through the partitioned table itself.
+_DETOURS = """
+SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
+UNION ALL SELECT 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
+    WHERE contype = 'f' AND confrelid = %(oid)s AND conparentid = 0
+UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
+UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
+UNION ALL SELECT 'it has the rule ' || rulename FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_type <> '1'
+UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
+    WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
+UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
+    JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
+UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables
+UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg_publication_namespace n
+    JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
+UNION ALL SELECT 'the constraint ' || conname || ' asks which table a row is in' FROM pg_constraint
+    WHERE conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s)) AND contype = 'c' AND -6 = ANY (conkey)
+UNION ALL SELECT 'another role owns it' FROM pg_class WHERE oid = %(oid)s AND NOT pg_has_role(relowner, 'USAGE')
+UNION ALL SELECT 'another role owns its partition ' || c.oid::regclass
+    FROM pg_partition_tree(%(oid)s) JOIN pg_class c ON c.oid = relid WHERE NOT pg_has_role(c.relowner, 'USAGE')
+UNION ALL SELECT 'this role may not create tables in the schema of its partition ' || c.oid::regclass
+    FROM pg_partition_tree(%(oid)s) JOIN pg_class c ON c.oid = relid
+    WHERE relid <> %(oid)s AND NOT has_schema_privilege(c.relnamespace, 'CREATE')
+UNION ALL SELECT 'it is a partition itself' FROM pg_class WHERE oid = %(oid)s AND relispartition
+LIMIT 1
+"""
+
+
 def of_all(
     connection: psycopg.Connection[Any], tables: Sequence[TableName], task: LoadTask | None, *, partition: bool = False
 ) -> dict[TableName, str]:
@@ -173,6 +201,12 @@ def of(
 ) -> str | None:
     """Why another table cannot take this one's place unnoticed, or None."""
     return of_all(connection, [table], task, partition=partition).get(table)
+
+
+def detour(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """What rows would not meet, or would take away, if they did not come through the partitioned table itself."""
+    found = connection.execute(_DETOURS.replace("%(oid)s", "to_regclass(%(table)s)"), {"table": table.sql}).fetchone()
+    return str(found[0]) if found is not None else None
 
 
 def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:

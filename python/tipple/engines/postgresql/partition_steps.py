@@ -95,7 +95,7 @@ def decide(connection: psycopg.Connection[Any], task: LoadTask, staging: TableNa
     by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
     leaves = partitions.staged(connection, staging)
     filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
-    decision = _Decision(connection, task, filled, may_swap=may_swap)
+    decision = _Decision(connection, task, filled, obstacles.detour(connection, task.table), may_swap=may_swap)
     matched = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
     decision.look_at([(leaf, real) for leaf, real in matched if real is not None and decision.touches(leaf)])
     steps = [decision.step(leaf, real) for leaf, real in matched]
@@ -128,9 +128,16 @@ class _Decision:
     """Decides for one moment of one load."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], task: LoadTask, filled: set[TableName], *, may_swap: bool
+        self,
+        connection: psycopg.Connection[Any],
+        task: LoadTask,
+        filled: set[TableName],
+        detour: str | None,
+        *,
+        may_swap: bool,
     ) -> None:
-        """`filled` are hidden partitions with rows."""
+        """`filled` are hidden partitions with rows; `detour` says what the table has got that rows must meet."""
+        self.detour = detour
         self.connection = connection
         self.task = task
         self.filled = filled
@@ -175,6 +182,7 @@ class _Decision:
             action = "insert" if has_rows or (replaces and real is not None) else "leave"
         elif real is None:
             action = "attach" if has_rows or leaf.place.asked else "leave"
+            self._require_way(leaf)
             if leaf.place.parent is not None and not self._exists(leaf.place.parent):
                 action = "insert" if has_rows else "leave"
         elif not self.touches(leaf):
@@ -183,11 +191,22 @@ class _Decision:
             obstacle = self.facts.obstacles.get(real.name)
             if obstacle is None and replaces and not self.may_swap:
                 obstacle = "a transaction began before the load ended and is still open"
-            if obstacle is not None:
+            if self.detour is not None:
+                action, why = "insert", f"{self.task.table}: {self.detour}"
+            elif obstacle is not None:
                 action, why = "insert", f"{real.name}: {obstacle}"
             else:
                 action = "swap" if replaces else self._append_action(leaf, real)
         return Step(leaf=leaf, real=real, action=action, why=why)
+
+    def _require_way(self, leaf: Staged) -> None:
+        """Refuses to make a new partition of rows that must come through the table: without it, that takes none."""
+        if self.detour is not None and leaf.name in self.filled:
+            raise TippleError(
+                f"the table {self.task.table} was changed while it was loaded: {self.detour}",
+                hint=f"nothing was published; make the partition {leaf.place.bound}, and run the command again with "
+                "--restart and without --partition-by",
+            )
 
     def _append_action(self, leaf: Staged, real: Partition) -> Action:
         held = self.facts.sizes.get(real.name, 0)
