@@ -111,3 +111,19 @@ def test_new_partitions_lie_where_the_table_says(postgres_target: PostgresTarget
     )
     assert found == [("i", "indexes", 3), ("r", "tables", 3)]
     check_tidy(postgres_target)
+
+
+def test_a_default_partition_keeps_its_indexes(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is detached while others are attached, so that it is scanned once."""
+    postgres_target.execute(
+        "CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k); CREATE TABLE rest PARTITION OF t DEFAULT; "
+        "CREATE INDEX aaa ON rest (v); INSERT INTO t VALUES (-5, 'old')"
+    )
+    postgres_target.execute("CREATE INDEX twin ON ONLY t (v); CREATE INDEX zzz ON rest (v)")
+    postgres_target.execute("ALTER INDEX twin ATTACH PARTITION zzz")
+    ours = INDEXES.replace("ORDER BY", "AND x.indrelid IN ('t'::regclass, 'rest'::regclass) ORDER BY")
+    before = postgres_target.rows(ours)
+    load_text(postgres_target, tmp_path / "in.csv", "1,a\n11,b\n", header="no", partition_by="range(k, every=10)")
+    assert postgres_target.rows(ours) == before
+    assert postgres_target.count("t") == 3
+    check_tidy(postgres_target)

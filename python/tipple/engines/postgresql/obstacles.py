@@ -14,9 +14,30 @@ import psycopg
 from tipple.engines.base import LoadTask
 from tipple.plan.url import TableName
 
+# Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
+_PAIRED_ANEW = """
+SELECT h.inhrelid, 'it lacks the index ' || c.relname || ' of its table' FROM pg_inherits h
+    -- CREATE INDEX ON ONLY: ATTACH PARTITION would make it, while everybody waits.
+    JOIN pg_index i ON i.indrelid = h.inhparent JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE h.inhrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT EXISTS (
+        SELECT FROM pg_inherits a JOIN pg_index o ON o.indexrelid = a.inhrelid
+        WHERE a.inhparent = i.indexrelid AND o.indrelid = h.inhrelid)
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for another one of its table' FROM pg_index i
+    -- ATTACH PARTITION takes the first one that fits, whichever way it is sorted.
+    JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_index o ON o.indrelid = i.indrelid AND o.indexrelid <> i.indexrelid
+    JOIN pg_class d ON d.oid = o.indexrelid AND d.relam = c.relam AND d.relispartition
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s
+        AND format('%%s %%s %%s', o.indkey, o.indclass, o.indcollation)
+            = format('%%s %%s %%s', i.indkey, i.indclass, i.indcollation)
+        AND (o.indisunique, o.indnkeyatts) = (i.indisunique, i.indnkeyatts)
+        AND pg_get_expr(o.indexprs, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indexprs, i.indrelid)
+        AND pg_get_expr(o.indpred, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
+"""
+
 # Each query names what stands in the way of replacing tables of %(oids)s, or gives no row: the first one counts.
 # One for all of them, and none that goes through a catalog for each table: there may be thousands of partitions.
-_OBSTACLES = """
+_OBSTACLES = f"""
 SELECT oid::bigint, 'it is not an ordinary table' FROM pg_class WHERE oid = ANY (%(oids)s::oid[])
     AND (relkind <> 'r' OR NOT %(restructured)s
          AND (relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap')))
@@ -95,24 +116,7 @@ UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_
     GROUP BY i.indrelid HAVING count(DISTINCT c.reltablespace) > 1
 UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' is not valid' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT i.indisvalid
-UNION ALL SELECT h.inhrelid, 'it lacks the index ' || c.relname || ' of its table' FROM pg_inherits h
-    -- CREATE INDEX ON ONLY: ATTACH PARTITION would make it, while everybody waits.
-    JOIN pg_index i ON i.indrelid = h.inhparent JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE h.inhrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT EXISTS (
-        SELECT FROM pg_inherits a JOIN pg_index o ON o.indexrelid = a.inhrelid
-        WHERE a.inhparent = i.indexrelid AND o.indrelid = h.inhrelid)
-UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for another one of its table' FROM pg_index i
-    -- ATTACH PARTITION takes the first one that fits, whichever way it is sorted.
-    JOIN pg_class c ON c.oid = i.indexrelid
-    JOIN pg_index o ON o.indrelid = i.indrelid AND o.indexrelid <> i.indexrelid
-    JOIN pg_class d ON d.oid = o.indexrelid AND d.relam = c.relam AND d.relispartition
-    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s
-        AND format('%%s %%s %%s', o.indkey, o.indclass, o.indcollation)
-            = format('%%s %%s %%s', i.indkey, i.indclass, i.indcollation)
-        AND (o.indisunique, o.indnkeyatts) = (i.indisunique, i.indnkeyatts)
-        AND pg_get_expr(o.indexprs, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indexprs, i.indrelid)
-        AND pg_get_expr(o.indpred, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
-UNION ALL SELECT tgrelid, 'its foreign key ' || conname || ' is switched off' FROM pg_trigger t
+UNION ALL {_PAIRED_ANEW}UNION ALL SELECT tgrelid, 'its foreign key ' || conname || ' is switched off' FROM pg_trigger t
     -- DISABLE TRIGGER ALL: the new one would check.
     JOIN pg_constraint k ON k.oid = t.tgconstraint
     WHERE tgrelid = ANY (%(oids)s::oid[]) AND tgisinternal AND tgenabled <> 'O'
@@ -191,7 +195,7 @@ def of_all(
     }
     # Whoever asks has seen them a moment ago.
     found = dict.fromkeys(set(tables) - set(oids.values()), "it is gone")
-    for oid, why in connection.execute(_OBSTACLES, facts).fetchall():
+    for oid, why in connection.execute(_OBSTACLES.encode(), facts).fetchall():
         found.setdefault(oids[oid], str(why))
     return found
 
@@ -201,6 +205,13 @@ def of(
 ) -> str | None:
     """Why another table cannot take this one's place unnoticed, or None."""
     return of_all(connection, [table], task, partition=partition).get(table)
+
+
+def keeps_indexes(connection: psycopg.Connection[Any], partition: TableName) -> bool:
+    """Whether a partition that is detached and attached again has the indexes that it had, and its table too."""
+    found = connection.execute("SELECT to_regclass(%s)::oid::bigint", (partition.sql,)).fetchone()
+    facts = {"oids": list(found or ()), "partition": True}
+    return connection.execute(_PAIRED_ANEW.encode(), facts).fetchone() is None
 
 
 def detour(connection: psycopg.Connection[Any], table: TableName) -> str | None:

@@ -17,6 +17,7 @@ from tipple.engines.base import LoadTask, Runner
 from tipple.engines.postgresql import (
     indexes,
     key_work,
+    obstacles,
     partition_bounds,
     partition_steps,
     partitions,
@@ -351,7 +352,7 @@ class PartitionPublish:
         default = next((partition for partition in real.partitions if partition.is_default), None)
         if default is None or default.kind != "r" or default.parent != real.oid or not self._size(default.name):
             return None
-        return default if len(moving) > 1 else None
+        return default if len(moving) > 1 and obstacles.keeps_indexes(self.connection, default.name) else None
 
     def _bound_checks(self, tables: Sequence[TableName]) -> defaultdict[TableName, list[str]]:
         """The CHECK constraints that say what the bounds of detached partitions were, by partition."""
