@@ -98,7 +98,9 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
             return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if narrow:
-        confidence = 0.6 if rows < 2 else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
+        confidence = (
+            0.6 if rows < 2 or not all(map(str.strip, texts[1:])) else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
+        )
         return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
     if repeated := _over_values_and_again(head, profile.columns):
         reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
@@ -242,12 +244,14 @@ def _no_names(head: Sequence[HeadField], *, narrow: bool) -> str:
     value = next((field.text for field in head if field.kind not in _NAMES and not _is_year(field)), None)
     if value is not None:
         return f"{value!r} in the first record is a value"
-    # The first name may be missing: that is how tables with row numbers are often written.
-    if any(not text for text in texts[1:]) or not any(texts) or (len(texts) == 1 and not texts[0]):
+    # The first name may be missing: that is how tables with row numbers are often written; sheets have more.
+    missing = sum(not text for text in texts[1:])
+    if (missing and not (narrow and 2 * missing < len(texts))) or not any(texts):
         return "the first record has empty fields"
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
-    if any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
+    # Over values they are names all the same: questions of a survey, cells of a sheet with a line break.
+    if not narrow and any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
         return "the first record has a text too long for a name"
     if any(text in ("\\N", "NULL", "null", "NA", "N/A", "None", "-", "?") for text in texts):
         return "the first record has a text that means NULL"
