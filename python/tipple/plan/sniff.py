@@ -225,9 +225,11 @@ def _with_delimiter(
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
     nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
-    if tabs or nulls:
-        text = candidate(Layout(format="text", delimiter=delimiter)) if _text_allows(delimiter) else None
-        if text is not None and _is_text_format(text, best, data, named, nulls=nulls):
+    escaped = any(b"\\" + delimiter.encode() in d for d in data)
+    if (tabs or nulls or escaped) and _text_allows(delimiter):
+        text = candidate(Layout(format="text", delimiter=delimiter))
+        divided = escaped and text.profile.regularity > best.profile.regularity
+        if (tabs or nulls or divided) and _is_text_format(text, best, data, named, nulls=nulls, divided=divided):
             return text
     profile = best.profile
     if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.quoted_fields:
@@ -293,9 +295,14 @@ def _text_allows(delimiter: str) -> bool:
 
 
 def _is_text_format(
-    text: _Candidate, csv: _Candidate, data: Sequence[bytes], named: str | None, *, nulls: bool
+    text: _Candidate, csv: _Candidate, data: Sequence[bytes], named: str | None, *, nulls: bool, divided: bool
 ) -> bool:
-    """Whether this is COPY's text format, and not CSV with tabs."""
+    """Whether this is COPY's text format, and not CSV with tabs.
+
+    Args:
+        nulls: whether `\\N` stands for NULL.
+        divided: whether CSV divides fields at delimiters that stand behind a backslash.
+    """
     if text.profile.regularity < csv.profile.regularity and not csv.profile.stray_quotes:
         return False
     whole = b"\n".join(data)
@@ -314,13 +321,15 @@ def _is_text_format(
             and not csv.profile.unterminated
             and csv.profile.regularity >= text.profile.regularity
         )
-    if nulls:
+    if nulls and not divided:
         return text.layout.delimiter == "\t" or named == "text"
     doubled = whole.count(b"\\\\")
-    known = sum(whole.count(b"\\" + escaped) for escaped in (b"n", b"t", b"r", b"N")) + 2 * doubled
+    # Line ends and delimiters behind a backslash are how MySQL and Redshift write them.
+    escapes = (b"n", b"t", b"r", b"N", b"\n", text.layout.delimiter.encode())
+    known = sum(whole.count(b"\\" + escaped) for escaped in escapes) + 2 * doubled
     if known < backslashes or (_DRIVE.search(whole) and not doubled):
         return False
-    return named == "text" or doubled > 0 or not _ESCAPE_IN_WORD.search(whole)
+    return named == "text" or doubled > 0 or divided or not _ESCAPE_IN_WORD.search(whole)
 
 
 def _quotes_every_value(candidate: _Candidate) -> bool:
