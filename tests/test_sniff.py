@@ -100,6 +100,7 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "quoted_tabs": ("a.tsv", '1\t"a\tb"\n2\t"c"\n', TAB, [INT, TXT]),
     "partly_quoted_tabs": ("a.txt", '1\t"Smith, J"\n2\tAnna\n3\t"5"" x"\n', TAB, [INT, TXT]),
     "mysql_line_ends": ("a.dat", "1\ta\\\nb\t\\N\n2\tc\\\\d\t3.5\n3\te\\\nf\t4.5\n", TEXT, [INT, TXT, DEC]),
+    "mysql_tabs": ("a.dat", "1\ta\\tb\t\\N\n2\tc\\\nd\t7\n3\te\t5\n", TEXT, [INT, TXT, INT]),
     "escaped_commas": ("a.csv", "1,a\\,b,2\n2,c,\\N\n3,d,4\n", TEXT | {"delimiter": ","}, [INT, TXT, INT]),
     "escaped_bars": ("a.txt", "1|a\\|b|t\n2|c|f\n3|d\\\\e|t\n", TEXT | {"delimiter": "|"}, [INT, TXT, "boolean"]),
     "escaped_bars_nameless": ("part_00", "1|a\\|b|2\n2|c|3\n3|d|4\n", TEXT | {"delimiter": "|"}, [INT, TXT, INT]),

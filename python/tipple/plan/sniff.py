@@ -225,7 +225,7 @@ def _with_delimiter(
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
     nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
-    escaped = any(b"\\" + delimiter.encode() in d for d in data)
+    escaped = any(b"\\" + delimiter.encode() in d or b"\\\n" in d for d in data)
     if (tabs or nulls or escaped) and _text_allows(delimiter):
         text = candidate(Layout(format="text", delimiter=delimiter))
         divided = escaped and text.profile.regularity > best.profile.regularity
@@ -301,7 +301,7 @@ def _is_text_format(
 
     Args:
         nulls: whether `\\N` stands for NULL.
-        divided: whether CSV divides fields at delimiters that stand behind a backslash.
+        divided: whether CSV divides records at delimiters or line ends that stand behind a backslash.
     """
     if text.profile.regularity < csv.profile.regularity and not csv.profile.stray_quotes:
         return False
