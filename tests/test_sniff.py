@@ -286,6 +286,14 @@ def test_the_number_of_columns_decides(tmp_path: Path) -> None:
     assert sniff(path, 3).dialect.delimiter == ";"
 
 
+def test_two_characters_between_fields(tmp_path: Path) -> None:
+    for text, doubted in (("1||a||2\n3||b||4\n", True), ("id||v\n1||2\n", True), ("1||a|3|2\n3||b||4\n", False)):
+        found = sniff(write(tmp_path / "a.csv", text)).decisions
+        delimiter = next(decision for decision in found if decision.option == "delimiter")
+        assert ("every second field" in delimiter.reason) == doubted
+        assert (delimiter.confidence < LOW_CONFIDENCE) == doubted
+
+
 def test_low_confidence(tmp_path: Path) -> None:
     broken = sniff(write(tmp_path / "a.csv", '1,2\n"x,3\n4\n5,6,7\n'))
     assert min(decision.confidence for decision in broken.decisions) < LOW_CONFIDENCE

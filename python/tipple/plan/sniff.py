@@ -517,13 +517,18 @@ def _decisions(
     layout = chosen.layout
     decisions = [Decision(option="format", value=layout.format, confidence=confidence, reason=reason)]
     if given.delimiter is None:
+        reason, sure = _why(chosen), confidence
+        if _every_second_is_empty(chosen.profile):
+            pair = 2 * spell(layout.delimiter)
+            reason = f"every second field is empty: if {pair} divides fields, make one character of it first"
+            sure = min(confidence, _UNSPLIT_CONFIDENCE)
         alternatives = tuple(f"{spell(c.layout.delimiter)} ({_why(c)})" for c in others[:2])
         decisions.append(
             Decision(
                 option="delimiter",
                 value=spell(layout.delimiter),
-                confidence=confidence,
-                reason=_why(chosen),
+                confidence=sure,
+                reason=reason,
                 alternatives=alternatives,
             )
         )
@@ -533,6 +538,13 @@ def _decisions(
         reason = "all sampled records end with a delimiter"
         decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
     return decisions
+
+
+def _every_second_is_empty(profile: Profile) -> bool:
+    """Whether two delimiters stand between all fields: bcp and others take more than a character."""
+    seconds = profile.columns_with_heads[1::2]
+    empty = all(column.empty and not column.kinds and not column.null_words for column in seconds)
+    return profile.fields % 2 == 1 and profile.fields > 2 and empty and not any(c.quoted_empty for c in seconds)
 
 
 def _quote_decision(chosen: _Candidate) -> Decision:
