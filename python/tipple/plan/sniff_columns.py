@@ -38,6 +38,9 @@ __all__ = [
 _NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
 _NAMES = frozenset({"text", "boolean_letter"})
 """Kinds of which a name in a header may be."""
+_DATES = frozenset({"date", "local_date", "timestamp"})
+"""Kinds of which a name in a header may be where numbers are below: a table with a column for each month."""
+_NULLS = frozenset({"\\N", "NULL", "null", "NA", "N/A", "None", "-", "?"})
 _EXACT = frozenset({"integer", "long_integer", "decimal"})
 _DOUBLE_DIGITS = 15
 """Decimal digits that a double holds for certain."""
@@ -84,7 +87,7 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
     narrow = _over_values(head, profile.columns)
-    against = _no_names(head, narrow=bool(narrow))
+    against = _no_names(head, profile.columns, narrow)
     if against:
         return _header("no", 0.95, against)
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
@@ -98,9 +101,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
             return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if narrow:
-        confidence = (
-            0.6 if rows < 2 or not all(map(str.strip, texts[1:])) else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
-        )
+        doubtful = any(map(_is_no_name, texts[1:])) or any(field.kind in _DATES for field in head)
+        confidence = 0.6 if rows < 2 or doubtful else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
         return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
     if repeated := _over_values_and_again(head, profile.columns):
         reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
@@ -175,7 +177,7 @@ def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
 def _is_apart(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
     """The texts of a first record that is one of texts only where values are below."""
     texts = _over_values(head, columns)
-    return texts if texts and not _no_names(head, narrow=True) and not any(map(_is_year, head)) else []
+    return texts if texts and not _no_names(head, columns, texts) and not any(map(_is_year, head)) else []
 
 
 def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
@@ -185,7 +187,9 @@ def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) ->
     return [
         field.text
         for field, column in zip(head, columns, strict=True)
-        if field.kind in _NAMES and _is_narrow(column) and field.kind not in column.kinds
+        if _is_narrow(column)
+        and (field.kind in _NAMES or _is_date_over_numbers(field, column))
+        and field.kind not in column.kinds
     ]
 
 
@@ -198,6 +202,15 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
         if field.kind == "text" and again and again == column.like_head and _is_narrow(values):
             found.append(field.text)
     return found
+
+
+def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:
+    """Whether a field of a first record is a date where all below are numbers."""
+    return field.kind in _DATES and bool(column.kinds) and column.kinds.keys() <= _NUMBERS
+
+
+def _is_no_name(text: str) -> bool:
+    return not text.strip() or text.strip() in _NULLS
 
 
 def _is_year(field: HeadField) -> bool:
@@ -234,26 +247,29 @@ def _header(value: str, confidence: float, reason: str) -> Decision:
     return Decision(option="header", value=value, confidence=confidence, reason=reason)
 
 
-def _no_names(head: Sequence[HeadField], *, narrow: bool) -> str:
+def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narrow: Sequence[str]) -> str:
     """Why a record cannot be a header.
 
     Args:
-        narrow: whether a field stands over values that it is none of.
+        head: the fields of the record.
+        columns: what is below.
+        narrow: the fields that stand over values that they are none of.
     """
     texts = [field.text.strip() for field in head]
-    value = next((field.text for field in head if field.kind not in _NAMES and not _is_year(field)), None)
-    if value is not None:
-        return f"{value!r} in the first record is a value"
-    # The first name may be missing: that is how tables with row numbers are often written; sheets have more.
-    missing = sum(not text for text in texts[1:])
-    if (missing and not (narrow and 2 * missing < len(texts))) or not any(texts):
+    for field, column in zip(head, columns, strict=False):
+        if field.kind not in _NAMES and not _is_year(field) and not _is_date_over_numbers(field, column):
+            return f"{field.text!r} in the first record is a value"
+    # Sheets have columns without a name, and one may be called NA: a few are, beside more that are names for certain.
+    missing = sum(map(_is_no_name, texts[1:]))
+    few = 2 * missing < len(texts) and missing < sum(not _is_no_name(text) for text in narrow)
+    if not any(texts) or (not few and not all(texts[1:])):
         return "the first record has empty fields"
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
     # Over values they are names all the same: questions of a survey, cells of a sheet with a line break.
     if not narrow and any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
         return "the first record has a text too long for a name"
-    if any(text in ("\\N", "NULL", "null", "NA", "N/A", "None", "-", "?") for text in texts):
+    if not few and not _NULLS.isdisjoint(texts):
         return "the first record has a text that means NULL"
     return ""
 
