@@ -519,6 +519,8 @@ def test_not_what_it_seems(engine_target: Target, tmp_path: Path) -> None:
     assert "--delimiter" in load(engine_target, parquet, delimiter=";", check=2).stderr
     named = write(tmp_path / "in.parquet", "1\n")
     assert "does not begin" in load(engine_target, named, check=2).stderr
+    for magic, found in (("PARE", "an encrypted Parquet file"), ("FEA1", "a Feather file of version 1")):
+        assert found in load(engine_target, write(tmp_path / "in.pq", magic + "x" * 100), check=2).stderr
     load(engine_target, parquet)
     load(engine_target, csv)
     assert engine_target.sorted_rows("t") == [(1,), (2,)]

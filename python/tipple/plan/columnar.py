@@ -43,6 +43,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its values are moments, counted from an instant in UTC."""
 
 
+_OTHERS = (
+    (b"PARE", "an encrypted Parquet file", "write it without encryption"),
+    (b"FEA1", "a Feather file of version 1", "write it again as Arrow IPC (pyarrow.feather.write_feather)"),
+)
+"""What a file with such a name may be, though no reader here knows it: how it begins, what it is, and what to do."""
+
+
 def format_of(path: str, head: bytes) -> ColumnarFormat | None:
     """The columnar format of a file that begins with `head`, or None for any other file.
 
@@ -55,6 +62,9 @@ def format_of(path: str, head: bytes) -> ColumnarFormat | None:
         return "arrow"
     promised = _FORMAT_BY_ENDING.get(path.rpartition(".")[2].lower())
     if promised is not None:
+        for magic, found, remedy in _OTHERS:
+            if head.startswith(magic):
+                raise UsageError(f"{path} is {found}, which is not read", hint=remedy)
         raise UsageError(
             f"{path}: its name says {FORMAT_NAMES[promised]}, but it does not begin as such a file does",
             hint="write or copy the file again, or say what it is: --format csv",
