@@ -173,6 +173,15 @@ def test_a_letter_beside_the_data(target: DuckdbTarget, tmp_path: Path) -> None:
     assert "None" not in run.stderr
 
 
+def test_what_spark_writes_beside_rows(tmp_path: Path) -> None:
+    for name in ("_SUCCESS", "_committed_123", "_started_123", "_metadata", "_common_metadata", ".part-0.crc"):
+        write(tmp_path / "in" / name, "")
+    with pytest.raises(UsageError, match=r"has no files"):
+        find_sources([str(tmp_path / "in")])
+    rows = [str(write(tmp_path / "in" / name, "1\n")) for name in ("_a.csv", "_committed.csv", "part-0.csv")]
+    assert find_sources([str(tmp_path / "in")]) == rows
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import stat
 import uuid
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
 
 
 def find_sources(names: Sequence[str]) -> list[str]:
-    """The files that `names` mean: files, patterns, directories (the files right in them, hidden ones left out), and
+    """The files that `names` mean: files, patterns, directories (the files right in them that may hold rows), and
     `-` for standard input. What is no directory counts as a file: whether it can be read is told by `identify`.
 
     Raises:
@@ -49,6 +50,10 @@ def find_sources(names: Sequence[str]) -> list[str]:
         refuse_undecodable(path)
     _refuse_repeated(found)
     return found
+
+
+_BESIDE_ROWS = re.compile(r"\..*|_SUCCESS|_metadata|_common_metadata|_(committed|started)_[0-9]+", re.DOTALL)
+"""Files in a directory that hold no rows: hidden ones, and what Spark and Databricks write beside a table's parts."""
 
 
 def files_of(name: str) -> list[str]:
@@ -64,7 +69,7 @@ def files_of(name: str) -> list[str]:
         inside = sorted(
             path
             for entry in _entries(name)
-            if not entry.startswith(".") and not os.path.isdir(path := os.path.join(name, entry))
+            if not _BESIDE_ROWS.fullmatch(entry) and not os.path.isdir(path := os.path.join(name, entry))
         )
         if not inside:
             raise UsageError(f"the directory {name} has no files", hint="check the path")
