@@ -292,7 +292,12 @@ def test_the_number_of_columns_decides(tmp_path: Path) -> None:
 
 
 def test_two_characters_between_fields(tmp_path: Path) -> None:
-    for text, doubted in (("1||a||2\n3||b||4\n", True), ("id||v\n1||2\n", True), ("1||a|3|2\n3||b||4\n", False)):
+    for text, doubted in (
+        ("1||a||2\n3||b||4\n", True),
+        ("id||v\n1||2\n", True),
+        ("1||a|3|2\n3||b||4\n", False),
+        ("1,,x\n2,,y\n", False),
+    ):
         found = sniff(write(tmp_path / "a.csv", text)).decisions
         delimiter = next(decision for decision in found if decision.option == "delimiter")
         assert ("every second field" in delimiter.reason) == doubted

@@ -518,7 +518,7 @@ def _decisions(
     decisions = [Decision(option="format", value=layout.format, confidence=confidence, reason=reason)]
     if given.delimiter is None:
         reason, sure = _why(chosen), confidence
-        if _every_second_is_empty(chosen.profile):
+        if _every_second_is_empty(chosen):
             pair = 2 * spell(layout.delimiter)
             reason = f"every second field is empty: if {pair} divides fields, make one character of it first"
             sure = min(confidence, _UNSPLIT_CONFIDENCE)
@@ -540,11 +540,14 @@ def _decisions(
     return decisions
 
 
-def _every_second_is_empty(profile: Profile) -> bool:
+def _every_second_is_empty(candidate: _Candidate) -> bool:
     """Whether two delimiters stand between all fields: bcp and others take more than a character."""
+    profile = candidate.profile
     seconds = profile.columns_with_heads[1::2]
-    empty = all(column.empty and not column.kinds and not column.null_words for column in seconds)
-    return profile.fields % 2 == 1 and profile.fields > 2 and empty and not any(c.quoted_empty for c in seconds)
+    # A single empty column between commas is more likely just that.
+    enough = len(seconds) > 1 or (len(seconds) == 1 and candidate.layout.delimiter not in ",;\t")
+    empty = all(column.empty and not (column.kinds or column.null_words or column.quoted_empty) for column in seconds)
+    return enough and empty and profile.fields % 2 == 1
 
 
 def _quote_decision(chosen: _Candidate) -> Decision:
