@@ -59,6 +59,9 @@ _USUAL_WORDS = frozenset(_HEADER_WORDS.split())
 """Words that names of columns are often made of, in many tables that have nothing but texts."""
 
 
+_EMPTY_FIELDS = "the first record has empty fields"
+
+
 class SniffedColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column as the sample shows it."""
 
@@ -88,6 +91,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
         return _header("no", 0.5, "the first record has another number of fields than the others")
     narrow = _over_values(head, profile.columns)
     against = _no_names(head, profile.columns, narrow)
+    if against == _EMPTY_FIELDS and not narrow and any(map(_hides_a_header, profile.columns)):
+        return _header("no", 0.6, f"{against}, and a text stands among values below: --skip-lines leaves a title out")
     if against:
         return _header("no", 0.95, against)
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
@@ -209,6 +214,14 @@ def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:
     return field.kind in _DATES and bool(column.kinds) and column.kinds.keys() <= _NUMBERS
 
 
+def _hides_a_header(column: ColumnProfile) -> bool:
+    """Whether one text stands among several values of a kind, as a name does below the title of a report."""
+    values = {kind: count for kind, count in column.kinds.items() if kind != "text"}
+    return column.kinds.get("text") == 1 < sum(values.values()) and _is_narrow(
+        msgspec.structs.replace(column, kinds=values)
+    )
+
+
 def _is_no_name(text: str) -> bool:
     return not text.strip() or text.strip() in _NULLS
 
@@ -263,7 +276,7 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
     missing = sum(map(_is_no_name, texts[1:]))
     few = 2 * missing < len(texts) and missing < sum(not _is_no_name(text) for text in narrow)
     if not any(texts) or (not few and not all(texts[1:])):
-        return "the first record has empty fields"
+        return _EMPTY_FIELDS
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
     # Over values they are names all the same: questions of a survey, cells of a sheet with a line break.
