@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +30,7 @@ from loading import load
 from servers.installations import VERSIONS
 from servers.postgres import PostgresServer
 from targets import DuckdbTarget, PostgresTarget, Target, write
+from tipple.errors import TippleError
 
 D = Decimal
 DAY = datetime.date
@@ -471,6 +473,15 @@ def test_dictionaries_that_change(engine_target: Target, tmp_path: Path) -> None
             writer.write_batch(batch)
     load(engine_target, path)
     assert [row[0] for row in engine_target.sorted_rows("t")] == ["w", "x", "y", "z", "z", None]
+
+
+def test_a_type_that_is_not_read(tmp_path: Path) -> None:
+    """The file is as good as any: the remedy is not to write it again."""
+    path = tmp_path / "in.parquet"
+    polars.DataFrame({"a": polars.Series([2**100], dtype=polars.Int128)}).write_parquet(path)
+    with pytest.raises(TippleError, match="128") as caught:
+        tipple.load(path, into=f"duckdb:///{tmp_path / 't.duckdb'}", table="t", schema="auto")
+    assert "cast that column" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("writer", WRITERS)

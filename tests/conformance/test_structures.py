@@ -466,6 +466,23 @@ def test_the_session_has_a_default_tablespace(
     assert places(target) == before | new
 
 
+def test_a_default_tablespace_and_partitions_that_come_up(
+    postgres_target: PostgresTarget, tmp_path: Path, spaces: list[str]
+) -> None:
+    """Those that rows are found to need lie where those lie that a sample has shown."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE t (a bigint, note text) PARTITION BY RANGE (a); "
+        f"ALTER DATABASE {target.database} SET default_tablespace = '{spaces[0]}'"
+    )
+    rows = [f"{n * 7 % 1000},{'x' * 60}\n" for n in range(40_000)]
+    rows[20_001] = "5555,far\n"
+    run = load_text(target, tmp_path / "in.csv", "".join(rows), partition_by="range(a, every=1000)")
+    assert "no sample had shown" in run.stdout + run.stderr
+    assert {name for name in places(target) if name.startswith("t_")} == {"t_0", "t_5000"}
+    assert places(target)["t_5000"] == places(target)["t_0"]
+
+
 def test_tablespaces_that_cannot_be(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
     name = f"theirs_{uuid.uuid4().hex[:8]}"
     postgres_target.server.create_tablespace(name, owner="postgres")

@@ -410,6 +410,7 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     type_text = partition_growth.key_type(task, asked)
     keys = [text for key in missing.keys for text in partition_growth.completed(asked, key)]
     bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False)
+    tablespaces.restrict_default(connection, exists=task.definition is None)
     return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
 
 

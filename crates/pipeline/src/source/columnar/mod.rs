@@ -183,9 +183,17 @@ fn guarded<T>(source: &SourceFile<'_>, read: impl FnOnce() -> Result<T>) -> Resu
 
 /// A file that is not what its format demands.
 fn damaged(source: &SourceFile<'_>, message: impl std::fmt::Display) -> Error {
+    let message = message.to_string();
+    // The libraries have one kind of error for both.
+    let unread = message.contains("not supported") || message.contains("NYI");
+    let remedy = if unread {
+        "it has a type that is not read: cast that column to another one (a decimal, a text) where the file is made"
+    } else {
+        "the file is damaged or incomplete, or not of this format: write or copy it again"
+    };
     Error::File {
         file: source.planned().path.display().to_string(),
         message: format!("cannot be read: {message}"),
-        remedy: "the file is damaged or incomplete, or not of this format: write or copy it again".into(),
+        remedy: remedy.into(),
     }
 }
