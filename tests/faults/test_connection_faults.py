@@ -303,6 +303,30 @@ def test_a_locked_table_is_waited_for(target: PostgresTarget, big_file: BigFile)
     job.finish()
 
 
+@pytest.mark.parametrize("ends_with", ["55P03", "57014"])
+def test_publishing_that_others_stop_keeps_what_is_staged(
+    target: PostgresTarget, big_file: BigFile, ends_with: str
+) -> None:
+    """Somebody reads the table for longer than a lock is waited for, or cancels the statement that waits for it."""
+    patience = "500ms" if ends_with == "55P03" else "0"
+    url = target.server.url(LOADER, target.database, options=f"-c lock_timeout={patience}")
+    job = Disturbed(target, big_file, old_rows=0, url=url)
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tipple%'"
+    with psycopg.connect(target.server.url(LOADER, target.database)) as reader:
+        reader.execute("SELECT FROM t")
+        command = job.start()
+        if ends_with == "57014":
+            assert wait_for(lambda: target.server.rows(waiting))
+            target.server.rows(f"SELECT pg_cancel_backend(pid) FROM ({waiting}) AS s")
+        run = command.wait()
+    assert run.exit_code == 1, str(run)
+    assert ends_with in run.stderr
+    assert job.visible() == 0
+    summary = job.finish()[0].summary
+    assert summary is not None
+    assert summary["slices_resumed"] > 0
+
+
 @pytest.mark.parametrize(
     "change", ["ADD COLUMN extra integer", "ALTER day TYPE text", "RENAME note TO remark", "DROP COLUMN day"]
 )

@@ -193,6 +193,9 @@ _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
 transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
 itself."""
+_PASSING = ("40", "53", "57", "58")
+_IN_USE = ("55006", "55P03")
+"""Of the class 55 those that say that somebody else has a table, or a lock on it."""
 _FAULT_OF_VALUES = ("0A", "3F", "42")
 """The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
 
@@ -200,6 +203,11 @@ _FAULT_OF_VALUES = ("0A", "3F", "42")
 def is_of_circumstances(sqlstate: str | None) -> bool:
     """Whether the server refuses neither a statement nor a value."""
     return (sqlstate or "")[:2] in _CIRCUMSTANCES
+
+
+def may_pass(sqlstate: str | None) -> bool:
+    """Whether the same may succeed when it is done again, because what stood against it was others, room or time."""
+    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE
 
 
 def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:

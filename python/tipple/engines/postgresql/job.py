@@ -500,15 +500,11 @@ class JobOwner:
 
     def tidy(self, owned: OwnedJob, error: BaseException) -> None:
         """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
-        transient = isinstance(
-            error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)
-        ) or (isinstance(error, psycopg.Error) and connections.is_lost(error))
-        out_of_room = isinstance(error, TippleError) and str(error.detail.get("sqlstate", "")).startswith("53")
         resumable = not self.task.reads_once
         if self.task.ledger and not self.task.atomic and not resumable:
             self._give_up_unread(owned)
             return
-        if self.task.ledger and resumable and (transient or out_of_room or not self.task.atomic):
+        if self.task.ledger and resumable and (_may_pass(error) or not self.task.atomic):
             return
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
@@ -531,6 +527,15 @@ class JobOwner:
 def taken_over() -> JobBusy:
     """The refusal to go on with a job that another process owns by now."""
     return JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether the same load may succeed another time: what has ended it is no fault of its records or its table."""
+    if isinstance(error, psycopg.Error):
+        return connections.is_lost(error) or core.may_pass(error.sqlstate)
+    if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
+        return True
+    return isinstance(error, TippleError) and core.may_pass(error.detail.get("sqlstate"))
 
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:
