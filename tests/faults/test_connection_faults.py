@@ -437,6 +437,37 @@ def test_server_that_does_not_come_back(
     target.close()
 
 
+def test_ctrl_c_while_a_server_is_awaited_that_crashed_in_the_commit(
+    fresh_server: Callable[..., PostgresServer], big_file: BigFile
+) -> None:
+    """Beside the COMMIT that publishes Ctrl-C comes too late; where the COMMIT has failed, it does not."""
+    server = fresh_server(VERSION)
+    target = PostgresTarget(server)
+    job = Disturbed(target, big_file, old_rows=0, retry_for=40)
+    with psycopg.connect(target.url, autocommit=True) as connection:
+        ledger.ensure(connection)
+    target.execute(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(20); RETURN NULL; END';"
+        "CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON tipple.job DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW WHEN (NEW.state = 'published') EXECUTE FUNCTION slow()"
+    )
+    command = job.start()
+    committing = "SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
+    assert wait_for(lambda: server.rows(committing))
+    server.crash()
+    time.sleep(1)
+    assert command.running, "did not wait for the server"
+    command.signal(signal.SIGINT)
+    started = time.monotonic()
+    run = command.wait(60)
+    assert run.exit_code == 130, str(run)
+    assert time.monotonic() - started < 5
+    server.start()
+    target.execute("DROP FUNCTION slow CASCADE")
+    job.finish()
+    target.close()
+
+
 @pytest.mark.timeout(7200)
 def test_backend_killed(
     fresh_server: Callable[..., PostgresServer], big_file: BigFile, postgres_seconds: float

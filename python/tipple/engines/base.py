@@ -414,6 +414,9 @@ class Runner(Protocol):
     def settle(self) -> None:
         """Says that rows are being published: Ctrl-C comes too late from here on."""
 
+    def unsettle(self) -> None:
+        """Says that they were not, or that nobody knows: Ctrl-C ends what comes now, as before."""
+
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as the ledger knows it."""

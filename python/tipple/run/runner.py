@@ -74,8 +74,12 @@ class JobRunner:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - begin
 
     def settle(self) -> None:
-        """From here on rows are published: until `close`, Ctrl-C comes too late."""
+        """From here on rows are published: until `unsettle` or `close`, Ctrl-C comes too late."""
         self._settled.enter_context(too_late())
+
+    def unsettle(self) -> None:
+        """They were not, or nobody knows: a server may be waited for, and all be loaded again."""
+        self._settled.close()
 
     def close(self) -> None:
         """The verb has ended."""

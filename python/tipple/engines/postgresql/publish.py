@@ -203,8 +203,9 @@ class Publish:
                         self.add_references(owned, choice)
                         runner.settle()
                     return is_visible
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                if self.is_patient:
+            except psycopg.Error as error:
+                runner.unsettle()
+                if self.is_patient or not isinstance(error, together.IN_THE_WAY):
                     raise
                 time.sleep(together.PAUSE_SECONDS)
 

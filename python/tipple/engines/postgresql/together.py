@@ -30,6 +30,8 @@ __all__ = ["Staged", "publish"]
 LOCKS_MILLISECONDS = 600
 """For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
 PAUSE_SECONDS = 0.2
+IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected)
+"""What the server says where others hold locks."""
 PATIENCE_SECONDS = 60
 """After that locks are waited for, however long it takes: new readers then wait too, so that it comes to an end."""
 
@@ -63,7 +65,7 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
             one.publish.job.ensure_connection(one.owned)
         try:
             return _publish(staged, is_patient=time.monotonic() >= until)
-        except (errors.LockNotAvailable, errors.DeadlockDetected):
+        except IN_THE_WAY:
             time.sleep(PAUSE_SECONDS)
         except psycopg.Error as error:
             if not connections.is_lost(error):
@@ -98,7 +100,7 @@ def _blaming(one: Staged) -> Iterator[None]:
     """What fails here is this load's failure, unless it is the connection's, or a lock's that is waited for again."""
     try:
         yield
-    except (errors.LockNotAvailable, errors.DeadlockDetected):
+    except IN_THE_WAY:
         raise
     except Exception as error:
         if isinstance(error, psycopg.Error) and connections.is_lost(error):
