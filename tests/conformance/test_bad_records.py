@@ -153,3 +153,14 @@ def test_remedies_that_name_an_option(engine_target: Target, tmp_path: Path) -> 
     assert engine_target.rows("SELECT id, n FROM t") == [(1, 2)]
     path = write(tmp_path / "empty_line.csv", "\nid,n\n1,2\n")
     assert "--skip-lines leaves such lines out" in " ".join(load(engine_target, path, check=1).stderr.split())
+
+
+def test_what_is_stored_by_a_load_without_one_commit(engine_target: Target, tmp_path: Path) -> None:
+    """It is stored once more by the same command where no ledger knows of it."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\nx\n")
+    assert "nothing was published" in load(engine_target, path, check=1).stderr
+    known = load(engine_target, path, no_atomic=True, check=1, restart=True).stderr
+    assert "slices that were done before are stored, and are not stored twice" in known
+    unknown = load(engine_target, path, no_atomic=True, no_ledger=True, check=1).stderr
+    assert "without a ledger the same command stores them once more" in unknown

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from big import BigFile, write_big_file
+from big import TABLE, BigFile, write_big_file
 from command import Run
 from faults.oracle import Disturbed, resize_disk, wait_for
+from loading import load
 from servers.installations import server_user
 from servers.postgres import PostgresServer
 from targets import DuckdbTarget, PostgresTarget
@@ -40,6 +41,22 @@ def test_duckdb_file(disk: Callable[[int], Path], dense_file: BigFile) -> None:
     assert job.visible() == 0
     resize_disk(place, 500)
     job.finish()
+
+
+def test_duckdb_file_in_mid_load_without_one_commit(disk: Callable[[int], Path], dense_file: BigFile) -> None:
+    """The error does not say that nothing was published: what was committed before is visible."""
+    place = disk(12)
+    target = DuckdbTarget(place / "t.duckdb")
+    target.execute(TABLE)
+    options = {"table": "t", "no_atomic": True, "commit_every": 20_000}
+    run = load(target, dense_file.path, check=False, **options)
+    assert_says_disk_full(run)
+    assert "nothing was published" not in run.stderr
+    assert "slices that were done before are stored, and are not stored twice" in run.stderr
+    resize_disk(place, 500)
+    assert 0 < target.count("t") < dense_file.rows
+    load(target, dense_file.path, **options)
+    assert dense_file.held_by(target) == dense_file.expected
 
 
 def test_duckdb_file_again_and_again(disk: Callable[[int], Path], dense_file: BigFile) -> None:

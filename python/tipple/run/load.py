@@ -24,7 +24,7 @@ from tipple.engines.base import (
     Verify,
 )
 from tipple.engines.findings import short
-from tipple.errors import BadRecord, TooManyRejects, UsageError
+from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
 from tipple.plan import memory
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.cpus import parse_cpus
@@ -70,6 +70,8 @@ MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
 PUBLISHING_PHASES = ("publish", PUBLISH_TOGETHER)
 """The phases in which a load needs no streams any more."""
+NOTHING_PUBLISHED = "nothing was published"
+"""What hints say of a load that has one transaction."""
 RETRY_SECONDS = 60
 STALL_SECONDS = 600
 
@@ -453,9 +455,14 @@ def load(
         remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
-        raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic)}") from None
+        raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic=atomic, ledger=ledger)}") from None
     except TooManyRejects as error:
-        error.hint = f"{error.hint}; {_what_is_stored(atomic)}"
+        error.hint = f"{error.hint}; {_what_is_stored(atomic=atomic, ledger=ledger)}"
+        raise
+    except TippleError as error:
+        if not atomic and error.hint is not None:
+            # Whoever has failed knows of its own transaction only, and those before it are visible.
+            error.hint = error.hint.replace(NOTHING_PUBLISHED, _what_is_stored(atomic=atomic, ledger=ledger))
         raise
     finally:
         display.close()
@@ -527,10 +534,12 @@ class _Called:
         return
 
 
-def _what_is_stored(atomic: bool) -> str:
+def _what_is_stored(*, atomic: bool, ledger: bool) -> str:
     """What a load that ended with an error has left in the table."""
     if atomic:
-        return "nothing was published"
+        return NOTHING_PUBLISHED
+    if not ledger:
+        return "slices that were done before are stored, and without a ledger the same command stores them once more"
     return "slices that were done before are stored, and are not stored twice"
 
 
