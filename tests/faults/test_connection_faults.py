@@ -327,6 +327,27 @@ def test_publishing_that_others_stop_keeps_what_is_staged(
     assert summary["slices_resumed"] > 0
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_jobs_clean_keeps_a_job_that_runs(target: PostgresTarget, big_file: BigFile, is_lost: bool) -> None:
+    """Whatever name its sessions have, and where its control session is another one than at its beginning."""
+    url = target.server.url(LOADER, target.database, application_name="night batch")
+    job = Disturbed(target, big_file, old_rows=0, url=url)
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'night batch'"
+    with psycopg.connect(target.server.url(LOADER, target.database)) as reader:
+        reader.execute("SELECT FROM t")
+        command = job.start()
+        assert wait_for(lambda: target.server.rows(waiting))
+        if is_lost:
+            ((pid,),) = target.server.rows(waiting)
+            target.server.rows(f"SELECT pg_terminate_backend({pid}, 5000)")
+            assert wait_for(lambda: target.server.rows(waiting))
+        assert "unfinished" not in run_tipple("jobs", target.url).stdout
+        assert "nothing to clean up" in run_tipple("jobs", target.url, "clean").stdout
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    job.finish()
+
+
 @pytest.mark.parametrize(
     "change", ["ADD COLUMN extra integer", "ALTER day TYPE text", "RENAME note TO remark", "DROP COLUMN day"]
 )

@@ -476,6 +476,8 @@ class JobOwner:
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
             raise taken_over()
+        if job is not None:
+            self.connection.execute(ledger.OWN_AGAIN, (owned.job_id, owned.epoch))
 
     def refuse_cancelled(self, owned: OwnedJob, error: BaseException) -> None:
         """Says of a failure that it comes from `tipple jobs URL cancel`, which ends sessions and drops what is staged.

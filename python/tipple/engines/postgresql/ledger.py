@@ -245,14 +245,21 @@ def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> li
 
 def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[int, str]]:
     """Backend and `host:process` of the owners that unfinished jobs into `table` have, as far as they hold its lock."""
-    number = table_lock(table)
     rows = connection.execute(
-        "SELECT j.owner_pid, j.owner FROM tipple.job j JOIN pg_locks l ON l.pid = j.owner_pid "
-        "WHERE j.target = %s AND j.state = 'loading' AND l.locktype = 'advisory' AND l.granted "
-        "AND l.classid::bigint = %s AND l.objid::bigint = %s",
-        (table.sql, (number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF),
+        "SELECT owner_pid, owner FROM tipple.job WHERE target = %s AND state = 'loading'", (table.sql,)
     ).fetchall()
-    return [(pid, owner) for pid, owner in rows]
+    locks = _locks(connection)
+    return [(pid, owner) for pid, owner in rows if (pid, table_lock(table)) in locks]
+
+
+def _locks(connection: psycopg.Connection[Any]) -> set[tuple[int, int]]:
+    """Backends of this database and the advisory locks that they hold, by number."""
+    return set(
+        connection.execute(
+            "SELECT pid, (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted "
+            "AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        ).fetchall()
+    )
 
 
 def insert_job(
@@ -295,6 +302,10 @@ def take_over(connection: psycopg.Connection[Any], job_id: str, owner: str) -> i
     if row is None:
         raise TippleError(f"the job {job_id} is gone from the ledger")
     return int(row[0])
+
+
+OWN_AGAIN = "UPDATE tipple.job SET owner_pid = pg_backend_pid() WHERE job_id = %s AND epoch = %s AND state = 'loading'"
+"""By a new session of the same owner."""
 
 
 def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list[dict[str, Any]]:
@@ -419,9 +430,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
         """
         SELECT j.job_id::text, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'),
                coalesce(j.rows, sum(s.rows), 0)::bigint, j.started_at::text, j.finished_at::text,
-               j.state = 'loading' AND EXISTS (
-                   SELECT FROM pg_stat_activity a WHERE a.pid = j.owner_pid
-                   AND a.application_name LIKE '%%tipple%%'),
+               j.owner_pid,
                j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
                CASE WHEN j.state IN ('loading', 'failed', 'cancelled') AND j.plan ->> 'strategy' = 'incremental'
                THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint
@@ -429,6 +438,8 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
         GROUP BY j.job_id ORDER BY j.started_at DESC
         """
     ).fetchall()
+    # By the lock and not by the session's name, which is the user's own where there is one.
+    locks = _locks(connection)
     return [
         JobRecord(
             job_id=row[0],
@@ -440,7 +451,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             rows=row[6],
             started_at=row[7],
             finished_at=row[8],
-            running=row[9],
+            running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in locks,
             staging=row[10],
             sources=tuple(source["path"] for source in row[11] or ()),
             visible_rows=row[13],
