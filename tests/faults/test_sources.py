@@ -10,14 +10,17 @@ import socket
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from big import TABLE, BigFile, write_big_file
 from command import start_tipple
 from faults.oracle import frozen
-from loading import load, load_words
+from loading import load, load_here, load_words
 from targets import Target, write
+from tipple.engines.base import Identity
+from tipple.run.sources import identify
 
 
 @pytest.fixture
@@ -38,6 +41,24 @@ def test_missing_file(target: Target, tmp_path: Path) -> None:
         run = load(target, *sources, check=2)
         assert "missing.csv" in run.stderr
         assert_untouched(target)
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "csv"}, {"format": "csv", "header": "match"}])
+def test_file_that_is_gone_before_it_is_sampled(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    path = write(tmp_path / "gone.csv", "1,x\n")
+
+    def identify_and_remove(name: str, *rest: Any, **named: Any) -> Identity:
+        try:
+            return identify(name, *rest, **named)
+        finally:
+            path.unlink()
+
+    monkeypatch.setattr("tipple.run.load.identify", identify_and_remove)
+    run = load_here(target, path, check=2, **options)
+    assert "gone.csv: cannot be read: No such file or directory" in run.stderr
+    assert_untouched(target)
 
 
 def test_empty_file(target: Target, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from tipple.engines.base import STDIN, Identity
 from tipple.plan.sniff_profile import Layout
-from tipple.run.sources import read_lines, utf16_mark
+from tipple.run.sources import read_lines, readable_file, utf16_mark
 
 __all__ = ["Sample", "take_sample"]
 
@@ -61,9 +61,12 @@ def take_sample(
     """A sample of the files at `paths`; of `streams`, which are read from beginning to end, the head of the text.
 
     `layout` says what quotes lines of streams that look like comments.
+
+    Raises:
+        TippleError: a file cannot be read.
     """
     streams = streams or {}
-    sizes = {path: streams[path].size if path in streams else os.path.getsize(path) for path in paths}
+    sizes = {path: streams[path].size if path in streams else _size(path) for path in paths}
     filled = [path for path in paths if sizes[path] or path == STDIN]
     if len(filled) > MAX_FILES:
         filled = [filled[index * (len(filled) - 1) // (MAX_FILES - 1)] for index in range(MAX_FILES)]
@@ -73,12 +76,17 @@ def take_sample(
         if path in streams:
             pieces += _text_head(number, streams[path], min(STREAM_HEAD_BYTES, budget), layout)
             continue
-        with open(path, "rb") as file:
+        with readable_file(path), open(path, "rb") as file:
             for offset, length in _places(sizes[path], budget):
                 data = _head(file.fileno(), length) if offset == 0 else os.pread(file.fileno(), length, offset)
                 ends = offset + len(data) >= sizes[path]
                 pieces.append(Piece(file=number, begins=offset == 0, ends=ends, data=data))
     return Sample(paths=tuple(filled), pieces=tuple(pieces), total_bytes=sum(sizes.values()))
+
+
+def _size(path: str) -> int:
+    with readable_file(path):
+        return os.path.getsize(path)
 
 
 def _text_head(file: int, source: Identity, wanted: int, layout: Layout | None) -> list[Piece]:

@@ -9,7 +9,8 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -187,7 +188,7 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
             raise core_error(error) from None
         form = (_form(path, head, dialect, refuse) if dialect is not None else None) or StreamForm()
         return Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
-    try:
+    with readable_file(path):
         # Opening a pipe would wait for whoever writes into it.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UsageError(
@@ -200,12 +201,6 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
             if status.st_size > SAMPLE_BYTES:
                 file.seek(max(SAMPLE_BYTES, status.st_size - SAMPLE_BYTES))
                 digest.update(file.read(SAMPLE_BYTES))
-    except OSError as error:
-        raise TippleError(
-            f"{path}: cannot be read: {error.strerror}",
-            hint="check the path and the rights to it",
-            exit_status=2,
-        ) from None
     return Identity(
         path=os.path.abspath(path),
         size=status.st_size,
@@ -213,6 +208,23 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
         content=digest.hexdigest(),
         form=_form(path, head, dialect, refuse) if dialect is not None else None,
     )
+
+
+@contextmanager
+def readable_file(path: str) -> Iterator[None]:
+    """Around what reads a source, which may be gone since it was found.
+
+    Raises:
+        TippleError: it cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise TippleError(
+            f"{path}: cannot be read: {error.strerror}",
+            hint="check the path and the rights to it",
+            exit_status=2,
+        ) from None
 
 
 def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm | None:
@@ -350,7 +362,7 @@ def read_head(identity: Identity, dialect_plan: dict[str, Any], wanted: int = HE
         TippleError: it cannot be read.
     """
     if identity.form is None:
-        with open(identity.path, "rb") as file:
+        with readable_file(identity.path), open(identity.path, "rb") as file:
             return file.read(wanted)
     if identity.path == STDIN:
         wanted = min(wanted, SAMPLE_BYTES)
