@@ -258,7 +258,8 @@ def test_a_file_that_changes_during_the_load(
     else:
         assert engine_target.count("t") == 0
         assert "in.csv" in run.stderr
-        assert run.exit_code == 1 or part < 0.5, "status 2 says that nothing was started"
+        # In the middle of a quick load its sources are still being sampled.
+        assert run.exit_code == 1 or part <= 0.5, "status 2 says that nothing was started"
     assert engine_target.leftovers("t") == set()
 
 
