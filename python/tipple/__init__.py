@@ -8,6 +8,8 @@
 The functions have the names and options of the command line's verbs.
 """
 
+# A signal that arrives while msgspec imports this leaves it without, and it crashes later: so it is there before.
+import datetime  # noqa: F401
 import importlib
 from typing import TYPE_CHECKING, Any
 
