@@ -67,6 +67,14 @@ def test_no_other_job_is_touched(url: str, words: tuple[str, ...], said: str) ->
     assert states(url) == before
 
 
+def test_the_url_behind_the_action(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first, _ = states(url)
+    jobs("list", url)
+    assert capsys.readouterr().out.count("unfinished") == 2
+    jobs("cancel", first[:8], url)
+    assert states(url)[first] == "cancelled"
+
+
 def test_the_target_of_the_environment(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

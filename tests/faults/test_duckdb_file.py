@@ -114,6 +114,11 @@ def test_what_is_no_database(tmp_path: Path, path: Path, kind: str) -> None:
         assert place.read_bytes() == before
 
 
+def test_an_absolute_path_with_three_slashes(tmp_path: Path, path: Path) -> None:
+    run = load(f"duckdb://{tmp_path}/x.duckdb", path, table="t", check=2, cwd=tmp_path)
+    assert f"write duckdb:///{tmp_path}/x.duckdb" in run.stderr
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.json", "x.csv.gz", ":memory:x"])
 def test_a_database_that_would_be_lost(tmp_path: Path, path: Path, name: str) -> None:
     """DuckDB opens a file of data too, and shows it by a view in memory: rows would be gone with the process."""

@@ -62,8 +62,8 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
 
 
 def _meaning(words: Sequence[str]) -> tuple[str | None, str, str | None]:
-    """URL, action and job. No URL is a word like the actions, so it can be left out."""
-    left = list(words)
+    """URL, action and job. No URL is a word like the actions, so it can be left out; it may stand behind them too."""
+    left = sorted(words, key=lambda word: "://" not in word)
     url = left.pop(0) if left and left[0] not in ACTIONS else None
     action = left.pop(0) if left else "list"
     job = left.pop(0) if left else None

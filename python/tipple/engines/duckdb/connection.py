@@ -33,14 +33,14 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     if not os.path.isdir(directory):
         raise ConnectionFailed(
             f"cannot open {target.display}: the directory {directory} does not exist",
-            hint=f"mkdir -p {directory}",
+            hint=_absolute(path) or f"mkdir -p {directory}",
         )
     if os.path.exists(path) and not os.path.isfile(path):
         # A pipe would be waited for.
         raise ConnectionFailed(f"cannot open {target.display}: it is no file", hint="check the path")
     if not os.path.exists(path):
         if must_exist:
-            raise ConnectionFailed(f"there is no database {target.display}", hint="check the path")
+            raise ConnectionFailed(f"there is no database {target.display}", hint=_absolute(path) or "check the path")
         if read_only:
             # A plan for a database that does not exist yet is made against an empty one.
             return duckdb.connect(MEMORY)
@@ -78,6 +78,13 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         connection.close()
         raise _not_kept(target)
     return connection
+
+
+def _absolute(path: str) -> str | None:
+    """A hint for a path that is relative, but stands for a directory only if it is absolute."""
+    if os.path.isabs(path) or not os.path.isdir(os.path.dirname(f"/{path}")) or "/" not in path:
+        return None
+    return f"three slashes begin a relative path; for /{path} write duckdb:////{path}"
 
 
 _NO_FILE = "Cannot launch in-memory database in read-only mode"
