@@ -393,9 +393,11 @@ def test_a_word_for_null_that_is_a_text_elsewhere(tmp_path: Path) -> None:
 
 
 def test_headers_of_files_that_were_put_together(tmp_path: Path) -> None:
-    header = sniff(write(tmp_path / "a.csv", "id,name\n1,a\n2,b\nid,name\n3,c\n")).header
-    assert (header.value, header.confidence < LOW_CONFIDENCE) == ("yes", True)
-    assert "repeated header lines" in header.reason
+    for mark in ("", "\ufeff"):
+        text = f"{mark}id,name\n1,a\n2,b\n{mark}id,name\n3,c\n"
+        header = sniff(write(tmp_path / "a.csv", text)).header
+        assert (header.value, header.confidence < LOW_CONFIDENCE) == ("yes", True)
+        assert "repeated header lines" in header.reason
 
 
 def test_files_that_begin_with_the_same_record(tmp_path: Path) -> None:

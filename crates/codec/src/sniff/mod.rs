@@ -338,7 +338,9 @@ impl<'a> Columns<'a> {
         *column.kinds.entry(kind).or_default() += 1;
         column.longest = column.longest.max(text.len());
         column.shortest = column.shortest.min(text.len());
-        column.like_head += usize::from(head.is_some_and(|head| head.text.as_bytes() == text));
+        // Files that were put together keep their byte order marks.
+        let unmarked = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        column.like_head += usize::from(head.is_some_and(|head| head.text.as_bytes() == unmarked));
         if matches!(kind, Kind::Decimal | Kind::Integer | Kind::LongInteger | Kind::Float) {
             column.inexact += usize::from(!guessed::double_keeps(text));
         }
