@@ -479,8 +479,8 @@ def test_a_default_tablespace_and_partitions_that_come_up(
     rows[20_001] = "5555,far\n"
     run = load_text(target, tmp_path / "in.csv", "".join(rows), partition_by="range(a, every=1000)")
     assert "no sample had shown" in run.stdout + run.stderr
-    assert {name for name in places(target) if name.startswith("t_")} == {"t_0", "t_5000"}
-    assert places(target)["t_5000"] == places(target)["t_0"]
+    assert target.count("t_5000") == 1
+    assert places(target) == {}
 
 
 def test_tablespaces_that_cannot_be(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
