@@ -1,6 +1,7 @@
 """The compiled core. Plans go down as JSON, reports and progress come up as JSON; the format of both is that of the
 Rust types named beside each function."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "GenerateFailed",
     "GenerateJob",
     "LoadJob",
+    "RejectFiles",
     "VerifyJob",
     "column_keys",
     "cut_sources",
@@ -76,6 +78,30 @@ class LoadJob:
     def cancel(self) -> None: ...
     def result(self) -> str | None: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class RejectFiles:
+    """The raw records of a load's rejects and their reasons as CSV (`Telling`), while they are being written."""
+
+    def __new__(cls, raw: str, reasons: str, sources: Sequence[bytes], telling_json: str) -> RejectFiles:
+        """Creates both files; OSError where that is not possible, from every method."""
+
+    def rephrase(self, containing: str, function: Callable[[str], str]) -> None:
+        """From now on reasons that contain a text are what a function makes of them."""
+
+    def add(self, rows: Sequence[tuple[int, int, int, str | None, str, str, bytes]]) -> None:
+        """Writes rows of a ledger: source, record number, byte offset (row, from 0, of a columnar source), column,
+        reason, SQLSTATE, record."""
+
+    def add_spooled(
+        self, files: Sequence[str], before: Mapping[int, int], expected: Mapping[int, int] | None = None
+    ) -> bool:
+        """Writes what the files of a spool hold, in the order of the sources, unless these are not the `expected`
+        rejects by slice; `before` says by slice how many records of its source come before it."""
+
+    def finish(self) -> tuple[list[tuple[int, int, int | None]], list[bytes]]:
+        """Completes both files: rejects that may be many records (source, record number, lines, None where it is longer
+        than records may be), and how those begin that end inside quotes."""
 
 @final
 class VerifyJob:

@@ -6,5 +6,6 @@ mod job;
 pub mod load;
 pub mod plan;
 pub mod postgres;
+pub mod rejects;
 pub mod source;
 pub mod verify;

@@ -3,6 +3,7 @@
 mod columnar;
 mod generate;
 mod load;
+mod rejects;
 mod sniff;
 
 use pyo3::prelude::*;
@@ -13,5 +14,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     columnar::register(module)?;
     generate::register(module)?;
     load::register(module)?;
+    rejects::register(module)?;
     sniff::register(module)
 }

@@ -6,12 +6,13 @@ An engine is a folder with the same files: `capabilities.py` (what it can do, as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from tipple._core import RejectFiles
 from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError
@@ -325,23 +326,6 @@ class LoadTask(msgspec.Struct, kw_only=True):
         return self.reads_stdin or self.stream is not None
 
 
-class Reject(msgspec.Struct, frozen=True):
-    """A record that could not be stored; its fields are in the order of the ledgers' queries."""
-
-    source: int
-    """Index of the source file."""
-    record_number: int
-    """Its number in the file, from 1, the header not counted."""
-    byte_offset: int | None
-    """None where a record has no place of its own in the file, as in a columnar one."""
-    column: str | None
-    reason: str
-    sqlstate: str
-    """Empty where no server would refuse the record: it is Tipple that would lose something of it."""
-    record: bytes
-    """The record as the source has it, its record end included; of a columnar source as CSV."""
-
-
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """What was compared."""
 
@@ -372,8 +356,8 @@ class LoadResult(msgspec.Struct, kw_only=True):
     fallback_windows: int = 0
     rows: int = 0
     rejects: int = 0
-    reject_rows: Callable[[], Iterator[Reject]] | None = None
-    """Gives the rejects in the order of the sources, while the session is open."""
+    tell_rejects: Callable[[RejectFiles], None] | None = None
+    """Adds the rejects to files in the order of the sources, while the session is open."""
     merged: MergeCounts | None = None
     """What became of the records of an upsert."""
     structure: AppliedStructure | None = None

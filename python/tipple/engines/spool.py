@@ -13,15 +13,16 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tipple.engines.base import LoadTask, Reject
+from tipple._core import RejectFiles
+from tipple.engines.base import LoadTask
 
 COLUMNS = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record"
-"""Of the ledger's table, in the order of a line."""
+"""Of the ledger's table, in the order of a line (the core's `rejects/line.rs`)."""
 
 
 PREFIX = "tipple-spool-"
@@ -114,31 +115,24 @@ class SpooledReject(NamedTuple):
     record: str
 
 
-def rejects(
-    task: LoadTask, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
-) -> Iterator[Reject]:
-    """The rejects of a load without a ledger, in the order of the sources.
+def tell(
+    task: LoadTask, told: RejectFiles, before: Mapping[int, int], expected: Mapping[int, int] | None = None
+) -> bool:
+    """Adds the rejects of this run to the files that the user gets, in the order of the sources.
 
     Args:
         task: the load.
-        slices: those of its slices whose records are numbered by the slice; in others numbers are the source's.
-        counts: number, rows and rejects of each.
+        told: those files.
+        before: by slice, how many records of its source come before it; no word of slices whose records have the
+            source's numbers already.
+        expected: by slice, how many rejects the ledger has. Where this run has not seen just these, False comes back,
+            and nothing is added.
     """
-    first = first_records(slices, counts)
-    for line in sorted(lines(task), key=lambda line: (int(line.source), int(line.byte_offset))):
-        yield Reject(
-            source=int(line.source),
-            record_number=first.get(int(line.n), 0) + int(line.record_index) + 1,
-            byte_offset=int(line.byte_offset),
-            column=line.column_name or None,
-            reason=line.reason,
-            sqlstate=line.sqlstate,
-            record=bytes.fromhex(line.record),
-        )
+    return told.add_spooled([str(path) for path in files(task)], before, expected)
 
 
 def lines(task: LoadTask, names: str = "*.csv") -> Iterator[SpooledReject]:
-    """The rejects of this run, as the core has written them (`rejects.rs`), in no order."""
+    """The rejects of this run, as the core has written them, in no order."""
     csv.field_size_limit(sys.maxsize)
     for path in files(task, names):
         with path.open(encoding="utf-8", newline="") as file:
@@ -148,7 +142,7 @@ def lines(task: LoadTask, names: str = "*.csv") -> Iterator[SpooledReject]:
 
 def files(task: LoadTask, names: str = "*.csv") -> list[Path]:
     """Those that hold rejects of this run."""
-    return [path for path in sorted(Path(task.spool or "").glob(names)) if path.stat().st_size]
+    return [path for path in sorted(Path(task.spool or os.devnull).glob(names)) if path.stat().st_size]
 
 
 def settle(task: LoadTask) -> None:

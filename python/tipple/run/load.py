@@ -46,13 +46,11 @@ from tipple.run.memory_watch import MemoryWatch
 from tipple.run.outputs import Files, NamedFile
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import (
+    Telling,
     check_writable,
     earlier_rejects,
-    naming_keys,
-    numbered_by_row,
     outputs_of,
     reject_policy,
-    remarking,
     where_kept,
     write_rejects,
 )
@@ -436,14 +434,15 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
             with _part.finishing():
-                if policy is not None and result.reject_rows is not None and (result.rejects or replay):
-                    found = naming_keys(result.reject_rows(), request.null_in_key)
+                if policy is not None and result.tell_rejects is not None and (result.rejects or replay):
+                    telling = Telling(
+                        by_row=request.columnar_plan is not None,
+                        null_reasons=request.null_reasons,
+                        remedy=where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once),
+                    )
                     names = [identity.path for identity in identities]
-                    by_row = request.columnar_plan is not None
-                    found = numbered_by_row(found) if by_row else remarking(found, names, result.notes)
                     reading = request.as_read(again=result.status == "already loaded" and not replay)
-                    remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
-                    write_rejects(policy, found, names, reading, remedy=remedy)
+                    result.notes += write_rejects(policy, result.tell_rejects, names, reading, telling)
                 elif policy is not None and not dry_run:
                     result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from tipple.engines.base import Reject
+from tipple._core import RejectFiles
 from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
+from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName
 from tipple.run.outputs import NamedFile, check_place
-from tipple.run.replay import MOST_OPEN_ENDED, OPEN_ENDED_BYTES, Reading
-
-REASON_COLUMNS = ("file", "record_number", "byte_offset", "column", "reason", "sqlstate")
+from tipple.run.replay import Reading
 
 
-MANY_LINES = 20
-"""So many lines of one rejected record are told, for they may be as many records."""
-MOST_REMARKS = 3
-TOO_LONG = "54000"
-"""SQLSTATE of a record that is longer than the limit; of that only the beginning is kept."""
+class Telling(msgspec.Struct, frozen=True, kw_only=True):
+    """How the rejects of a load are told."""
+
+    by_row: bool
+    """Whether the sources are columnar: a record has a row there, and no place of its own."""
+    null_reasons: dict[str, str]
+    """By column: what to say of a NULL there, in place of a refusal that blames a constraint which is not there."""
+    remedy: str
+    """What to do where the files cannot be written."""
+
+    def json(self, dialect: Dialect) -> str:
+        """The core's `Telling`."""
+        quotes = None if dialect.quote is None or dialect.escape is None else (dialect.quote, dialect.escape)
+        told = {"by_row": self.by_row, "quotes": quotes, "null_reasons": self.null_reasons}
+        return msgspec.json.encode(told).decode()
 
 
 def where_kept(job_id: str, *, ledger: bool, reads_once: bool) -> str:
@@ -36,58 +44,54 @@ def where_kept(job_id: str, *, ledger: bool, reads_once: bool) -> str:
 
 
 def write_rejects(
-    policy: RejectPolicy, rejects: Iterable[Reject], paths: Sequence[str], reading: Reading, *, remedy: str
-) -> int:
-    """Writes the files, each complete before it has its name, and gives the number of rejects.
+    policy: RejectPolicy,
+    fill: Callable[[RejectFiles], None],
+    sources: Sequence[str],
+    reading: Reading,
+    telling: Telling,
+) -> list[str]:
+    """Writes the files, each complete before it has its name, and gives what is to be said of single rejects.
 
     Args:
         policy: where to write.
-        rejects: in the order of the sources.
-        paths: the source files, by the numbers that the rejects give.
+        fill: adds the rejects in the order of the sources.
+        sources: the source files, by the numbers that the rejects give.
         reading: how the records are to be read again.
-        remedy: what to do where that is not possible.
+        telling: how they are told.
 
     Raises:
         TippleError: a file cannot be written.
     """
     unfinished = [_unfinished(path) for path in policy.paths]
-    count = 0
-    open_ended: list[bytes] = []
     try:
-        with (
-            open(unfinished[0], "wb") as raw,
-            open(unfinished[1], "w", encoding="utf-8", errors="surrogateescape", newline="") as reasons,
-            open(unfinished[2], "wb") as kept,
-        ):
-            table = csv.writer(reasons, lineterminator="\n")
-            table.writerow(REASON_COLUMNS)
-            for reject in rejects:
-                raw.write(reject.record)
-                if len(open_ended) < MOST_OPEN_ENDED and reading.leaves_open(reject.record):
-                    open_ended.append(reject.record[:OPEN_ENDED_BYTES])
-                table.writerow(
-                    (
-                        paths[reject.source],
-                        reject.record_number,
-                        "" if reject.byte_offset is None else reject.byte_offset,
-                        reject.column or "",
-                        reject.reason,
-                        reject.sqlstate,
-                    )
-                )
-                count += 1
+        raw, reasons, _ = unfinished
+        files = RejectFiles(raw, reasons, [os.fsencode(name) for name in sources], telling.json(reading.dialect))
+        fill(files)
+        remarks, open_ended = files.finish()
+        with open(unfinished[2], "wb") as kept:
             kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
         for path, name in zip(unfinished, policy.paths, strict=True):
             os.replace(path, name)
     except OSError as error:
+        raise TippleError(
+            f"the rows were published, but the rejects could not be written to {policy.path}: {error.strerror}",
+            hint=telling.remedy,
+        ) from None
+    finally:
         for path in unfinished:
             with suppress(OSError):
                 os.remove(path)
-        raise TippleError(
-            f"the rows were published, but the rejects could not be written to {policy.path}: {error.strerror}",
-            hint=remedy,
-        ) from None
-    return count
+    return [_remark(sources[source], number, lines) for source, number, lines in remarks]
+
+
+def _remark(source: str, record_number: int, lines: int | None) -> str:
+    size, remedy = "more bytes than a record may have", "mend the source, and load it with --restart"
+    if lines is not None:
+        size, remedy = f"{lines:,} lines", "mend it, and load those lines with --replay"
+    return (
+        f"{source}: record {record_number} is one reject of {size}: if a quote is missing or too many there, what "
+        f"follows it went with it; {remedy}"
+    )
 
 
 def earlier_rejects(policy: RejectPolicy) -> list[str]:
@@ -101,39 +105,6 @@ def earlier_rejects(policy: RejectPolicy) -> list[str]:
     except OSError:
         return []
     return [f"{policy.path} is of an earlier load: this one has no rejects; load those with --replay, or remove it"]
-
-
-def remarking(rejects: Iterable[Reject], paths: Sequence[str], notes: list[str]) -> Iterator[Reject]:
-    """The same rejects; notes those that may be many records, because a quote was not closed where it should be."""
-    told = 0
-    for reject in rejects:
-        lines = reject.record.count(b"\n") or reject.record.count(b"\r")
-        if (lines >= MANY_LINES or reject.sqlstate == TOO_LONG) and told < MOST_REMARKS:
-            told += 1
-            size, remedy = f"{lines:,} lines", "mend it, and load those lines with --replay"
-            if reject.sqlstate == TOO_LONG:
-                # Of such a record only the beginning is kept.
-                size, remedy = "more bytes than a record may have", "mend the source, and load it with --restart"
-            notes.append(
-                f"{paths[reject.source]}: record {reject.record_number} is one reject of {size}: if a quote is missing "
-                f"or too many there, what follows it went with it; {remedy}"
-            )
-        yield reject
-
-
-def naming_keys(
-    rejects: Iterable[Reject], null_in_key: Callable[[str | None, str | None], str | None]
-) -> Iterator[Reject]:
-    """The same rejects; those with NULL in a key get the reason that `null_in_key` gives for column and SQLSTATE."""
-    for reject in rejects:
-        reason = null_in_key(reject.column, reject.sqlstate)
-        yield reject if reason is None else msgspec.structs.replace(reject, reason=reason)
-
-
-def numbered_by_row(rejects: Iterable[Reject]) -> Iterator[Reject]:
-    """Rejects of columnar sources: the core gives the row, from 0, where text has its byte offset."""
-    for reject in rejects:
-        yield msgspec.structs.replace(reject, record_number=(reject.byte_offset or 0) + 1, byte_offset=None)
 
 
 def check_writable(policy: RejectPolicy) -> None:

@@ -19,11 +19,7 @@ from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
-__all__ = ["MOST_OPEN_ENDED", "OPEN_ENDED_BYTES", "Reading", "find_reading"]
-
-MOST_OPEN_ENDED = 1000
-OPEN_ENDED_BYTES = 4096
-"""So much of so many records is kept to find them again."""
+__all__ = ["Reading", "find_reading"]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,23 +33,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     guessed: dict[str, Any]
     """The core's `Guessed` of columns whose types were guessed."""
     open_ended: list[bytes] = []
-    """What the rejects begin with that end inside quotes, and would take the record behind them with them."""
+    """What the rejects begin with, the first thousand, that end inside quotes, and would take the record behind them
+    with them."""
 
     @property
     def json(self) -> bytes:
         """As it is kept."""
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
-
-    def leaves_open(self, record: bytes) -> bool:
-        """Whether a quote is missing or too many in a record."""
-        dialect = self.dialect
-        if dialect.quote is None or dialect.escape is None:
-            return False
-        quote = dialect.quote.encode()
-        if dialect.escape != dialect.quote:
-            escape = dialect.escape.encode()
-            record = record.replace(escape * 2, b"").replace(escape + quote, b"")
-        return record.count(quote) % 2 == 1
 
     def dialect_with(self, options: Given) -> Dialect:
         """The dialect, where `--format auto` is asked for beside these options."""

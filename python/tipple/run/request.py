@@ -245,11 +245,17 @@ class Request:
             for column in self.columns
         ]
 
+    @property
+    def null_reasons(self) -> dict[str, str]:
+        """By column: what to say of a NULL in place of a refusal that blames a constraint which is not there."""
+        return {
+            column: f'null value in column "{column}": a key column of an upsert takes no NULL'
+            for column in self.nullable_key
+        }
+
     def null_in_key(self, column: str | None, sqlstate: str | None) -> str | None:
-        """What to say in place of a refusal that blames a constraint which is not there."""
-        if sqlstate != NOT_NULL_VIOLATION or column not in self.nullable_key:
-            return None
-        return f'null value in column "{column}": a key column of an upsert takes no NULL'
+        """Such a reason for one record."""
+        return self.null_reasons.get(column or "") if sqlstate == NOT_NULL_VIOLATION else None
 
     def structure_key(self, names: Sequence[str]) -> tuple[str, ...]:
         """The key of a structure: columns that are loaded."""

@@ -1,7 +1,6 @@
 //! Records that cannot be stored: counted against the limit, and kept in a file per stream.
 //!
-//! Each line of such a file is a row of the ledger's table `tipple.reject`, as CSV, so that it can be handed to the
-//! target as it is. A slice that is done again begins by taking back what its earlier attempt had written.
+//! A slice that is done again begins by taking back what its earlier attempt had written.
 
 use super::Context;
 use super::parse::ParsedWindow;
@@ -9,14 +8,12 @@ use crate::error::{Error, Result};
 use crate::plan::RejectPlan;
 use crate::postgres::copy::{Place, copy_in};
 use crate::postgres::session::Session;
+use crate::rejects::line;
 use crate::source::locate::Complaint;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use tipple_codec::problem::Problem;
-
-/// The columns of a line.
-const COLUMNS: &str = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record";
 
 /// The rejects in a log, where there is one.
 pub(super) fn count(log: &Option<RejectLog<'_, '_>>) -> u64 {
@@ -103,7 +100,9 @@ impl<'c, 'p> RejectLog<'c, 'p> {
                 other => other,
             });
         }
-        let line = self.line(place, index, record, &complaint);
+        let Complaint { column, reason, sqlstate, .. } = &complaint;
+        let line =
+            line::write((&self.plan.job_id, self.slice, place, index), (column.as_deref(), reason, sqlstate), record);
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -133,7 +132,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// # Errors
     /// What the server says.
     pub(super) fn copy_to_ledger(&mut self, session: &Session) -> Result<()> {
-        let statement = format!("COPY tipple.reject ({COLUMNS}) FROM STDIN (FORMAT csv)");
+        let statement = format!("COPY tipple.reject ({}) FROM STDIN (FORMAT csv)", line::COLUMNS);
         copy_in(session, &statement, "writing rejects to the ledger", |take| self.read(take))
     }
 
@@ -158,39 +157,4 @@ impl<'c, 'p> RejectLog<'c, 'p> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.flush().map_err(|error| Error::file(&self.path, "write it", &error))
     }
-
-    fn line(&self, place: Place, index: u64, record: &[u8], complaint: &Complaint) -> Vec<u8> {
-        let mut line = Vec::with_capacity(160 + 2 * record.len());
-        let Place { source, offset, .. } = place;
-        let job = &self.plan.job_id;
-        // Writing to memory cannot fail.
-        let _infallible = write!(line, "{job},{},{source},{offset},{index},", self.slice);
-        if let Some(column) = &complaint.column {
-            quote(column, &mut line);
-        }
-        line.push(b',');
-        quote(&complaint.reason, &mut line);
-        line.push(b',');
-        quote(&complaint.sqlstate, &mut line);
-        line.extend_from_slice(b",\\x");
-        for byte in record {
-            line.push(HEX[usize::from(byte >> 4)]);
-            line.push(HEX[usize::from(byte & 15)]);
-        }
-        line.push(b'\n');
-        line
-    }
-}
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-fn quote(text: &str, line: &mut Vec<u8>) {
-    line.push(b'"');
-    for byte in text.bytes() {
-        if byte == b'"' {
-            line.push(b'"');
-        }
-        line.push(byte);
-    }
-    line.push(b'"');
 }

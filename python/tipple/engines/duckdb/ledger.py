@@ -8,15 +8,16 @@ and the ledger keeps them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
+from tipple._core import RejectFiles
+from tipple.engines import spool
+from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
-from tipple.engines.spool import SpooledReject
 from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
@@ -204,7 +205,7 @@ def add_rejects(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) ->
     """
     if not files:
         return
-    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in SpooledReject._fields).join("{}")
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in spool.SpooledReject._fields).join("{}")
     # DuckDB takes so much memory for a line: records stand there in hexadecimal, and most are short.
     longest = REASON_BYTES
     for file in files:
@@ -220,33 +221,43 @@ def add_rejects(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) ->
     )
 
 
-def rejects(connection: duckdb.DuckDBPyConnection, job_id: str) -> Iterator[Reject]:
-    """A job's rejects in the order of its sources, fetched in pieces."""
-    # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices
-    # that were cut while their source was read, records are numbered in the source already.
-    found = connection.execute(
-        f"""
-        SELECT r.source,
-               CASE WHEN json_array_length(s.pieces) = 1 AND (r.n < j.first_n OR r.n >= {FIRST_PART_N})
-                   THEN s.before ELSE 0 END
-                   + r.record_index + 1,
-               r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
-        FROM {catalog(connection)}.tipple.reject r JOIN (
-            SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
+def _places(connection: duckdb.DuckDBPyConnection) -> str:
+    """By slice of $job: how many rejects it has, and how many records of its source come before it.
+
+    A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices that
+    were cut while their source was read, records are numbered in the source already.
+    """
+    return f"""
+        SELECT s.n, s.rejects,
+               CASE WHEN s.single AND (s.n < j.first_n OR s.n >= {FIRST_PART_N}) THEN s.before ELSE 0 END AS before
+        FROM (
+            SELECT n, json_array_length(pieces) = 1 AS single, rejects, coalesce(sum(rows + rejects) OVER (
                 PARTITION BY source, json_array_length(pieces) = 1 ORDER BY byte_offset
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before
             FROM {_slice(connection)} WHERE job_id = $job
-        ) s USING (n), (
+        ) s, (
             SELECT coalesce(CAST(plan ->> 'first_n' AS INTEGER), 2147483647) AS first_n
             FROM {_job(connection)} WHERE job_id = $job
         ) j
+        """
+
+
+def tell_rejects(connection: duckdb.DuckDBPyConnection, task: LoadTask, job_id: str, told: RejectFiles) -> None:
+    """Adds a job's rejects to the files that the user gets: from the spool, where that has them all."""
+    places = connection.execute(_places(connection), {"job": job_id}).fetchall()
+    before = {n: records for n, _, records in places if records}
+    if spool.tell(task, told, before, {n: rejects for n, rejects, _ in places if rejects}):
+        return
+    found = connection.execute(
+        f"""
+        SELECT r.source, p.before + r.record_index + 1, r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
+        FROM {catalog(connection)}.tipple.reject r JOIN ({_places(connection)}) p USING (n)
         WHERE r.job_id = $job ORDER BY r.source, r.byte_offset
         """,
         {"job": job_id},
     )
     while rows := found.fetchmany(10_000):
-        for row in rows:
-            yield Reject(*row)
+        told.add(rows)
 
 
 def reject_count(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import duckdb
 
 from tipple import _core
+from tipple._core import RejectFiles
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge, parquet, turns
@@ -303,10 +304,13 @@ class DuckLoad:
     def _note_rejects(
         self, result: LoadResult, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]
     ) -> None:
-        if self.task.ledger:
-            result.reject_rows = lambda: ledger.rejects(self.connection, result.job_id)
-        else:
-            result.reject_rows = lambda: spool.rejects(self.task, slices, counts)
+        def tell(told: RejectFiles) -> None:
+            if self.task.ledger:
+                ledger.tell_rejects(self.connection, self.task, result.job_id, told)
+            else:
+                spool.tell(self.task, told, spool.first_records(slices, counts))
+
+        result.tell_rejects = tell
 
     # Jobs
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import psycopg
 from psycopg import errors
 
-from tipple.engines.base import FIRST_PART_N, JobRecord, Reject
+from tipple._core import RejectFiles
+from tipple.engines import spool
+from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.postgresql import unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
@@ -370,35 +372,42 @@ def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
     return totals
 
 
-def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
-    """A job's rejects in the order of its sources, fetched in pieces."""
+# A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices that
+# were cut while their source was read, records are numbered in the source already.
+_PLACES = """
+SELECT s.n, CASE WHEN s.single AND (s.n < j.first_n OR s.n >= %(parts)s) THEN s.before ELSE 0 END AS before, s.rejects
+FROM (
+    SELECT n, jsonb_array_length(pieces) = 1 AS single, rejects, coalesce(sum(rows + rejects) OVER (
+        PARTITION BY source, jsonb_array_length(pieces) = 1 ORDER BY byte_offset
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
+    FROM tipple.slice WHERE job_id = %(job)s
+) s, (
+    SELECT coalesce((plan ->> 'first_n')::integer, 2147483647) AS first_n FROM tipple.job WHERE job_id = %(job)s
+) j
+"""
+"""By slice: how many records of its source come before it, and how many rejects it has."""
+
+
+def tell_rejects(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> None:
+    """Adds a job's rejects to the files that the user gets: from the spool, where that has them all."""
     with connection.transaction(), connection.cursor(name="tipple_rejects", binary=True) as cursor:
+        job = {"job": job_id, "parts": FIRST_PART_N}
+        places = connection.execute(_PLACES, job).fetchall()
+        before = {n: records for n, records, _ in places if records}
+        if spool.tell(task, told, before, {n: rejects for n, _, rejects in places if rejects}):
+            return
         longest = connection.execute(_LONGEST_REJECT, (job_id,)).fetchone()
-        cursor.itersize = max(1, FETCHED_BYTES // max(int(longest[0] or 0) if longest is not None else 0, 200))
-        # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In
-        # slices that were cut while their source was read, records are numbered in the source already.
+        at_once = max(1, FETCHED_BYTES // max(int(longest[0] or 0) if longest is not None else 0, 200))
         cursor.execute(
-            """
-            SELECT r.source,
-                   CASE WHEN jsonb_array_length(s.pieces) = 1 AND (r.n < j.first_n OR r.n >= %(parts)s)
-                   THEN s.before ELSE 0 END
-                       + r.record_index + 1,
-                   r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
-            FROM tipple.reject r JOIN (
-                SELECT n, pieces, coalesce(sum(rows + rejects) OVER (
-                    PARTITION BY source, jsonb_array_length(pieces) = 1 ORDER BY byte_offset
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
-                FROM tipple.slice WHERE job_id = %(job)s
-            ) s USING (n), LATERAL (
-                SELECT coalesce((plan ->> 'first_n')::integer, 2147483647) AS first_n
-                FROM tipple.job WHERE job_id = %(job)s
-            ) j
+            f"""
+            SELECT r.source, p.before + r.record_index + 1, r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
+            FROM tipple.reject r JOIN ({_PLACES}) p USING (n)
             WHERE r.job_id = %(job)s ORDER BY r.source, r.byte_offset
-            """,
-            {"job": job_id, "parts": FIRST_PART_N},
+            """.encode(),
+            job,
         )
-        for row in cursor:
-            yield Reject(*row)
+        while rows := cursor.fetchmany(at_once):
+            told.add(rows)
 
 
 PUBLISH = """

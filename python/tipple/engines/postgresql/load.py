@@ -12,7 +12,7 @@ upsert`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +20,9 @@ import msgspec
 import psycopg
 
 from tipple import _core
+from tipple._core import RejectFiles
 from tipple.engines import core, spool
-from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Reject, Runner, Verified, table_exists
+from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repeated, stage, structure, unique_keys
 from tipple.engines.postgresql.capabilities import CAPABILITIES
@@ -385,26 +386,21 @@ class PostgresLoad:
         return len(cut.done) + len(outcome["cut"])
 
     def _note_rejects(self, result: LoadResult, slices: list[dict[str, Any]], outcome: dict[str, Any]) -> None:
-        if self.task.ledger:
-            result.reject_rows = lambda: self._in_public(self._kept_rejects(result.job_id))
-        else:
-            result.reject_rows = lambda: self._in_public(spool.rejects(self.task, slices, outcome["slices"]))
+        def tell(told: RejectFiles) -> None:
+            # Reasons speak of the table, not of what is staged for it.
+            told.rephrase(stage.PREFIX, self._in_users_words)
+            if not self.task.ledger:
+                spool.tell(self.task, told, spool.first_records(slices, outcome["slices"]))
+                return
+            try:
+                ledger.tell_rejects(self.connection, self.task, result.job_id, told)
+            except psycopg.Error as error:
+                raise TippleError(
+                    f"the rows were published, but the rejects could not be read: {' '.join(str(error).split())}",
+                    hint="run the same command again: it loads nothing twice and writes the rejects",
+                ) from None
 
-    def _kept_rejects(self, job_id: str) -> Iterator[Reject]:
-        """The rejects that the ledger has of a job that is published."""
-        try:
-            yield from ledger.rejects(self.connection, job_id)
-        except psycopg.Error as error:
-            raise TippleError(
-                f"the rows were published, but the rejects could not be read: {' '.join(str(error).split())}",
-                hint="run the same command again: it loads nothing twice and writes the rejects",
-            ) from None
-
-    def _in_public(self, rejects: Iterator[Reject]) -> Iterator[Reject]:
-        """Rejects whose reasons speak of the table, not of what is staged for it."""
-        for reject in rejects:
-            reason = self._in_users_words(reject.reason)
-            yield reject if reason is reject.reason else msgspec.structs.replace(reject, reason=reason)
+        result.tell_rejects = tell
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool

@@ -1,0 +1,264 @@
+//! The files of rejects: raw records, to be mended and loaded again, and beside them the reasons as CSV.
+
+use super::Reject;
+use super::line::{needs_quotes, quote};
+use memchr::{memchr_iter, memchr3_iter};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// The columns of the reasons.
+const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
+/// SQLSTATE of a record that is longer than the limit; of that only the beginning is kept.
+const TOO_LONG: &str = "54000";
+const NOT_NULL_VIOLATION: &str = "23502";
+/// So many lines of one rejected record are told, for they may be as many records.
+const MANY_LINES: usize = 20;
+const MOST_REMARKS: usize = 3;
+/// So much of so many records that end inside quotes is kept to find them again.
+const MOST_OPEN_ENDED: usize = 1000;
+const OPEN_ENDED_BYTES: usize = 4096;
+
+/// How rejects are told.
+#[derive(Debug, Default, Deserialize)]
+pub struct Telling {
+    /// Whether the sources are columnar: a record has a row there, and no place of its own.
+    pub by_row: bool,
+    /// The quote and what takes its meaning away, where records have any.
+    pub quotes: Option<(char, char)>,
+    /// By column: what to say of a NULL there, in place of a refusal that blames a constraint which is not there.
+    pub null_reasons: HashMap<String, String>,
+}
+
+/// A reject that may be many records, because a quote was not closed where it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The index of its source.
+    pub source: usize,
+    /// Its number there.
+    pub record_number: u64,
+    /// Its lines; `None` where it is longer than records may be.
+    pub lines: Option<usize>,
+}
+
+/// What was seen while the files were written.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Rejects that may be many records, the first few.
+    pub remarks: Vec<Remark>,
+    /// What those begin with that end inside quotes, and would take the record behind them with them.
+    pub open_ended: Vec<Vec<u8>>,
+}
+
+/// Both files, while they are being written.
+#[derive(Debug)]
+pub struct RejectFiles {
+    raw: BufWriter<File>,
+    reasons: BufWriter<File>,
+    /// The names of the sources, as the reasons give them.
+    sources: Vec<Vec<u8>>,
+    telling: Telling,
+    told: Told,
+    row: Vec<u8>,
+}
+
+impl RejectFiles {
+    /// Creates both files, or empties them.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn create(raw: &Path, reasons: &Path, sources: Vec<Vec<u8>>, telling: Telling) -> io::Result<Self> {
+        let raw = BufWriter::new(File::create(raw)?);
+        let mut reasons = BufWriter::new(File::create(reasons)?);
+        reasons.write_all(HEADER)?;
+        Ok(Self { raw, reasons, sources, telling, told: Told::default(), row: Vec::new() })
+    }
+
+    /// Writes rejects, in the order in which they are to stand.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn write(&mut self, rejects: &[Reject]) -> io::Result<()> {
+        for reject in rejects {
+            self.raw.write_all(&reject.record)?;
+            self.write_reason(reject)?;
+            self.look_at(reject);
+        }
+        Ok(())
+    }
+
+    /// Brings both files to the disk's care.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn finish(mut self) -> io::Result<Told> {
+        self.raw.flush()?;
+        self.reasons.flush()?;
+        Ok(self.told)
+    }
+
+    fn write_reason(&mut self, reject: &Reject) -> io::Result<()> {
+        let row = &mut self.row;
+        row.clear();
+        let source = self.sources.get(reject.source).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("a reject of source {}, which is none", reject.source))
+        })?;
+        field(source, row);
+        // Writing to memory cannot fail.
+        let _infallible = if self.telling.by_row {
+            write!(row, ",{},,", reject.offset + 1)
+        } else {
+            write!(row, ",{},{},", reject.record_number, reject.offset)
+        };
+        let column = reject.column.as_deref().unwrap_or_default();
+        let null_reason = self.telling.null_reasons.get(column).filter(|_| reject.sqlstate == NOT_NULL_VIOLATION);
+        for text in [column, null_reason.unwrap_or(&reject.reason)] {
+            field(text.as_bytes(), row);
+            row.push(b',');
+        }
+        field(reject.sqlstate.as_bytes(), row);
+        row.push(b'\n');
+        self.reasons.write_all(row)
+    }
+
+    fn look_at(&mut self, reject: &Reject) {
+        if self.told.open_ended.len() < MOST_OPEN_ENDED && self.leaves_open(&reject.record) {
+            let kept = reject.record.len().min(OPEN_ENDED_BYTES);
+            self.told.open_ended.push(reject.record[..kept].to_vec());
+        }
+        if self.telling.by_row || self.told.remarks.len() == MOST_REMARKS {
+            return;
+        }
+        let too_long = reject.sqlstate == TOO_LONG;
+        let lines = match memchr_iter(b'\n', &reject.record).count() {
+            0 => memchr_iter(b'\r', &reject.record).count(),
+            lines => lines,
+        };
+        if too_long || lines >= MANY_LINES {
+            let Reject { source, record_number, .. } = *reject;
+            self.told.remarks.push(Remark { source, record_number, lines: (!too_long).then_some(lines) });
+        }
+    }
+
+    /// Whether a quote is missing or too many in a record.
+    fn leaves_open(&self, record: &[u8]) -> bool {
+        let Some((quote, escape)) = self
+            .telling
+            .quotes
+            .and_then(|(quote, escape)| Some((u8::try_from(quote).ok()?, u8::try_from(escape).ok()?)))
+        else {
+            return false;
+        };
+        if quote == escape {
+            return memchr_iter(quote, record).count() % 2 == 1;
+        }
+        let (mut open, mut taken) = (false, None);
+        for at in memchr3_iter(quote, escape, escape, record) {
+            if taken == Some(at) {
+                continue;
+            }
+            if record[at] == quote {
+                open = !open;
+            } else {
+                // Of what stands behind an escape only the escape and the quote lose their meaning by it.
+                taken = Some(at + 1);
+            }
+        }
+        open
+    }
+}
+
+/// A field of a CSV file.
+fn field(text: &[u8], row: &mut Vec<u8>) {
+    if needs_quotes(text) {
+        quote(text, row);
+    } else {
+        row.extend_from_slice(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(telling: Telling, rejects: &[Reject]) -> (Vec<u8>, String, Told) {
+        let directory = tempfile::tempdir().unwrap();
+        let (raw, reasons) = (directory.path().join("raw"), directory.path().join("reasons"));
+        let mut files = RejectFiles::create(&raw, &reasons, vec![b"a,b.csv".to_vec()], telling).unwrap();
+        files.write(rejects).unwrap();
+        let told = files.finish().unwrap();
+        (std::fs::read(raw).unwrap(), std::fs::read_to_string(reasons).unwrap(), told)
+    }
+
+    fn reject(record: &[u8], column: Option<&str>, reason: &str, sqlstate: &str) -> Reject {
+        let column = column.map(str::to_owned);
+        let (reason, sqlstate) = (reason.to_owned(), sqlstate.to_owned());
+        Reject { source: 0, record_number: 3, offset: 40, column, reason, sqlstate, record: record.to_vec() }
+    }
+
+    #[test]
+    fn reasons_are_csv() {
+        let rejects = [
+            reject(b"1,x\n", Some("n"), "invalid: \"x\"", "22P02"),
+            reject(b"2\r\n", None, "one\rfield", ""),
+            reject(b",\n", Some("k"), "a constraint", "23502"),
+        ];
+        let null_reasons = HashMap::from([("k".into(), "no NULL".into()), ("n".into(), "none here".into())]);
+        let (raw, reasons, told) = written(Telling { null_reasons, ..Telling::default() }, &rejects);
+        assert_eq!(raw, b"1,x\n2\r\n,\n");
+        let rows = "file,record_number,byte_offset,column,reason,sqlstate\n\
+                    \"a,b.csv\",3,40,n,\"invalid: \"\"x\"\"\",22P02\n\"a,b.csv\",3,40,,\"one\rfield\",\n\
+                    \"a,b.csv\",3,40,k,no NULL,23502\n";
+        assert_eq!(reasons, rows);
+        assert!(told.remarks.is_empty());
+        let (_, reasons, _) = written(Telling { by_row: true, ..Telling::default() }, &rejects[..1]);
+        assert!(reasons.ends_with("\"a,b.csv\",41,,n,\"invalid: \"\"x\"\"\",22P02\n"), "{reasons}");
+    }
+
+    #[test]
+    fn records_that_may_be_many_are_told() {
+        let long = [b"\"".as_slice(), &b"line\n".repeat(MANY_LINES)].concat();
+        let returns = b"line\r".repeat(MANY_LINES);
+        let short = b"line\n".repeat(MANY_LINES - 1);
+        let rejects = [
+            reject(&short, None, "", ""),
+            reject(&long, None, "", ""),
+            reject(&returns, None, "", ""),
+            reject(b"x", None, "", TOO_LONG),
+        ];
+        let (.., told) = written(Telling::default(), &rejects);
+        let lines: Vec<_> = told.remarks.iter().map(|remark| remark.lines).collect();
+        assert_eq!(lines, [Some(MANY_LINES), Some(MANY_LINES), None]);
+        let (.., told) = written(Telling { by_row: true, ..Telling::default() }, &rejects);
+        assert!(told.remarks.is_empty());
+        let (.., told) = written(Telling::default(), &[rejects.as_slice(), &rejects].concat());
+        assert_eq!(told.remarks.len(), MOST_REMARKS);
+    }
+
+    #[test]
+    fn records_that_end_inside_quotes_are_kept() {
+        let open = |record: &str, quotes: Option<(char, char)>| {
+            let (.., told) =
+                written(Telling { quotes, ..Telling::default() }, &[reject(record.as_bytes(), None, "", "")]);
+            !told.open_ended.is_empty()
+        };
+        for (record, is_open) in
+            [("a,\"b", true), ("a,\"b\"", false), ("\"\"\"", true), ("\"\"", false), ("\\\"", true)]
+        {
+            assert_eq!(open(record, Some(('"', '"'))), is_open, "{record}");
+            assert!(!open(record, None), "{record}");
+        }
+        for (record, is_open) in [
+            ("\\\"", false),
+            ("\\\\\"", true),
+            ("\\\\\\\"", false),
+            ("\"\\", true),
+            ("\\x\"", true),
+            ("\"a\\\"\"", false),
+        ] {
+            assert_eq!(open(record, Some(('"', '\\'))), is_open, "{record}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The files of rejects for Python.
+
+use crate::load::parse;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use tipple_pipeline::rejects::Reject;
+use tipple_pipeline::rejects::files;
+use tipple_pipeline::rejects::spool::Spool;
+
+/// So many rejects are written before anybody is asked whether to go on.
+const AT_ONCE: usize = 4096;
+
+/// A row as the ledgers give it.
+type LedgerRow = (usize, u64, u64, Option<String>, String, String, PyBackedBytes);
+
+/// Source, record number and lines of rejects that may be many records; what those begin with that end inside quotes.
+type Told = (Vec<(usize, u64, Option<usize>)>, Vec<Vec<u8>>);
+
+/// The raw records of a load's rejects and their reasons, while they are being written.
+#[pyclass(module = "tipple._core")]
+struct RejectFiles {
+    files: Option<files::RejectFiles>,
+    rephrase: Option<(String, Py<PyAny>)>,
+}
+
+#[pymethods]
+impl RejectFiles {
+    /// Creates both files.
+    #[new]
+    fn new(raw: PathBuf, reasons: PathBuf, sources: Vec<PyBackedBytes>, telling_json: &str) -> PyResult<Self> {
+        let sources = sources.iter().map(|name| name.to_vec()).collect();
+        let created = files::RejectFiles::create(&raw, &reasons, sources, parse(telling_json)?);
+        Ok(Self { files: Some(created.map_err(|error| exception(&error))?), rephrase: None })
+    }
+
+    /// From now on reasons that contain a text are what a function makes of them.
+    fn rephrase(&mut self, containing: String, function: Py<PyAny>) {
+        self.rephrase = Some((containing, function));
+    }
+
+    /// Writes rows of a ledger.
+    fn add(&mut self, py: Python<'_>, rows: Vec<LedgerRow>) -> PyResult<()> {
+        let rejects = rows.into_iter().map(|(source, record_number, offset, column, reason, sqlstate, record)| {
+            let record = record.to_vec();
+            Reject { source, record_number, offset, column, reason, sqlstate, record }
+        });
+        let rejects = rejects.collect();
+        self.write(py, rejects)
+    }
+
+    /// Writes what the files of a spool hold, unless they are not all that is expected.
+    #[pyo3(signature = (files, before, expected = None))]
+    fn add_spooled(
+        &mut self,
+        py: Python<'_>,
+        files: Vec<PathBuf>,
+        before: HashMap<u32, u64>,
+        expected: Option<HashMap<u32, u64>>,
+    ) -> PyResult<bool> {
+        let opened = py.detach(|| Spool::open(&files, before, expected.as_ref()));
+        let Some(mut spool) = opened.map_err(|error| exception(&error))? else { return Ok(false) };
+        loop {
+            let rejects = py.detach(|| spool.take(AT_ONCE)).map_err(|error| exception(&error))?;
+            if rejects.is_empty() {
+                return Ok(true);
+            }
+            self.write(py, rejects)?;
+            py.check_signals()?;
+        }
+    }
+
+    /// Completes both files: which rejects may be many records, and how those begin that end inside quotes.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Told> {
+        let files = self.files.take().ok_or_else(finished)?;
+        let told = py.detach(|| files.finish()).map_err(|error| exception(&error))?;
+        let remarks = told.remarks.iter().map(|remark| (remark.source, remark.record_number, remark.lines));
+        Ok((remarks.collect(), told.open_ended))
+    }
+}
+
+impl RejectFiles {
+    fn write(&mut self, py: Python<'_>, mut rejects: Vec<Reject>) -> PyResult<()> {
+        if let Some((containing, function)) = &self.rephrase {
+            for reject in rejects.iter_mut().filter(|reject| reject.reason.contains(containing)) {
+                reject.reason = function.call1(py, (&reject.reason,))?.extract(py)?;
+            }
+        }
+        let files = self.files.as_mut().ok_or_else(finished)?;
+        py.detach(|| files.write(&rejects)).map_err(|error| exception(&error))
+    }
+}
+
+fn finished() -> PyErr {
+    PyRuntimeError::new_err("these files are complete already")
+}
+
+/// An OSError with number and words.
+fn exception(error: &io::Error) -> PyErr {
+    let text = error.to_string();
+    // Rust puts the number behind the words.
+    let words = text.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((error.raw_os_error(), words))
+}
+
+/// Adds what this file defines to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<RejectFiles>()
+}
