@@ -20,7 +20,8 @@ from loading import load_here
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget, write
-from tipple.engines.base import Reject
+from tipple._core import RejectFiles
+from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import ledger
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.engines.postgresql.session import PostgresSession
@@ -256,14 +257,14 @@ def test_the_control_session_is_terminated_while_rejects_are_read(
     target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\nx\n")
     options = {"header": "no", "on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
-    read = ledger.rejects
+    tell = ledger.tell_rejects
 
-    def terminated(connection: psycopg.Connection[Any], job_id: str) -> Iterator[Reject]:
+    def terminated(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> None:
         target.server.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
-        yield from read(connection, job_id)
+        tell(connection, task, job_id, told)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "rejects", terminated)
+        patch.setattr(ledger, "tell_rejects", terminated)
         run = load_here(target, path, check=1, **options)
     assert "the rows were published, but the rejects could not be read" in run.stderr
     load_here(target, path, check=3, **options)

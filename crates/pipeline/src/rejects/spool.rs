@@ -10,6 +10,9 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 
+/// Of so many bytes are the records, at most, that are given at once, unless a single one is longer.
+const MOST_BYTES: usize = 1 << 20;
+
 /// Lines of all files, the next one of each run at hand.
 #[derive(Debug)]
 pub struct Spool {
@@ -73,11 +76,14 @@ impl Spool {
     /// A file cannot be read.
     pub fn take(&mut self, most: usize) -> io::Result<Vec<Reject>> {
         let mut rejects = Vec::new();
+        let mut bytes = 0;
         while rejects.len() < most
+            && bytes < MOST_BYTES
             && let Some(Reverse(mut run)) = self.runs.pop()
         {
             let line = line::parse(&run.line)?;
             let before = self.before.get(&line.slice).copied().unwrap_or(0);
+            bytes += line.record.len();
             rejects.push(Reject {
                 source: line.source,
                 record_number: before + line.index + 1,
