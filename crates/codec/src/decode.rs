@@ -10,11 +10,32 @@ pub struct Decoder {
     scratch: Vec<u8>,
 }
 
+/// Length and first byte of the NULL text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NullHint {
+    length: usize,
+    first: Option<u8>,
+}
+
+impl NullHint {
+    /// Whether a field may be NULL; if not, it has a value.
+    #[inline(always)]
+    pub(crate) fn matches(self, bytes: &[u8]) -> bool {
+        bytes.len() == self.length && (self.length == 0 || bytes.first().copied() == self.first)
+    }
+}
+
 impl Decoder {
     /// A decoder for the fields of `dialect`.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, scratch: Vec::new() }
+    }
+
+    /// What tells quickly that a field which is not marked is not NULL.
+    pub(crate) fn null_hint(&self) -> NullHint {
+        let null = self.dialect.null_text.as_bytes();
+        NullHint { length: null.len(), first: null.first().copied() }
     }
 
     /// The text of a field of this column, or `None` for NULL.

@@ -64,7 +64,7 @@ fn by_pages(batch: &RecordBatch, columns: &[Column]) -> Result<(Vec<u8>, Vec<usi
     while !ended {
         let mut pages = PageBuffer::new(memory(), LAYOUT);
         loop {
-            match encoder.encode(&conformed, &mut (row..conformed.num_rows()), &mut pages) {
+            match encoder.encode(&conformed, row..conformed.num_rows(), &mut pages) {
                 None => ended = true,
                 Some(Encoded { row: next, stop: Some(Stop::Full) }) => row = next,
                 Some(Encoded { row: next, stop: Some(Stop::TooLarge) }) => {
@@ -226,7 +226,7 @@ fn attributes_come_from_any_column() {
     let fields = [Some(1), None, Some(0)];
     let mut encoder = BatchPageEncoder::new(&columns, &fields, SERVER, LAYOUT).expect("types with pages");
     let mut pages = PageBuffer::new(vec![0; 8192], LAYOUT);
-    assert_eq!(encoder.encode(&batch, &mut (0..2), &mut pages), None);
+    assert_eq!(encoder.encode(&batch, 0..2, &mut pages), None);
     let attributes = [columns[1].clone(), column("dropped", ColumnType::Text), columns[0].clone()];
     let mut out = Vec::new();
     for tuple in read::tuples(&pages.finish().0).expect("a readable page") {

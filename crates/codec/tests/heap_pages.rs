@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn pages_hold_what_copy_binary_says(rows in any_rows(40), pages in 1_usize..4, fillfactor in 10_u8..=100) {
+    fn pages_hold_what_copy_binary_says(rows in any_rows(100), pages in 1_usize..4, fillfactor in 10_u8..=100) {
         let columns = columns();
         let layout = PageLayout { fillfactor, ..LAYOUT };
         let text = write(&rows, &Dialect::csv());
@@ -212,6 +212,49 @@ fn problems_are_those_of_copy_binary() {
     let expected = [Refusal::InvalidSyntax, Refusal::NullNotAllowed, Refusal::Unsure, Refusal::OutOfRange];
     assert_eq!(refusals, (1..5).zip(expected).collect::<Vec<_>>());
     assert_eq!(as_copy_binary(&all, &columns, LAYOUT), copy_binary(b"1,2020-01-01\n", &columns));
+}
+
+#[test]
+fn bad_records_among_many_are_skipped_in_their_order() {
+    let columns = [
+        column("a", ColumnType::Int4),
+        column("n", ColumnType::Numeric { precision: 15, scale: 2 }),
+        column("d", ColumnType::Date),
+        column("t", ColumnType::Varchar { limit: 20 }),
+    ];
+    let record = |row: usize| {
+        let date = if row.is_multiple_of(5) { "" } else { "1998-12-01" };
+        let number = if row.is_multiple_of(7) { "1.2.3".into() } else { format!("-{row}.{}", row % 10) };
+        let text = if row.is_multiple_of(11) { "y".repeat(21) } else { "z".repeat(row % 20) };
+        format!("{row},{number},{date},{text}\n")
+    };
+    let is_bad = |row: &usize| row.is_multiple_of(7) || row.is_multiple_of(11);
+    let (text, good): (String, String) =
+        ((0..1000).map(record).collect(), (0..1000).filter(|row| !is_bad(row)).map(record).collect());
+    let mut scanner = Scanner::new(Dialect::csv(), columns.len());
+    let records = scanner.scan(text.as_bytes());
+    let fields: Vec<_> = (0..columns.len()).map(Some).collect();
+    let mut encoder = HeapPageEncoder::new(&columns, &fields, Dialect::csv(), ServerVersion::NEWEST, LAYOUT)
+        .expect("types with pages");
+    let (mut all, mut skipped, mut row) = (Vec::new(), Vec::new(), 0);
+    // A page at a time: it is full in the middle of whatever goes on.
+    while row < records.rows() {
+        let mut pages = PageBuffer::new(vec![0xAA; LAYOUT.block_size], LAYOUT);
+        let encoded = encoder.encode_unless(&records, row, &mut pages, |problem| {
+            let tipple_codec::problem::ProblemKind::Value { column, refusal } = problem.kind else { return false };
+            skipped.push((problem.row, column, refusal));
+            true
+        });
+        assert!(encoded.row > row, "a page takes some");
+        row = encoded.row;
+        all.extend_from_slice(&pages.finish().0);
+    }
+    let expected = (0..1000).filter(is_bad).map(|row| {
+        if row.is_multiple_of(7) { (row, 1, Refusal::InvalidSyntax) } else { (row, 3, Refusal::TooLong { limit: 20 }) }
+    });
+    assert_eq!(skipped, expected.collect::<Vec<_>>());
+    check_layout(&all, LAYOUT);
+    assert_eq!(as_copy_binary(&all, &columns, LAYOUT), copy_binary(good.as_bytes(), &columns));
 }
 
 #[test]

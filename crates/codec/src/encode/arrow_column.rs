@@ -7,6 +7,9 @@ use crate::column::{ArrayType, ColumnType};
 use crate::decode::Decoder;
 use crate::scan::ColumnFields;
 use crate::value::array::ArrayReader;
+use crate::value::reader::{Loop, Reader, Words};
+#[cfg(target_arch = "x86_64")]
+use crate::value::wide::Wide;
 use crate::value::{self, Refusal, ServerVersion, Span};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
@@ -38,6 +41,8 @@ pub(super) trait Texts {
 pub(super) struct Text<'t> {
     span: Span<'t>,
     unchecked: bool,
+    /// It is known to be ASCII.
+    ascii: bool,
 }
 
 impl<'t> Text<'t> {
@@ -64,7 +69,8 @@ impl<const PLAIN: bool> Texts for FieldTexts<'_, PLAIN> {
     fn get(&mut self, row: usize) -> Option<Text<'_>> {
         let field = self.column.field(row);
         let unchecked = self.check.must_check(field);
-        self.decoder.decode(field, self.index).map(|text| Text { span: field.span(text), unchecked })
+        let ascii = self.check.is_ascii() && !field.marked;
+        self.decoder.decode(field, self.index).map(|text| Text { span: field.span(text), unchecked, ascii })
     }
 
     fn bytes(&self, rows: usize) -> usize {
@@ -83,7 +89,11 @@ struct ElementTexts {
 impl Texts for ElementTexts {
     #[inline(always)]
     fn get(&mut self, row: usize) -> Option<Text<'_>> {
-        self.elements[row].clone().map(|place| Text { span: Span::from(&self.bytes[place]), unchecked: false })
+        self.elements[row].clone().map(|place| Text {
+            span: Span::from(&self.bytes[place]),
+            unchecked: false,
+            ascii: false,
+        })
     }
 
     fn bytes(&self, _rows: usize) -> usize {
@@ -126,12 +136,12 @@ impl<T: Texts> ColumnReader<'_, T> {
     fn read(&mut self, kind: &ColumnType) -> (ArrayRef, Stopped) {
         match *kind {
             ColumnType::Bool => self.booleans(),
-            ColumnType::Int2 => self.primitive::<Int16Type>(|span| value::integer::parse_int2(span, SERVER)),
-            ColumnType::Int4 => self.primitive::<Int32Type>(|span| value::integer::parse_int4(span, SERVER)),
-            ColumnType::Int8 => self.primitive::<Int64Type>(|span| value::integer::parse_int8(span, SERVER)),
+            ColumnType::Int2 => arc(self.regular::<Int16Type>(Integers)),
+            ColumnType::Int4 => arc(self.regular::<Int32Type>(Integers)),
+            ColumnType::Int8 => arc(self.regular::<Int64Type>(Integers)),
             ColumnType::Float4 => self.primitive::<Float32Type>(|span| value::float::parse_float4(span.text())),
             ColumnType::Float8 => self.primitive::<Float64Type>(|span| value::float::parse_float8(span.text())),
-            ColumnType::Date => self.primitive::<Date32Type>(|span| unix_days(value::date::parse(span.text())?)),
+            ColumnType::Date => arc(self.regular::<Date32Type>(Dates)),
             ColumnType::Timestamp { precision } => self.primitive::<TimestampMicrosecondType>(move |span| {
                 unix_micros(value::timestamp::parse_with_precision(span.text(), precision)?)
             }),
@@ -154,9 +164,7 @@ impl<T: Texts> ColumnReader<'_, T> {
             ColumnType::Numeric { precision, scale } if is_arrow_decimal(precision, scale) => {
                 let (digits, fraction) = (precision as u8, scale as u8);
                 if precision <= 18 {
-                    let (array, stopped) = self.primitive_array::<Decimal64Type>(move |span| {
-                        value::numeric::parse_scaled_i64(span, digits, fraction)
-                    });
+                    let (array, stopped) = self.regular::<Decimal64Type>(Decimals { digits, fraction });
                     let array = array.with_precision_and_scale(digits, fraction.cast_signed());
                     (Arc::new(array.expect("checked when the schema was made")), stopped)
                 } else {
@@ -171,8 +179,13 @@ impl<T: Texts> ColumnReader<'_, T> {
             ColumnType::Varchar { limit } => {
                 self.strings(move |text| Ok((value::text::fit_varchar(text, limit)?.len(), 0)))
             }
-            ColumnType::Char { limit } => self
-                .strings(move |text| value::text::fit_char(text, limit).map(|(text, padding)| (text.len(), padding))),
+            ColumnType::Char { limit } => self.texts(move |text| {
+                let bytes = text.checked()?;
+                if text.ascii && bytes.len() <= limit as usize {
+                    return Ok((bytes.len(), limit as usize - bytes.len()));
+                }
+                value::text::fit_char(bytes, limit).map(|(text, padding)| (text.len(), padding))
+            }),
             ColumnType::Enum { ref labels } => {
                 self.strings(|text| Ok((value::enumeration::parse(text, labels)?.len(), 0)))
             }
@@ -196,12 +209,33 @@ impl<T: Texts> ColumnReader<'_, T> {
         }
     }
 
+    /// Values of the common types, by the best reader that the processor has.
+    fn regular<P: ArrowPrimitiveType>(&mut self, kind: impl RegularType<P::Native>) -> (PrimitiveArray<P>, Stopped) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = Wide::found() {
+            return self.regular_by(wide, kind);
+        }
+        self.regular_by(Words, kind)
+    }
+
+    fn regular_by<P: ArrowPrimitiveType>(
+        &mut self,
+        reader: impl Reader,
+        kind: impl RegularType<P::Native>,
+    ) -> (PrimitiveArray<P>, Stopped) {
+        let mut values = RegularValues { values: Vec::with_capacity(self.rows), reader, kind };
+        let mut ended = (Validity::default(), None);
+        reader.run(ColumnLoop { column: self, values: &mut values, ended: &mut ended });
+        let (nulls, stopped) = ended;
+        let nulls = nulls.finish(values.values.len());
+        (PrimitiveArray::new(ScalarBuffer::from(values.values), nulls), stopped)
+    }
+
     fn primitive<P: ArrowPrimitiveType>(
         &mut self,
         parse: impl Fn(Span<'_>) -> Result<P::Native, Refusal>,
     ) -> (ArrayRef, Stopped) {
-        let (array, stopped) = self.primitive_array::<P>(parse);
-        (Arc::new(array), stopped)
+        arc(self.primitive_array::<P>(parse))
     }
 
     #[inline(always)]
@@ -247,11 +281,17 @@ impl<T: Texts> ColumnReader<'_, T> {
         (Arc::new(BooleanArray::new(BooleanBuffer::from(values.values), nulls)), stopped)
     }
 
-    /// Texts, of which `fit` tells how many bytes are kept and how many spaces are added.
+    /// Texts that are checked, of which `fit` tells how many bytes are kept and how many spaces are added.
     #[inline(always)]
     fn strings(&mut self, fit: impl Fn(&[u8]) -> Result<(usize, usize), Refusal>) -> (ArrayRef, Stopped) {
+        self.texts(|text| fit(text.checked()?))
+    }
+
+    /// The same where `fit` checks them.
+    #[inline(always)]
+    fn texts(&mut self, fit: impl Fn(&Text<'_>) -> Result<(usize, usize), Refusal>) -> (ArrayRef, Stopped) {
         let (bytes, stopped) = self.variable(|text, bytes| {
-            let (length, padding) = fit(text.checked()?)?;
+            let (length, padding) = fit(text)?;
             bytes.reserve(length + SLACK_BYTES);
             // SAFETY: there is room for the text and the slack.
             unsafe { unchecked::put_text(bytes, text.span.prefix(length)) };
@@ -364,6 +404,99 @@ trait Values {
 
     /// Appends what stands in the place of a NULL.
     fn put_null(&mut self);
+}
+
+/// The loop over a column, to be run by a reader.
+struct ColumnLoop<'l, 'c, T, V> {
+    column: &'l mut ColumnReader<'c, T>,
+    values: &'l mut V,
+    ended: &'l mut (Validity, Stopped),
+}
+
+impl<T: Texts, V: Values> Loop for ColumnLoop<'_, '_, T, V> {
+    #[inline(always)]
+    fn run(self) {
+        *self.ended = self.column.each(self.values);
+    }
+}
+
+/// A type whose values readers know. A trait and not a function: those would be without the loop's target features.
+trait RegularType<V>: Copy {
+    /// The value of a text.
+    ///
+    /// # Errors
+    /// What the type's parser says.
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<V, Refusal>;
+}
+
+/// Integers.
+#[derive(Clone, Copy)]
+struct Integers;
+
+impl RegularType<i16> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i16, Refusal> {
+        value::integer::read_int2(reader, span, SERVER)
+    }
+}
+
+impl RegularType<i32> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
+        value::integer::read_int4(reader, span, SERVER)
+    }
+}
+
+impl RegularType<i64> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        value::integer::read_int8(reader, span, SERVER)
+    }
+}
+
+/// Days since 1970.
+#[derive(Clone, Copy)]
+struct Dates;
+
+impl RegularType<i32> for Dates {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
+        unix_days(value::date::read(reader, span)?)
+    }
+}
+
+/// `numeric(digits, fraction)` of at most 18 digits.
+#[derive(Clone, Copy)]
+struct Decimals {
+    digits: u8,
+    fraction: u8,
+}
+
+impl RegularType<i64> for Decimals {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        value::numeric::read_scaled_i64(reader, span, self.digits, self.fraction)
+    }
+}
+
+/// Values of such a type.
+struct RegularValues<V, R, K> {
+    values: Vec<V>,
+    reader: R,
+    kind: K,
+}
+
+impl<V: Copy + Default, R: Reader, K: RegularType<V>> Values for RegularValues<V, R, K> {
+    #[inline(always)]
+    fn put(&mut self, text: Text<'_>) -> Result<(), Refusal> {
+        self.values.push(self.kind.parse(self.reader, text.span)?);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn put_null(&mut self) {
+        self.values.push(V::default());
+    }
 }
 
 /// Values of fixed width.
@@ -510,6 +643,10 @@ impl Validity {
         }
         Some(NullBuffer::new(bits.finish()))
     }
+}
+
+fn arc<P: ArrowPrimitiveType>((array, stopped): (PrimitiveArray<P>, Stopped)) -> (ArrayRef, Stopped) {
+    (Arc::new(array), stopped)
 }
 
 /// Days since 1970. Infinity keeps its place at the end of the range, where DuckDB reads it as infinity too; its minus

@@ -15,6 +15,8 @@ use crate::digest;
 use crate::problem::Problem;
 use crate::scan::{RawField, Records};
 use crate::value::array::ArrayReader;
+use crate::value::groups::Groups;
+use crate::value::reader::{Reader, Words};
 use crate::value::{self, Refusal, ServerVersion, Span};
 
 /// What a binary COPY begins with: signature, flags, length of the header extension.
@@ -313,9 +315,14 @@ unsafe fn encode_value(
                 put_value(out, value::timestamp::parse_with_precision(text, precision)?.to_be_bytes());
             }
             HotType::Numeric(typmod) => {
-                put_numeric(out, span, Some(typmod), server)?;
-                // `1e1000` has more digits than characters: what it took of the room is given back.
-                out.reserve(room);
+                match Words.groups(span, typmod.into()) {
+                    Some(groups) => put_groups(out, groups),
+                    None => {
+                        put_numeric(out, text, Some(typmod), server)?;
+                        // `1e1000` has more digits than characters: what it took of the room is given back.
+                        out.reserve(room);
+                    }
+                }
             }
             HotType::Text => {
                 check.check(field, text)?;
@@ -332,7 +339,7 @@ unsafe fn encode_value(
             }
             HotType::Rare => match kind {
                 ColumnType::Decimal => {
-                    put_numeric(out, span, None, server)?;
+                    put_numeric(out, text, None, server)?;
                     out.reserve(room);
                 }
                 ColumnType::Array(array) => {
@@ -377,17 +384,32 @@ unsafe fn put_text(out: &mut Vec<u8>, span: Span<'_>, padding: usize) {
     }
 }
 
-/// A number that says itself how long it is.
+/// A `numeric` of few digits behind its length.
+///
+/// # Safety
+/// `out` has room for 20 bytes.
 #[inline(always)]
+unsafe fn put_groups(out: &mut Vec<u8>, groups: Groups) {
+    let (bytes, length) = groups.sent();
+    // SAFETY: by the caller's promise; all bytes are written, of which some count.
+    unsafe {
+        unchecked::put(out, (length as i32).to_be_bytes());
+        unchecked::put(out, bytes);
+        out.set_len(out.len() - bytes.len() + length);
+    }
+}
+
+/// A number that says itself how long it is.
+#[inline(never)]
 fn put_numeric(
     out: &mut Vec<u8>,
-    span: Span<'_>,
+    text: &[u8],
     typmod: Option<value::numeric::Typmod>,
     server: ServerVersion,
 ) -> Result<(), Refusal> {
     let place = out.len();
     out.extend_from_slice(&[0; 4]);
-    value::numeric::encode_binary(span, typmod, server, out)?;
+    value::numeric::encode_short(text, typmod, server, out)?;
     let length = (out.len() - place - 4) as i32;
     out[place..place + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())

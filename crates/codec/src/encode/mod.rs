@@ -11,6 +11,7 @@ mod copy_binary_rare;
 pub mod copy_text;
 pub mod heap;
 mod hot;
+mod strip;
 mod text_check;
 mod unchecked;
 

@@ -24,11 +24,27 @@ impl TextCheck {
 
     /// Checks the whole window.
     pub(super) fn of(records: &Records<'_>, family: Family) -> Self {
+        let marked = family == Family::Text && records.any_marked;
+        if records.is_plain_text() {
+            return Self { all: false, ascii: true, marked };
+        }
         let bytes = records.bytes();
         let ascii = bytes.is_ascii();
         let valid = ascii || simdutf8::basic::from_utf8(bytes).is_ok();
         let all = !valid || memchr::memchr(0, bytes).is_some();
-        Self { all, ascii, marked: family == Family::Text && records.any_marked }
+        Self { all, ascii, marked }
+    }
+
+    /// Whether texts without escapes are valid.
+    #[inline(always)]
+    pub(super) fn passed(self) -> bool {
+        !self.all
+    }
+
+    /// Whether texts without escapes are valid, and of one byte per character.
+    #[inline(always)]
+    pub(super) fn is_ascii(self) -> bool {
+        self.ascii && !self.all
     }
 
     /// Fits a text to `char(limit)`: the text and the spaces to add.

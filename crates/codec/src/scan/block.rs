@@ -16,6 +16,27 @@ pub(crate) trait Block {
     /// # Safety
     /// The CPU has the features that the implementation needs.
     unsafe fn equals(&self, byte: u8) -> u64;
+
+    /// Of all bytes seen before and these: their bits together, and the least byte of each place.
+    type Seen: Copy;
+
+    /// Nothing seen.
+    ///
+    /// # Safety
+    /// The CPU has the features that the implementation needs.
+    unsafe fn unseen() -> Self::Seen;
+
+    /// Adds these bytes.
+    ///
+    /// # Safety
+    /// The CPU has the features that the implementation needs.
+    unsafe fn see(&self, seen: &mut Self::Seen);
+
+    /// Whether all bytes seen are ASCII, and none is NUL.
+    ///
+    /// # Safety
+    /// The CPU has the features that the implementation needs.
+    unsafe fn is_plain_text(seen: Self::Seen) -> bool;
 }
 
 /// Bit i is the parity of the bits 0 to i.
@@ -45,6 +66,24 @@ impl Block for Portable {
         }
         mask
     }
+
+    type Seen = (u8, u8);
+
+    #[inline(always)]
+    unsafe fn unseen() -> Self::Seen {
+        (0, u8::MAX)
+    }
+
+    #[inline(always)]
+    unsafe fn see(&self, (bits, least): &mut Self::Seen) {
+        *bits |= self.0.iter().fold(0, |bits, byte| bits | byte);
+        *least = self.0.iter().fold(*least, |least, &byte| least.min(byte));
+    }
+
+    #[inline(always)]
+    unsafe fn is_plain_text((bits, least): Self::Seen) -> bool {
+        bits.is_ascii() && least > 0
+    }
 }
 
 /// Two AVX2 registers.
@@ -69,6 +108,35 @@ impl Block for Avx2 {
             let low = _mm256_movemask_epi8(_mm256_cmpeq_epi8(self.0, wanted)).cast_unsigned();
             let high = _mm256_movemask_epi8(_mm256_cmpeq_epi8(self.1, wanted)).cast_unsigned();
             u64::from(low) | (u64::from(high) << 32)
+        }
+    }
+
+    type Seen = (std::arch::x86_64::__m256i, std::arch::x86_64::__m256i);
+
+    #[inline(always)]
+    unsafe fn unseen() -> Self::Seen {
+        use std::arch::x86_64::{_mm256_set1_epi8, _mm256_setzero_si256};
+        // SAFETY: AVX2 present by the caller's promise.
+        unsafe { (_mm256_setzero_si256(), _mm256_set1_epi8(-1)) }
+    }
+
+    #[inline(always)]
+    unsafe fn see(&self, (bits, least): &mut Self::Seen) {
+        use std::arch::x86_64::{_mm256_min_epu8, _mm256_or_si256};
+        // SAFETY: AVX2 present by the caller's promise.
+        unsafe {
+            *bits = _mm256_or_si256(*bits, _mm256_or_si256(self.0, self.1));
+            *least = _mm256_min_epu8(*least, _mm256_min_epu8(self.0, self.1));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_plain_text((bits, least): Self::Seen) -> bool {
+        use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_setzero_si256};
+        // SAFETY: AVX2 present by the caller's promise.
+        unsafe {
+            let zeros = _mm256_cmpeq_epi8(least, _mm256_setzero_si256());
+            _mm256_movemask_epi8(bits) == 0 && _mm256_movemask_epi8(zeros) == 0
         }
     }
 }

@@ -174,6 +174,29 @@ impl<'w> Records<'w> {
         ColumnFields { window: self.window, next, stride: self.stride, cut, rows: self.rows }
     }
 
+    /// All fields of all records, for a loop over some of them.
+    #[inline(always)]
+    pub(crate) fn list<const PLAIN: bool>(&self) -> FieldList<'w, PLAIN> {
+        debug_assert!(!PLAIN || self.is_plain(), "records are not plain");
+        FieldList {
+            window: self.window,
+            next: self.next,
+            last_field: self.last_field,
+            separator: self.separator,
+            cut_at_end: self.cut_at_end,
+        }
+    }
+
+    /// Where the entries of record `row` begin in [`Records::list`].
+    ///
+    /// # Panics
+    /// Where there is no such record.
+    #[inline(always)]
+    pub(crate) fn entry(&self, row: usize) -> usize {
+        assert!(row < self.rows, "record {row}");
+        row * self.stride
+    }
+
     /// How many fields each record has.
     #[must_use]
     pub fn fields(&self) -> usize {
@@ -191,6 +214,11 @@ impl<'w> Records<'w> {
     #[must_use]
     pub fn bytes(&self) -> &'w [u8] {
         &self.window[self.start(0)..self.start(self.rows)]
+    }
+
+    /// Whether all their bytes are ASCII, and none is NUL, as far as is known without looking once more.
+    pub(crate) fn is_plain_text(&self) -> bool {
+        self.found.is_plain_text
     }
 
     /// Drops all records from `row` on.
@@ -274,6 +302,51 @@ impl<'w, const PLAIN: bool> Record<'w, PLAIN> {
         // SAFETY: by the caller's promise; a regular record has an entry for the end of each field, behind the one for
         // where it begins.
         unsafe { field_behind::<PLAIN>(self.window, self.next, column, cut) }
+    }
+}
+
+/// The fields of all records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldList<'w, const PLAIN: bool> {
+    window: &'w [u8],
+    next: &'w [u32],
+    last_field: usize,
+    separator: usize,
+    cut_at_end: usize,
+}
+
+impl<'w, const PLAIN: bool> FieldList<'w, PLAIN> {
+    /// The fields of one column.
+    ///
+    /// # Panics
+    /// Where there is no such field.
+    #[inline(always)]
+    pub(crate) fn column(self, column: usize) -> FieldColumn<'w, PLAIN> {
+        assert!(column <= self.last_field, "field {column}");
+        let cut = self.separator + if column == self.last_field { self.cut_at_end } else { 0 };
+        FieldColumn { window: self.window, next: self.next.get(column..).unwrap_or_default(), cut }
+    }
+}
+
+/// The fields of one column, by the records' entries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldColumn<'w, const PLAIN: bool> {
+    window: &'w [u8],
+    /// The list from the column's entry of the first record on.
+    next: &'w [u32],
+    cut: usize,
+}
+
+impl<'w, const PLAIN: bool> FieldColumn<'w, PLAIN> {
+    /// The field of the record whose entries begin at `entry`.
+    ///
+    /// # Safety
+    /// [`Records::entry`] gave the entry.
+    #[inline(always)]
+    pub(crate) unsafe fn field(self, entry: usize) -> RawField<'w> {
+        // SAFETY: by the caller's promise; a regular record has an entry for the end of each field, behind the one for
+        // where it begins.
+        unsafe { field_behind::<PLAIN>(self.window, self.next, entry, self.cut) }
     }
 }
 
@@ -382,7 +455,12 @@ impl Scanner {
             window,
             next: &self.next,
             layout,
-            found: Found { any_marked: true, record_ends: rows, fault: irregular.map(|it| (it.start, it.what)) },
+            found: Found {
+                any_marked: true,
+                record_ends: rows,
+                fault: irregular.map(|it| (it.start, it.what)),
+                ..Found::default()
+            },
             stride: self.fields,
             last_field: self.fields - 1,
             separator: 0,

@@ -81,6 +81,39 @@ pub(super) const fn days_from_recent(year: u32, month: u8, day: u32) -> Option<i
     Some((days + before as u32 + day - 1) as i32 - 730_425)
 }
 
+/// The years of [`MONTHS`].
+const TABLED: std::ops::Range<usize> = 1900..2100;
+
+/// Of each month from the first of these years on, sixteen a year: in the lowest byte how many days it has, and above the
+/// days from 2000-01-01 to the one before its first.
+static MONTHS: [i32; 16 * (TABLED.end - TABLED.start)] = {
+    let mut months = [0; 16 * (TABLED.end - TABLED.start)];
+    let mut year = TABLED.start;
+    while year < TABLED.end {
+        let mut month = 1;
+        while month <= 12 {
+            let leap_day = month == 2 && is_leap(year as i64);
+            let days = DAYS_IN_MONTH[month] as i32 + leap_day as i32;
+            let Some(first) = days_from_recent(year as u32, month as u8, 1) else { panic!("months have a first day") };
+            months[16 * (year - TABLED.start) + month] = (first - 1) << 8 | days;
+            month += 1;
+        }
+        year += 1;
+    }
+    months
+};
+
+/// [`days_from_recent`] for most dates; `sixteen_years` is sixteen times the year.
+#[inline(always)]
+pub(super) fn days_of(sixteen_years: usize, month: usize, day: u32) -> Option<i32> {
+    if month >= 16 {
+        return None;
+    }
+    // A month that does not exist has no days.
+    let known = *MONTHS.get((sixteen_years + month).wrapping_sub(16 * TABLED.start))?;
+    (day.wrapping_sub(1) < known as u32 & 0xFF).then(|| (known >> 8) + day as i32)
+}
+
 /// Where the reader stands in the text.
 struct Cursor<'a> {
     rest: &'a [u8],
@@ -368,6 +401,9 @@ mod tests {
         walk(
             |year, month, day, days| {
                 assert_eq!(days_from_civil(year, month, day), Some(days), "{year}-{month}-{day}");
+                if TABLED.contains(&(year as usize)) {
+                    assert_eq!(days_of(16 * year as usize, usize::from(month as u8), day), Some(days as i32));
+                }
                 if (1..=9999).contains(&year) {
                     assert_eq!(days_from_recent(year as u32, month as u8, day), Some(days as i32));
                 }
@@ -383,6 +419,10 @@ mod tests {
         {
             assert_eq!(days_from_civil(year, month, day), None);
             assert_eq!(days_from_recent(year as u32, month as u8, day), None);
+            assert_eq!(days_of(16 * year as usize, month as usize, day), None);
+        }
+        for (year, month, day) in [(1899, 12, 31), (2100, 1, 1), (1999, 15, 1), (1999, 17, 1), (1999, 99, 99)] {
+            assert_eq!(days_of(16 * year, month, day), None);
         }
         assert_eq!(days_from_civil(2001, 17, 1), None);
         assert_eq!(days_from_recent(0, 1, 1), None);

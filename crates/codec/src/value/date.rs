@@ -4,7 +4,8 @@
 //! [`Refusal::Unsure`]. A time of day and a time zone behind the date are checked and ignored, as the server does.
 
 use super::civil::{self, Moment, days_from_recent};
-use super::{Refusal, TypeFamily};
+use super::reader::{Reader, Words};
+use super::{Refusal, Span, TypeFamily};
 
 /// Add to PostgreSQL's days (since 2000-01-01) to get Unix days (since 1970-01-01).
 pub const UNIX_EPOCH_DAYS: i32 = civil::UNIX_EPOCH_DAYS;
@@ -31,13 +32,26 @@ pub const FAMILY: TypeFamily = TypeFamily::DateTime;
 /// [`Refusal::InvalidSyntax`] only for an empty text, as what else is no date is [`Refusal::Unsure`].
 #[inline(always)]
 pub fn parse(text: &[u8]) -> Result<i32, Refusal> {
-    if let Ok(text) = <&[u8; 10]>::try_from(text)
-        && let Some((year, month, day)) = parse_iso(text)
-        && let Some(days) = days_from_recent(year, month, day)
-    {
-        return Ok(days);
+    read(Words, text.into())
+}
+
+/// [`parse`] by a reader of one's own.
+///
+/// # Errors
+/// As [`parse`].
+#[inline(always)]
+pub(crate) fn read(reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
+    match reader.date(span) {
+        Some(days) => Ok(days),
+        None => parse_slowly(span.text()),
     }
-    parse_slowly(text)
+}
+
+/// `YYYY-MM-DD`.
+#[inline(always)]
+pub(super) fn parse_regular(text: &[u8]) -> Option<i32> {
+    let (year, month, day) = parse_iso(<&[u8; 10]>::try_from(text).ok()?)?;
+    days_from_recent(year, month, day)
 }
 
 /// The three numbers of `YYYY-MM-DD`, not yet checked for being a day.

@@ -5,38 +5,50 @@
 //! called out of range instead of badly written; both orders are kept, so that a reject names the server's cause.
 
 use super::digits::{parse_digits, parse_long_digits};
+use super::reader::{Reader, Words};
 use super::{Refusal, ServerVersion, Span, is_space, malformed, only_space, trim_start};
 use std::ops::{Add, Div, Mul};
 
 /// Reads a `smallint`.
 #[inline(always)]
 pub fn parse_int2<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i16, Refusal> {
-    let span = text.into();
-    if let Some(value) = parse_plain(span)
-        && let Ok(value) = i16::try_from(value)
-    {
-        return Ok(value);
-    }
-    parse_slowly(span.text(), server, i16::BITS).map(|value| value as i16)
+    read_int2(Words, text.into(), server)
 }
 
 /// Reads an `integer`.
 #[inline(always)]
 pub fn parse_int4<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i32, Refusal> {
-    let span = text.into();
-    if let Some(value) = parse_plain(span)
-        && let Ok(value) = i32::try_from(value)
-    {
-        return Ok(value);
-    }
-    parse_slowly(span.text(), server, i32::BITS).map(|value| value as i32)
+    read_int4(Words, text.into(), server)
 }
 
 /// Reads a `bigint`.
 #[inline(always)]
 pub fn parse_int8<'t>(text: impl Into<Span<'t>>, server: ServerVersion) -> Result<i64, Refusal> {
-    let span = text.into();
-    match parse_plain(span).or_else(|| parse_long(span)) {
+    read_int8(Words, text.into(), server)
+}
+
+/// [`parse_int2`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_int2(reader: impl Reader, span: Span<'_>, server: ServerVersion) -> Result<i16, Refusal> {
+    match reader.integer(span).map(i16::try_from) {
+        Some(Ok(value)) => Ok(value),
+        _ => parse_slowly(span.text(), server, i16::BITS).map(|value| value as i16),
+    }
+}
+
+/// [`parse_int4`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_int4(reader: impl Reader, span: Span<'_>, server: ServerVersion) -> Result<i32, Refusal> {
+    match reader.integer(span).map(i32::try_from) {
+        Some(Ok(value)) => Ok(value),
+        _ => parse_slowly(span.text(), server, i32::BITS).map(|value| value as i32),
+    }
+}
+
+/// [`parse_int8`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_int8(reader: impl Reader, span: Span<'_>, server: ServerVersion) -> Result<i64, Refusal> {
+    match reader.integer(span).or_else(|| parse_long(span)) {
         Some(value) => Ok(value),
         None => parse_slowly(span.text(), server, i64::BITS),
     }
@@ -75,7 +87,7 @@ pub fn parse_other(text: &[u8], bits: u8, signed: bool) -> Result<(bool, u128), 
 
 /// The common spelling: an optional minus sign and 1 to 16 digits.
 #[inline(always)]
-fn parse_plain(span: Span<'_>) -> Option<i64> {
+pub(super) fn parse_plain(span: Span<'_>) -> Option<i64> {
     let (negative, digits) = span.split_minus();
     let magnitude = parse_digits(digits)? as i64;
     Some(if negative { -magnitude } else { magnitude })

@@ -4,8 +4,8 @@
 //! server would give too, or [`Refusal::Unsure`] where the text lies outside the grammar that the codec knows
 //! for certain. An unsure field is never guessed at: the caller hands it to the server's own text input.
 //!
-//! The common spelling of each type is read eight bytes at a time (`digits.rs`); whatever that does not
-//! recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
+//! The common spelling of each type is read sixteen bytes at a time where the processor can (`wide.rs`), else eight
+//! (`digits.rs`); whatever that does not recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
 
 pub mod array;
 pub mod boolean;
@@ -16,16 +16,20 @@ mod decimal;
 mod digits;
 pub mod enumeration;
 pub mod float;
+pub(crate) mod groups;
 pub mod integer;
 pub mod interval;
 pub mod json;
 pub mod network;
 pub mod numeric;
+pub(crate) mod reader;
 mod span;
 pub mod text;
 pub mod time;
 pub mod timestamp;
 pub mod uuid;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod wide;
 
 pub use date::UNIX_EPOCH_DAYS;
 pub use span::Span;

@@ -12,6 +12,8 @@ use super::decimal::{Decimal, Scanned, scan};
 use super::digits::{
     POWERS_OF_TEN, all_digits, combine_fours, parse_short_decimal, parse_up_to_eight, repeat, without_byte,
 };
+use super::groups::{Groups, NEGATIVE};
+use super::reader::{Reader, Words};
 use super::{Refusal, ServerVersion, Span};
 
 /// The most digits that [`parse_scaled_i64`] holds.
@@ -19,9 +21,6 @@ pub const MAX_PRECISION_I64: u8 = 18;
 
 /// The most digits that [`parse_scaled_i128`] holds.
 pub const MAX_PRECISION_I128: u8 = 38;
-
-/// The sign word of a negative number.
-const NEGATIVE: u16 = 0x4000;
 
 /// The binary forms of what is not a number. An infinity carries 32 decimal places for no reason but how the
 /// server stores it.
@@ -55,8 +54,36 @@ impl Typmod {
     }
 
     /// How many digits may stand before the point.
-    const fn whole_digits(self) -> i64 {
+    pub(super) const fn whole_digits(self) -> i64 {
         self.precision as i64 - self.scale as i64
+    }
+}
+
+/// A [`Typmod`] made ready for readers that take a number apart at its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NumericSize {
+    pub(super) typmod: Typmod,
+    /// Decimal places of so many base-10,000 digits.
+    pub(super) fraction_groups: usize,
+    /// Decimal places and digits before the point, at most; of the latter none where there are too many places.
+    pub(super) most_places: usize,
+    pub(super) most_whole: usize,
+}
+
+impl From<Typmod> for NumericSize {
+    fn from(typmod: Typmod) -> Self {
+        const SIXTEEN: i64 = 16;
+        let places = usize::try_from(typmod.scale).unwrap_or(usize::MAX);
+        // Three digits of four places are as many as a reader knows.
+        let readable = places <= 12;
+        let fraction_groups = if readable { places.div_ceil(4) } else { 0 };
+        let most_whole = typmod.whole_digits().clamp(0, SIXTEEN - 4 * fraction_groups as i64);
+        Self {
+            typmod,
+            fraction_groups,
+            most_places: if readable { places } else { 0 },
+            most_whole: if readable { most_whole as usize } else { 0 },
+        }
     }
 }
 
@@ -70,11 +97,23 @@ impl Typmod {
 /// PostgreSQL's column would store the first: a scaled integer has no room for it.
 #[inline(always)]
 pub fn parse_scaled_i64<'t>(text: impl Into<Span<'t>>, precision: u8, scale: u8) -> Result<i64, Refusal> {
-    let span = text.into();
+    read_scaled_i64(Words, text.into(), precision, scale)
+}
+
+/// [`parse_scaled_i64`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_scaled_i64(reader: impl Reader, span: Span<'_>, precision: u8, scale: u8) -> Result<i64, Refusal> {
     debug_assert!((1..=MAX_PRECISION_I64).contains(&precision));
-    if let Some(value) = read_scaled_price(span, precision, scale) {
-        return Ok(value);
+    match reader.scaled(span, precision, scale) {
+        Some(value) => Ok(value),
+        None => parse_scaled_short(span.text(), precision, scale),
     }
+}
+
+/// [`parse_scaled_i64`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
+#[inline(never)]
+fn parse_scaled_short(text: &[u8], precision: u8, scale: u8) -> Result<i64, Refusal> {
+    let span = Span::from(text);
     if let Some(short) = parse_short_decimal(span)
         && short.fraction_digits <= u32::from(scale)
     {
@@ -93,7 +132,7 @@ pub fn parse_scaled_i64<'t>(text: impl Into<Span<'t>>, precision: u8, scale: u8)
 /// The value of up to eight characters behind a sign that have exactly `scale` decimal places, one at least; `None` for
 /// any other text. Where the point must stand is known beforehand.
 #[inline(always)]
-fn read_scaled_price(span: Span<'_>, precision: u8, scale: u8) -> Option<i64> {
+pub(super) fn read_scaled_price(span: Span<'_>, precision: u8, scale: u8) -> Option<i64> {
     let (negative, span) = span.split_minus();
     let length = span.text().len();
     let point = length.wrapping_sub(usize::from(scale) + 1);
@@ -175,96 +214,74 @@ pub fn encode_binary<'t>(
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     let span = text.into();
-    if let Some(form) = read_price(span, typmod) {
-        append_form(form, out);
+    if let Some(groups) = typmod.and_then(|typmod| read_price(span, typmod)) {
+        append(groups, out);
         return Ok(());
     }
     encode_short(span.text(), typmod, server, out)
 }
 
 /// [`encode_binary`] of what is not as regular as a price. Apart, so that the caller's hot path stays small.
+///
+/// # Errors
+/// As for [`encode_binary`].
 #[inline(never)]
-fn encode_short(text: &[u8], typmod: Option<Typmod>, server: ServerVersion, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(crate) fn encode_short(
+    text: &[u8],
+    typmod: Option<Typmod>,
+    server: ServerVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     match read_short(text, typmod)? {
-        Some(form) => {
-            append_form(form, out);
+        Some(groups) => {
+            append(groups, out);
             Ok(())
         }
         None => encode_slowly(text, typmod, server, out),
     }
 }
 
-/// A number of at most four base-10,000 digits, as the server holds it: the four words of the binary form's header
-/// (count, weight, sign, decimal places to show) and the digits, both packed from the highest bits on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShortForm {
-    /// The header.
-    header: u64,
-    /// The digits, of which the header counts some.
-    digits: u64,
+/// Appends the sent form.
+#[inline]
+fn append(groups: Groups, out: &mut Vec<u8>) {
+    let (bytes, length) = groups.sent();
+    out.extend_from_slice(&bytes[..length]);
 }
 
-impl ShortForm {
-    /// How many base-10,000 digits it has, up to four.
-    #[inline]
-    pub(crate) const fn count(self) -> usize {
-        (self.header >> 48) as usize
-    }
-
-    /// The power of 10,000 that the first digit counts.
-    #[inline]
-    pub(crate) const fn weight(self) -> i16 {
-        (self.header >> 32) as i16
-    }
-
-    /// Whether it is below zero.
-    #[inline]
-    pub(crate) const fn is_negative(self) -> bool {
-        (self.header >> 16) as u16 == NEGATIVE
-    }
-
-    /// How many decimal places the server shows.
-    #[inline]
-    pub(crate) const fn display_scale(self) -> u16 {
-        self.header as u16
-    }
-
-    /// The digits, packed from the highest bits on.
-    #[inline]
-    pub(crate) const fn digits(self) -> u64 {
-        self.digits
-    }
-}
-
-/// The form of a text as regular as most prices and quantities are; `None` for any other, right or wrong.
+/// The digits of a text as regular as most prices and quantities are, for a column with one to four decimal places;
+/// `None` for any other text, right or wrong.
 #[inline(always)]
-pub(crate) fn read_price(span: Span<'_>, typmod: Option<Typmod>) -> Option<ShortForm> {
-    let Some(typmod @ Typmod { scale: scale @ 1..=4, .. }) = typmod else { return None };
+pub(super) fn read_price(span: Span<'_>, typmod: Typmod) -> Option<Groups> {
+    let scale @ 1..=4 = typmod.scale else { return None };
     if span.text().len() <= 3 {
         return read_quantity(span, typmod);
     }
     let price = parse_price(span, scale as usize)?;
-    (price.whole_digits <= typmod.whole_digits()).then(|| form_price(&price, scale as u16))
+    (price.whole_digits <= typmod.whole_digits()).then(|| {
+        let [first, second, fraction] = price.groups;
+        let lanes = u64::from(first) << 16 | u64::from(second) << 32 | u64::from(fraction) << 48;
+        Groups::new(lanes, 1, price.negative, scale as u16)
+    })
 }
 
-/// The form of one to three digits.
+/// The same of one to three digits.
 #[inline(always)]
-fn read_quantity(span: Span<'_>, typmod: Typmod) -> Option<ShortForm> {
+fn read_quantity(span: Span<'_>, typmod: Typmod) -> Option<Groups> {
     let length = span.text().len();
     let digits = (span.first_word() ^ repeat(b'0')) << ((64 - 8 * length) & 63);
     if length == 0 || !all_digits(digits) || length as i64 > typmod.whole_digits() {
         return None;
     }
     let value = combine_fours(digits) >> 32;
-    Some(ShortForm { header: header(u64::from(value != 0), 0, 0, typmod.scale as u16), digits: value << 48 })
+    Some(Groups::new(value << 32, 1, false, typmod.scale as u16))
 }
 
-/// The form of a number in up to 16 characters that its column need not round; `None` for any other text.
+/// The digits of a number in up to 16 characters that its column need not round; `None` for any other text.
 ///
 /// # Errors
 /// [`Refusal::OutOfRange`] for more digits than the column holds.
 #[inline]
-pub(crate) fn read_short(text: &[u8], typmod: Option<Typmod>) -> Result<Option<ShortForm>, Refusal> {
+pub(crate) fn read_short(text: &[u8], typmod: Option<Typmod>) -> Result<Option<Groups>, Refusal> {
     if let Some(short) = parse_short_decimal(text.into()) {
         let (scale, whole_digits) = match typmod {
             Some(typmod) => (i64::from(typmod.scale), typmod.whole_digits()),
@@ -279,7 +296,8 @@ pub(crate) fn read_short(text: &[u8], typmod: Option<Typmod>) -> Result<Option<S
                 if aligned >= POWERS_OF_TEN[room.min(20)] {
                     return Err(Refusal::OutOfRange);
                 }
-                return Ok(Some(form_groups(aligned, fraction_groups, short.negative, scale as u16)));
+                let groups = Groups::of_aligned(aligned, fraction_groups as usize, short.negative, scale as u16);
+                return Ok(Some(groups));
             }
         }
     }
@@ -320,105 +338,28 @@ fn parse_price(span: Span<'_>, scale: usize) -> Option<Price> {
     Some(Price { groups, whole_digits: whole_digits as i64, negative })
 }
 
-/// Headers of prices, without their scale: the index has a bit for the sign and one for every digit that is not
-/// zero, the first highest. Eight forms, so nothing has to be counted.
-const PRICE_HEADERS: [u64; 16] = {
-    let mut headers = [0; 16];
-    let mut index = 0;
-    while index < 16 {
-        let digits = index as u8 & 7;
-        if digits != 0 {
-            // Bit 2 has weight 1.
-            let (highest, lowest) = (7 - digits.leading_zeros() as i16, digits.trailing_zeros() as i16);
-            let sign = if index >= 8 { NEGATIVE } else { 0 };
-            headers[index] = header((highest - lowest + 1) as u64, highest - 1, sign, 0);
-        }
-        index += 1;
-    }
-    headers
-};
-
-/// How many bits the packed digits of a price move to lose the leading zeros, by the same index.
-const PRICE_SHIFTS: [u8; 16] = [48, 48, 32, 32, 16, 16, 16, 16, 48, 48, 32, 32, 16, 16, 16, 16];
-
-/// A price as the server holds it.
-#[inline]
-fn form_price(price: &Price, display_scale: u16) -> ShortForm {
-    let [first, second, fraction] = price.groups;
-    let index = usize::from(price.negative) << 3
-        | usize::from(first != 0) << 2
-        | usize::from(second != 0) << 1
-        | usize::from(fraction != 0);
-    let header = PRICE_HEADERS[index] | u64::from(display_scale);
-    let packed = u64::from(first) << 32 | u64::from(second) << 16 | u64::from(fraction);
-    ShortForm { header, digits: packed << PRICE_SHIFTS[index] }
-}
-
-/// The four words before the digits, packed as they will stand.
-#[inline]
-const fn header(count: u64, weight: i16, sign: u16, display_scale: u16) -> u64 {
-    count << 48 | (weight as u16 as u64) << 32 | (sign as u64) << 16 | display_scale as u64
-}
-
 /// Four base-10,000 digits hold less than this.
 const SIXTEEN_DIGITS: u64 = POWERS_OF_TEN[16];
-
-/// The number `aligned / 10000^fraction_groups`, below 10^16.
-#[inline]
-fn form_groups(aligned: u64, fraction_groups: u32, negative: bool, display_scale: u16) -> ShortForm {
-    debug_assert!(aligned < SIXTEEN_DIGITS);
-    let (upper, lower) = ((aligned / 100_000_000) as u32, (aligned % 100_000_000) as u32);
-    let groups = u64::from(upper / 10_000) << 48
-        | u64::from(upper % 10_000) << 32
-        | u64::from(lower / 10_000) << 16
-        | u64::from(lower % 10_000);
-    // Packed as they will stand, so that counting zero bits counts zero digits.
-    if groups == 0 {
-        return ShortForm { header: header(0, 0, 0, display_scale), digits: 0 };
-    }
-    let leading = groups.leading_zeros() / 16;
-    let trailing = groups.trailing_zeros() / 16;
-    let weight = 3 - leading as i16 - fraction_groups as i16;
-    let header = header(u64::from(4 - leading - trailing), weight, if negative { NEGATIVE } else { 0 }, display_scale);
-    ShortForm { header, digits: groups << (16 * leading) }
-}
-
-/// Appends a header and as many of the four digits behind it as it counts.
-#[inline]
-fn append_form(form: ShortForm, out: &mut Vec<u8>) {
-    let count = form.count();
-    // Always sixteen bytes, of which some count: a copy of fixed size is two stores, one of variable size a call.
-    let form = (u128::from(form.header) << 64 | u128::from(form.digits)).to_be_bytes();
-    out.reserve(form.len());
-    let start = out.len();
-    assert!(count <= 4, "four digits are packed at most");
-    // SAFETY: `reserve` made room for all sixteen bytes behind `start`, all are written here, and the new length
-    // takes in at most that many, as there are at most four digits.
-    unsafe {
-        out.as_mut_ptr().add(start).cast::<[u8; 16]>().write_unaligned(form);
-        out.set_len(start + 8 + 2 * count);
-    }
-}
 
 /// Appends the binary form of `value / 10^scale`: what the server would send of a `numeric(38, scale)`.
 #[inline]
 pub fn encode_binary_from_scaled(value: i128, scale: u8, out: &mut Vec<u8>) {
-    if let Some(form) = form_scaled(value, scale) {
-        append_form(form, out);
+    if let Some(groups) = read_scaled(value, scale) {
+        append(groups, out);
         return;
     }
     let (fraction_groups, padding) = fraction(scale);
     append_wide(value.unsigned_abs(), fraction_groups, padding, value < 0, u16::from(scale), out);
 }
 
-/// The form of `value / 10^scale`, where it is known to have no more than four digits.
+/// The digits of `value / 10^scale`, where they are known to be no more than four.
 #[inline]
-pub(crate) fn form_scaled(value: i128, scale: u8) -> Option<ShortForm> {
+pub(crate) fn read_scaled(value: i128, scale: u8) -> Option<Groups> {
     let magnitude = value.unsigned_abs();
     let (fraction_groups, padding) = fraction(scale);
-    (magnitude < 10_000_000_000_000).then(|| {
+    (magnitude < 10_000_000_000_000 && fraction_groups <= 4).then(|| {
         let aligned = magnitude as u64 * POWERS_OF_TEN[padding as usize];
-        form_groups(aligned, fraction_groups, value < 0, u16::from(scale))
+        Groups::of_aligned(aligned, fraction_groups as usize, value < 0, u16::from(scale))
     })
 }
 

@@ -6,8 +6,112 @@ use crate::encode::hot::HotType;
 use crate::encode::text_check::TextCheck;
 use crate::encode::unchecked;
 use crate::scan::RawField;
-use crate::value::numeric::{ShortForm, Typmod};
+use crate::value::groups::{Groups, LARGEST_SHORT_SCALE, Stored, short_header};
+use crate::value::numeric::{NumericSize, Typmod};
+use crate::value::reader::Reader;
 use crate::value::{self, Refusal, ServerVersion, Span};
+
+/// Values of one type that are written as most are. A type for each type of column, so that each has a loop of its own.
+pub(super) trait Regular: Copy {
+    /// Writes a value at `to` and gives where it ends; `None` where it is not regular. How `to` is aligned is how the value
+    /// is in its tuple.
+    ///
+    /// # Safety
+    /// As for [`put`].
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8>;
+}
+
+/// Integers of so many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Integers<R, const WIDTH: usize>(pub(super) R);
+
+impl<R: Reader, const WIDTH: usize> Regular for Integers<R, WIDTH> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        let value = self.0.integer(span)?;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Some(match WIDTH {
+                2 => put_fixed(to, i16::try_from(value).ok()?.to_le_bytes(), 2),
+                4 => put_fixed(to, i32::try_from(value).ok()?.to_le_bytes(), 4),
+                _ => put_fixed(to, value.to_le_bytes(), 8),
+            })
+        }
+    }
+}
+
+/// `boolean`
+#[derive(Clone, Copy)]
+pub(super) struct Booleans;
+
+impl Regular for Booleans {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        let value = value::boolean::parse(span.text()).ok()?;
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, [u8::from(value)], 1) })
+    }
+}
+
+/// `date`
+#[derive(Clone, Copy)]
+pub(super) struct Dates<R>(pub(super) R);
+
+impl<R: Reader> Regular for Dates<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, self.0.date(span)?.to_le_bytes(), 4) })
+    }
+}
+
+/// `numeric(p, s)`
+#[derive(Clone, Copy)]
+pub(super) struct Numbers<R>(pub(super) R, pub(super) NumericSize);
+
+impl<R: Reader> Regular for Numbers<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_groups(to, self.0.groups(span, self.1)?) })
+    }
+}
+
+/// `text` and `varchar`, of texts that were found to be valid: so many bytes, at most.
+#[derive(Clone, Copy)]
+pub(super) struct Texts(pub(super) usize);
+
+impl Regular for Texts {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        (span.text().len() <= self.0).then(|| unsafe { put_text(to, span, 0) })
+    }
+}
+
+/// `char` of so many bytes, of texts in ASCII.
+#[derive(Clone, Copy)]
+pub(super) struct Chars(pub(super) usize);
+
+impl Regular for Chars {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        let padding = self.0.checked_sub(span.text().len())?;
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_text(to, span, padding) })
+    }
+}
+
+/// Types of which no value is regular.
+#[derive(Clone, Copy)]
+pub(super) struct Others;
+
+impl Regular for Others {
+    #[inline(always)]
+    unsafe fn put(self, _span: Span<'_>, _to: *mut u8) -> Option<*mut u8> {
+        None
+    }
+}
 
 /// Writes a value at `to` and gives where it ends. How `to` is aligned is how the value is in its tuple.
 ///
@@ -15,8 +119,7 @@ use crate::value::{self, Refusal, ServerVersion, Span};
 /// What the type's parser says.
 ///
 /// # Safety
-/// There is room for `FIXED_BYTES`, for twice the text, and for the padding of `char(n)`.
-#[inline(always)]
+/// There is room for `FIXED_BYTES`, for twice the text, for the padding of `char(n)`, and for the slack.
 pub(super) unsafe fn put(
     hot: HotType,
     kind: &ColumnType,
@@ -36,10 +139,7 @@ pub(super) unsafe fn put(
             HotType::Int4 => put_fixed(to, value::integer::parse_int4(span, server)?.to_le_bytes(), 4),
             HotType::Int8 => put_fixed(to, value::integer::parse_int8(span, server)?.to_le_bytes(), 8),
             HotType::Date => put_fixed(to, value::date::parse(text)?.to_le_bytes(), 4),
-            HotType::Numeric(typmod) => match value::numeric::read_price(span, Some(typmod)) {
-                Some(form) => put_form(to, form),
-                None => put_other_numeric(to, text, Some(typmod), server)?,
-            },
+            HotType::Numeric(typmod) => put_other_numeric(to, text, Some(typmod), server)?,
             HotType::Text => {
                 check.check(field, text)?;
                 put_text(to, span, 0)
@@ -191,9 +291,6 @@ unsafe fn put_bytes(to: *mut u8, bytes: &[u8], text: &[u8]) -> Result<*mut u8, R
     }
 }
 
-/// `NUMERIC_SHORT_DSCALE_MAX`
-const LARGEST_SHORT_SCALE: u16 = 0x3F;
-
 /// A `numeric` that is not as regular as a price. Apart, so that the caller's hot path stays small.
 ///
 /// # Safety
@@ -207,7 +304,7 @@ pub(in crate::encode) unsafe fn put_other_numeric(
 ) -> Result<*mut u8, Refusal> {
     match value::numeric::read_short(text, typmod)? {
         // SAFETY: by the caller's promise.
-        Some(form) if form.display_scale() <= LARGEST_SHORT_SCALE => Ok(unsafe { put_form(to, form) }),
+        Some(groups) if groups.display_scale() <= LARGEST_SHORT_SCALE => Ok(unsafe { put_groups(to, groups) }),
         _ => {
             let mut sent = Vec::new();
             value::numeric::encode_binary(text, typmod, server, &mut sent)?;
@@ -225,9 +322,9 @@ pub(in crate::encode) unsafe fn put_other_numeric(
 /// There is room for 48 bytes.
 #[inline(always)]
 pub(in crate::encode) unsafe fn put_scaled(to: *mut u8, value: i128, scale: u8) -> Result<*mut u8, Refusal> {
-    match value::numeric::form_scaled(value, scale) {
+    match value::numeric::read_scaled(value, scale) {
         // SAFETY: by the caller's promise.
-        Some(form) => Ok(unsafe { put_form(to, form) }),
+        Some(groups) => Ok(unsafe { put_groups(to, groups) }),
         // SAFETY: by the caller's promise; 38 digits and their header are less than that.
         None => unsafe { put_wide(to, value, scale) },
     }
@@ -260,31 +357,19 @@ pub(in crate::encode) unsafe fn put_any_text(to: *mut u8, text: &[u8]) -> *mut u
     }
 }
 
-/// A `numeric` (utils/adt/numeric.c, "make_result") of at most four digits and [`LARGEST_SHORT_SCALE`] decimal places:
-/// one word with sign, scale and weight, and the digits base 10,000.
+/// A `numeric` with at most [`LARGEST_SHORT_SCALE`] decimal places.
 ///
 /// # Safety
 /// There is room for 11 bytes.
 #[inline(always)]
-unsafe fn put_form(to: *mut u8, form: ShortForm) -> *mut u8 {
-    let count = form.count();
-    let header = short_header(form.is_negative(), form.display_scale(), form.weight());
-    // Four digits, each with its lower byte first.
-    let digits = form.digits().swap_bytes();
-    let digits = (digits & 0x00FF_00FF_00FF_00FF) << 8 | (digits >> 8) & 0x00FF_00FF_00FF_00FF;
-    // SAFETY: by the caller's promise; four digits are packed at most.
+unsafe fn put_groups(to: *mut u8, groups: Groups) -> *mut u8 {
+    let Stored { head, digits, length } = groups.stored();
+    // SAFETY: by the caller's promise; a byte array needs no alignment, and no form is longer than its bytes.
     unsafe {
-        to.write(((3 + 2 * count) << 1) as u8 | 1);
-        to.add(1).cast::<[u8; 2]>().write(header.to_le_bytes());
+        to.cast::<[u8; 4]>().write(head.to_le_bytes());
         to.add(3).cast::<[u8; 8]>().write(digits.to_le_bytes());
-        to.add(3 + 2 * count)
+        to.add(length)
     }
-}
-
-/// `NUMERIC_SHORT` with its parts.
-#[inline(always)]
-const fn short_header(negative: bool, display_scale: u16, weight: i16) -> u16 {
-    0x8000 | (negative as u16) << 13 | display_scale << 7 | (weight as u16) & 0x7F
 }
 
 /// Turns the form of `numeric_send` into the stored one, without a header for its length.

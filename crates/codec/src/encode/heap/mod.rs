@@ -1,7 +1,7 @@
 //! Records as complete heap pages of PostgreSQL, as COPY with FREEZE would leave them (`heap_form_tuple`,
 //! `heap_multi_insert`): the server checks and appends them, and no work per row is left to it.
 //!
-//! Advice for whoever works here: the loop over fields is that of `copy_binary.rs`, with what is said there.
+//! Advice for whoever works here: the loops over fields are those of a strip, with what is said in `strip.rs`.
 
 pub(in crate::encode) mod datum;
 mod layout;
@@ -13,22 +13,30 @@ pub use layout::PageLayout;
 pub use pages::PageBuffer;
 
 use super::hot::HotType;
+use super::strip::{Strip, StripValues};
 use super::text_check::TextCheck;
 use super::unchecked::SLACK_BYTES;
 use crate::column::{Column, ColumnType};
-use crate::decode::Decoder;
+use crate::decode::{Decoder, NullHint};
 use crate::dialect::Dialect;
 use crate::problem::Problem;
-use crate::scan::Records;
-use crate::value::ServerVersion;
-use std::ops::DerefMut;
-use tuple::{Shape, TupleMaker};
+use crate::scan::{FieldColumn, Records};
+use crate::value::reader::{Loop, Reader, Words};
+#[cfg(target_arch = "x86_64")]
+use crate::value::wide::Wide;
+use crate::value::{Refusal, ServerVersion};
+use datum::{Booleans, Chars, Dates, Integers, Numbers, Others, Regular, Texts};
+use std::ops::{DerefMut, Range};
+use tuple::TupleMaker;
 
 /// Records of more text than this are left to the server without a look: no page would hold them.
 pub(in crate::encode) const LONGEST_TEXT_BYTES: usize = 256 << 10;
 
-/// Bytes of scratch for a field beyond twice its text: fixed width, alignment, header, what block copies overshoot.
-pub(in crate::encode) const FIXED_BYTES: usize = 48 + SLACK_BYTES;
+/// Bytes that a value may take beyond twice its text: fixed width, alignment, header.
+pub(in crate::encode) const FIXED_BYTES: usize = 48;
+
+/// Bytes behind a row that may be written: what block copies overshoot, and a word of zeros.
+pub(in crate::encode) const ROW_SLACK_BYTES: usize = SLACK_BYTES + 8;
 
 /// An attribute of the relation.
 #[derive(Debug, Clone)]
@@ -71,6 +79,7 @@ pub struct HeapPageEncoder {
     server: ServerVersion,
     /// Spaces that `char(n)` may add to a record.
     padding: usize,
+    strip: Strip,
     tuples: TupleMaker,
 }
 
@@ -102,7 +111,8 @@ impl HeapPageEncoder {
         let attributes = fields.iter().map(attribute).collect();
         let decoder = Decoder::new(dialect.clone());
         let fields = fields.iter().flatten().max().map_or(0, |last| last + 1);
-        Ok(Self { attributes, fields, decoder, dialect, server, padding, tuples })
+        let strip = Strip::new(kinds.len());
+        Ok(Self { attributes, fields, decoder, dialect, server, padding, strip, tuples })
     }
 
     /// What its pages have in common.
@@ -121,94 +131,193 @@ impl HeapPageEncoder {
         pages: &mut PageBuffer<M>,
         mut skip: impl FnMut(&Problem) -> bool,
     ) -> Encoded {
-        self.encode_rows(records, &mut (first..records.rows()), pages, &mut skip)
+        self.encode_rows(records, (first..records.rows(), |row| row), pages, &mut skip)
             .unwrap_or_else(|| Encoded { row: records.rows(), stop: Problem::structure(records).map(Stop::Problem) })
     }
 
-    /// The same for some of the records, which `rows` names; `None` where it came to their end. What is behind the
-    /// last whole record is not looked at.
+    /// The same for some of the records: those whose rows `at` gives for each of `places`. [`Encoded::row`] is the place
+    /// that it stopped at; `None` where it came to their end. What is behind the last whole record is not looked at.
     #[inline]
     pub fn encode_rows<M: DerefMut<Target = [u8]>>(
         &mut self,
         records: &Records<'_>,
-        rows: &mut impl Iterator<Item = usize>,
+        rows: (Range<usize>, impl Fn(usize) -> usize),
         pages: &mut PageBuffer<M>,
         mut skip: impl FnMut(&Problem) -> bool,
     ) -> Option<Encoded> {
         assert!(records.fields() >= self.fields, "records have all fields");
-        if records.is_plain() {
-            self.encode_these::<true, M>(records, rows, pages, &mut skip)
-        } else {
-            self.encode_these::<false, M>(records, rows, pages, &mut skip)
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = Wide::found() {
+            return self.encode_with(wide, records, rows, pages, &mut skip);
         }
+        self.encode_with(Words, records, rows, pages, &mut skip)
     }
 
-    /// [`HeapPageEncoder::encode_rows`], for plain records and for others.
+    /// [`HeapPageEncoder::encode_rows`] by a reader.
     #[inline(always)]
-    fn encode_these<const PLAIN: bool, M: DerefMut<Target = [u8]>>(
+    fn encode_with<M: DerefMut<Target = [u8]>>(
         &mut self,
+        reader: impl Reader,
         records: &Records<'_>,
-        rows: &mut impl Iterator<Item = usize>,
+        (mut places, at): (Range<usize>, impl Fn(usize) -> usize),
         pages: &mut PageBuffer<M>,
         skip: &mut impl FnMut(&Problem) -> bool,
     ) -> Option<Encoded> {
         let check = TextCheck::of(records, self.dialect.family);
-        for row in rows {
-            let text = records.start(row + 1) - records.start(row);
-            if text > LONGEST_TEXT_BYTES {
-                return Some(Encoded { row, stop: Some(Stop::TooLarge) });
+        let plain = records.is_plain();
+        while !places.is_empty() {
+            let count = self.begin_strip(records, places.clone().map(&at));
+            if count == 0 {
+                return Some(Encoded { row: places.start, stop: Some(Stop::TooLarge) });
             }
-            let stop = match self.fill_values::<PLAIN>(records, row, text, check) {
-                // SAFETY: its values were just written.
-                Ok(shape) => match unsafe { self.tuples.put(shape, pages) } {
-                    None => continue,
-                    Some(stop) => stop,
-                },
-                Err(problem) if skip(&problem) => continue,
-                Err(problem) => Stop::Problem(problem),
-            };
-            return Some(Encoded { row, stop: Some(stop) });
+            if plain {
+                self.fill_strip::<true>(reader, records, check);
+            } else {
+                self.fill_strip::<false>(reader, records, check);
+            }
+            for place in 0..count {
+                let stop = match self.strip.refusal(place) {
+                    // SAFETY: its values were just written; there is room for a word behind them.
+                    None => match unsafe { self.tuples.put(self.strip.row(place), self.strip.present(place), pages) } {
+                        None => continue,
+                        Some(stop) => stop,
+                    },
+                    Some((attribute, refusal)) => {
+                        // An attribute without a field is NULL, which is not refused.
+                        let field = self.attributes[attribute].field.unwrap_or(0);
+                        let problem = Problem::value(records, at(places.start + place), field, refusal);
+                        if skip(&problem) {
+                            continue;
+                        }
+                        Stop::Problem(problem)
+                    }
+                };
+                return Some(Encoded { row: places.start + place, stop: Some(stop) });
+            }
+            places.start += count;
         }
         None
     }
 
-    /// Writes a record's values into the scratch memory, as `heap_fill_tuple` does.
+    /// Begins a strip with some of the records at `rows`; with none where the first of them is too long for pages.
     #[inline(always)]
-    fn fill_values<const PLAIN: bool>(
-        &mut self,
-        records: &Records<'_>,
-        row: usize,
-        text: usize,
-        check: TextCheck,
-    ) -> Result<Shape, Problem> {
-        let begin = self.tuples.scratch(2 * text + self.padding + FIXED_BYTES * self.attributes.len());
-        let record = records.record::<PLAIN>(row);
-        let mut to = begin;
-        let mut shape = Shape::default();
+    fn begin_strip(&mut self, records: &Records<'_>, rows: impl Iterator<Item = usize>) -> usize {
+        let fixed = self.padding + FIXED_BYTES * self.attributes.len() + ROW_SLACK_BYTES;
+        let text = |row: usize| records.start(row + 1) - records.start(row);
+        let short = rows.take_while(|&row| text(row) <= LONGEST_TEXT_BYTES);
+        self.strip.begin(short.map(|row| (records.entry(row), 2 * text(row) + fixed)))
+    }
+
+    /// Writes the values of a strip's records, as `heap_fill_tuple` does.
+    #[inline(always)]
+    fn fill_strip<const PLAIN: bool>(&mut self, reader: impl Reader, records: &Records<'_>, check: TextCheck) {
+        let list = records.list::<PLAIN>();
         for (index, attribute) in self.attributes.iter().enumerate() {
             let Some(place) = attribute.field else {
-                self.tuples.note_null(&mut shape, index);
+                self.strip.all_null(index);
                 continue;
             };
-            // SAFETY: the caller has seen that records have all fields.
-            let field = unsafe { record.field(place) };
-            let Some(text) = self.decoder.decode(field, place) else {
-                if attribute.not_null {
-                    return Err(Problem::value(records, row, place, NULL_NOT_ALLOWED));
-                }
-                self.tuples.note_null(&mut shape, index);
-                continue;
+            let column = FieldValues::<(), PLAIN> {
+                regular: (),
+                fields: list.column(place),
+                null: self.decoder.null_hint(),
+                check,
+                server: self.server,
+                decoder: &mut self.decoder,
+                hot: attribute.hot,
+                kind: &attribute.kind,
+                place,
+                not_null: attribute.not_null,
             };
-            // SAFETY: there is room for twice the text of all fields, for what they may be padded with, and
-            // for the fixed bytes of each.
-            match unsafe { datum::put(attribute.hot, &attribute.kind, field, text, check, self.server, to) } {
-                Ok(end) => to = end,
-                Err(refusal) => return Err(Problem::value(records, row, place, refusal)),
+            let strip = (&mut self.strip, index);
+            match attribute.hot {
+                HotType::Bool => column.fill(reader, Booleans, strip),
+                HotType::Int2 => column.fill(reader, Integers::<_, 2>(reader), strip),
+                HotType::Int4 => column.fill(reader, Integers::<_, 4>(reader), strip),
+                HotType::Int8 => column.fill(reader, Integers::<_, 8>(reader), strip),
+                HotType::Date => column.fill(reader, Dates(reader), strip),
+                HotType::Numeric(typmod) => column.fill(reader, Numbers(reader, typmod.into()), strip),
+                HotType::Text if check.passed() => column.fill(reader, Texts(LONGEST_TEXT_BYTES), strip),
+                HotType::Varchar(limit) if check.passed() => column.fill(reader, Texts(limit as usize), strip),
+                HotType::Char(limit) if check.is_ascii() => column.fill(reader, Chars(limit as usize), strip),
+                _ => column.fill(reader, Others, strip),
             }
         }
-        shape.length = to as usize - begin as usize;
-        Ok(shape)
     }
 }
 
-const NULL_NOT_ALLOWED: crate::value::Refusal = crate::value::Refusal::NullNotAllowed;
+/// The values of an attribute that comes from a field.
+struct FieldValues<'s, V, const PLAIN: bool> {
+    regular: V,
+    fields: FieldColumn<'s, PLAIN>,
+    null: NullHint,
+    check: TextCheck,
+    server: ServerVersion,
+    decoder: &'s mut Decoder,
+    hot: HotType,
+    kind: &'s ColumnType,
+    /// The field.
+    place: usize,
+    not_null: bool,
+}
+
+impl<const PLAIN: bool> FieldValues<'_, (), PLAIN> {
+    /// Fills the column of that index, in a loop of its own for each type.
+    fn fill<V: Regular>(self, reader: impl Reader, regular: V, (strip, index): (&mut Strip, usize)) {
+        let values = FieldValues::<V, PLAIN> {
+            regular,
+            fields: self.fields,
+            null: self.null,
+            check: self.check,
+            server: self.server,
+            decoder: self.decoder,
+            hot: self.hot,
+            kind: self.kind,
+            place: self.place,
+            not_null: self.not_null,
+        };
+        reader.run(ColumnLoop { strip, index, values });
+    }
+}
+
+impl<V: Regular, const PLAIN: bool> StripValues for FieldValues<'_, V, PLAIN> {
+    #[inline(always)]
+    unsafe fn put(&mut self, entry: usize, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: the strip was begun with entries of these records.
+        let field = unsafe { self.fields.field(entry) };
+        if field.marked || self.null.matches(field.bytes) {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.regular.put(field.span(field.bytes), to) }
+    }
+
+    #[inline(never)]
+    unsafe fn put_any(&mut self, entry: usize, to: *mut u8) -> Result<Option<*mut u8>, Refusal> {
+        // SAFETY: the strip was begun with entries of these records.
+        let field = unsafe { self.fields.field(entry) };
+        match self.decoder.decode(field, self.place) {
+            // SAFETY: by the caller's promise.
+            Some(text) => unsafe {
+                datum::put(self.hot, self.kind, field, text, self.check, self.server, to).map(Some)
+            },
+            None if self.not_null => Err(Refusal::NullNotAllowed),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Fills a strip's column.
+struct ColumnLoop<'s, V> {
+    strip: &'s mut Strip,
+    index: usize,
+    values: V,
+}
+
+impl<V: StripValues> Loop for ColumnLoop<'_, V> {
+    #[inline(always)]
+    fn run(self) {
+        // SAFETY: a strip's rows have room for what their values take.
+        unsafe { self.strip.each(self.index, self.values) };
+    }
+}

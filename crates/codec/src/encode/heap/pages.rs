@@ -53,16 +53,16 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
         (self.memory, pages)
     }
 
-    /// Where to write the next tuple of `length` bytes; `None` where no page is left for it. The caller fills all of it.
+    /// Where to write the next tuple of `length` bytes and what it takes to be aligned, all of which the caller fills;
+    /// `None` where no page is left for it.
     ///
     /// # Panics
     /// Where no page can hold such a tuple.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&mut self, length: usize) -> Option<&mut [u8]> {
         let taken = max_align(length);
-        let needed = taken + LINE_POINTER_BYTES;
         let free = self.upper - self.lower;
-        if self.items == 0 || free < needed + self.reserve || self.items == self.most_tuples {
+        if free < taken + LINE_POINTER_BYTES + self.reserve || self.items == self.most_tuples || self.items == 0 {
             self.next_page(length)?;
         }
         self.upper -= taken;
@@ -72,10 +72,7 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
         self.lower += LINE_POINTER_BYTES;
         self.items += 1;
         self.rows += 1;
-        let tuple = &mut page[self.upper..self.upper + taken];
-        // What is behind the tuple up to the alignment; a tuple has more than one word.
-        tuple[taken - 8..].copy_from_slice(&[0; 8]);
-        Some(&mut tuple[..length])
+        Some(&mut page[self.upper..self.upper + taken])
     }
 
     #[inline(never)]

@@ -1,5 +1,5 @@
-//! A tuple on its way to a page: its values are made in scratch memory, because pages grow from the back and its length is
-//! known last.
+//! A tuple on its way to a page: its values are made elsewhere, because pages grow from the back and its length is known
+//! last.
 
 use super::Stop;
 use super::layout::{
@@ -13,29 +13,17 @@ use std::ops::DerefMut;
 /// The header of a tuple without NULLs, aligned.
 const PLAIN_HEADER_BYTES: usize = max_align(TUPLE_HEADER_BYTES);
 
-/// What the tuples of a relation have in common, and room for the values of one.
+/// What the tuples of a relation have in common.
 #[derive(Debug)]
 pub(in crate::encode) struct TupleMaker {
     layout: PageLayout,
     /// The longest tuple that goes on a page as it is.
     longest: usize,
-    /// Aligned as a tuple is.
-    scratch: Vec<u64>,
-    /// The bitmap of a tuple: a bit for each attribute that is not NULL.
-    present: Vec<u8>,
     attributes: usize,
     /// A bit for each attribute whose values differ in length.
     varies: Vec<u8>,
     /// The header of a tuple without NULLs.
     header: [u8; PLAIN_HEADER_BYTES],
-}
-
-/// What a tuple's header has to say of its values.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::encode) struct Shape {
-    /// Bytes of all values.
-    pub(in crate::encode) length: usize,
-    has_null: bool,
 }
 
 impl TupleMaker {
@@ -53,13 +41,12 @@ impl TupleMaker {
             varies[index / 8] |= u8::from(differs) << (index % 8);
         }
         let longest = if may_be_toasted { layout.toast_threshold() } else { layout.largest_tuple() };
-        let present = vec![0; varies.len()];
         let mut header = [0; PLAIN_HEADER_BYTES];
         header[INFOMASK2_AT..INFOMASK_AT].copy_from_slice(&(kinds.len() as u16).to_le_bytes());
         let infomask = FROZEN | if may_be_toasted { HAS_VAR_WIDTH } else { 0 };
         header[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         header[HOFF_AT] = PLAIN_HEADER_BYTES as u8;
-        Ok(Self { layout, longest, scratch: Vec::new(), present, attributes: kinds.len(), varies, header })
+        Ok(Self { layout, longest, attributes: kinds.len(), varies, header })
     }
 
     /// What its pages have in common.
@@ -67,66 +54,75 @@ impl TupleMaker {
         self.layout
     }
 
-    /// Where to write the next tuple's values, `room` bytes at most; aligned as they are in a tuple.
-    #[inline(always)]
-    pub(in crate::encode) fn scratch(&mut self, room: usize) -> *mut u8 {
-        self.scratch.reserve(room.div_ceil(8));
-        self.scratch.as_mut_ptr().cast()
-    }
-
-    /// An attribute of the tuple is NULL.
-    #[inline(never)]
-    pub(in crate::encode) fn note_null(&mut self, shape: &mut Shape, index: usize) {
-        if !shape.has_null {
-            // The bitmap is valid only once there is one.
-            shape.has_null = true;
-            self.present.fill(0xFF);
-        }
-        self.present[index / 8] &= !(1 << (index % 8));
-    }
-
-    /// Puts the tuple on a page.
+    /// Puts the tuple on a page whose `length` bytes of values are at `values`; `present` has a bit for each attribute that
+    /// is not NULL, where one is.
     ///
     /// # Safety
-    /// So many bytes as the shape says were written where [`TupleMaker::scratch`] has said last.
+    /// The values can be read there, and eight more bytes can be written.
     #[inline(always)]
     pub(in crate::encode) unsafe fn put<P, M: DerefMut<Target = [u8]>>(
         &self,
-        shape: Shape,
+        (values, length): (*mut u8, usize),
+        present: Option<&[u8]>,
         pages: &mut PageBuffer<M>,
     ) -> Option<Stop<P>> {
-        let bitmap = if shape.has_null { self.present.len() } else { 0 };
-        let header = max_align(TUPLE_HEADER_BYTES + bitmap);
-        let length = header + shape.length;
-        if length > self.longest {
+        let header = max_align(TUPLE_HEADER_BYTES + present.map_or(0, <[u8]>::len));
+        if header + length > self.longest {
             return Some(Stop::TooLarge);
         }
-        let Some(tuple) = pages.place(length) else { return Some(Stop::Full) };
-        let (head, values) = tuple.split_at_mut(header);
-        // SAFETY: by the caller's promise.
-        let made = unsafe { std::slice::from_raw_parts(self.scratch.as_ptr().cast::<u8>(), shape.length) };
-        values.copy_from_slice(made);
-        head[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
-        if shape.has_null {
-            self.put_bitmap(head);
+        let Some(tuple) = pages.place(header + length) else { return Some(Stop::Full) };
+        // SAFETY: by the caller's promise; the tuple's place is as long as header and values and aligned, so at most eight
+        // bytes longer, and nobody else knows it.
+        unsafe {
+            values.add(length).cast::<[u8; 8]>().write([0; 8]);
+            copy_words(values, tuple.as_mut_ptr().add(header), max_align(length));
+        }
+        tuple[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
+        if let Some(present) = present {
+            self.put_bitmap(&mut tuple[..header], present);
         }
         None
     }
 
     /// Completes the header of a tuple with NULLs.
     #[inline(never)]
-    fn put_bitmap(&self, head: &mut [u8]) {
-        let has_var_width = self.varies.iter().zip(&self.present).any(|(varies, present)| varies & present != 0);
+    fn put_bitmap(&self, head: &mut [u8], present: &[u8]) {
+        let has_var_width = self.varies.iter().zip(present).any(|(varies, present)| varies & present != 0);
         let infomask = FROZEN | HAS_NULL | if has_var_width { HAS_VAR_WIDTH } else { 0 };
         head[INFOMASK_AT..HOFF_AT].copy_from_slice(&infomask.to_le_bytes());
         head[HOFF_AT] = head.len() as u8;
         let bits = &mut head[TUPLE_HEADER_BYTES..];
         bits.fill(0);
-        bits[..self.present.len()].copy_from_slice(&self.present);
+        bits[..present.len()].copy_from_slice(present);
         // Bits behind the last attribute are zero.
         let used = self.attributes % 8;
         if used > 0 {
-            bits[self.present.len() - 1] &= (1 << used) - 1;
+            bits[present.len() - 1] &= (1 << used) - 1;
         }
+    }
+}
+
+/// Copies `length` bytes, a multiple of eight, without a call: tuples are short, and their lengths differ.
+///
+/// # Safety
+/// So many bytes can be read and written, and do not overlap.
+#[inline(always)]
+unsafe fn copy_words(from: *const u8, to: *mut u8, length: usize) {
+    const BLOCK: usize = 32;
+    // SAFETY: by the caller's promise; the last block ends with the bytes, over some that were copied before.
+    unsafe {
+        let copy = |at: usize| to.add(at).cast::<[u8; BLOCK]>().write(from.add(at).cast::<[u8; BLOCK]>().read());
+        if length < BLOCK {
+            for at in (0..length).step_by(8) {
+                to.add(at).cast::<[u8; 8]>().write(from.add(at).cast::<[u8; 8]>().read());
+            }
+            return;
+        }
+        let mut at = 0;
+        while at + BLOCK < length {
+            copy(at);
+            at += BLOCK;
+        }
+        copy(length - BLOCK);
     }
 }

@@ -87,8 +87,8 @@ impl Pages<'_, '_> {
         let (mut next, mut copied) = (0, 0);
         while next < batch.num_rows() {
             let heap = &mut self.heap;
-            let mut left = next..batch.num_rows();
-            let Some(encoded) = self.outbox.fill(RELATION, |pages| heap.encode(&batch, &mut left, pages))? else {
+            let left = next..batch.num_rows();
+            let Some(encoded) = self.outbox.fill(RELATION, |pages| heap.encode(&batch, left, pages))? else {
                 break;
             };
             next = encoded.row + 1;

@@ -128,7 +128,7 @@ impl PageDivider {
         for &row in homeless.iter().filter(|&&row| row < before) {
             let mut skip = Skip::new(parsed, rejects);
             pages.reset();
-            let rows = &mut std::iter::once(row);
+            let rows = (0..1, |_| row);
             let encoded = heap.encode_rows(parsed.records, rows, &mut pages, |problem| skip.take(problem));
             if !skip.finish()?.is_empty() {
                 continue;

@@ -136,25 +136,23 @@ impl<'c, 'p> Stream<'c, 'p> {
         let mut place = 0;
         loop {
             let mut skip = Skip::new(parsed, rejects);
-            let mut reached = place;
-            let mut rows = (place..count).inspect(|&next| reached = next).map(&at);
             let heap = &mut self.heap;
             let encoded = self.outbox.fill(relation, |pages| {
-                heap.encode_rows(parsed.records, &mut rows, pages, |problem| skip.take(problem))
+                heap.encode_rows(parsed.records, (place..count, &at), pages, |problem| skip.take(problem))
             })?;
             skip.finish()?;
             let Some(encoded) = encoded else { return Ok(None) };
-            place = reached;
+            place = encoded.row;
             match encoded.stop {
                 None => return Ok(None),
                 Some(Stop::Full) => self.outbox.hand_over(relation)?,
                 Some(Stop::TooLarge) => {
-                    self.copy(parsed, relation, encoded.row, rejects)?;
+                    self.copy(parsed, relation, at(place), rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
                 }
                 Some(Stop::Problem(problem)) if problem.is_unsure() => {
                     self.context.note_fallback(|| example(self.context, parsed, &problem));
-                    self.copy(parsed, relation, encoded.row, rejects)?;
+                    self.copy(parsed, relation, at(place), rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
                 }
                 Some(Stop::Problem(problem)) => return Ok(Some(problem)),

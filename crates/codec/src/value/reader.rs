@@ -1,0 +1,63 @@
+//! Who reads the common spellings of the common types: the encoders' loops are compiled for each reader.
+//!
+//! A reader knows nothing of errors. What it does not recognise, right or wrong, goes to the parser of the whole grammar,
+//! which is the same for all readers: so they may know more or fewer spellings, but never mean another value by one.
+
+use super::groups::Groups;
+use super::numeric::NumericSize;
+use super::{Span, date, integer, numeric};
+
+/// A loop over many fields.
+pub(crate) trait Loop {
+    /// Runs it. To be marked `#[inline(always)]`, and so is whatever in it needs the reader's target features.
+    fn run(self);
+}
+
+/// Reads regular texts.
+pub(crate) trait Reader: Copy {
+    /// Runs a loop in a function of its own, which has the reader's target features, and all registers for itself.
+    fn run(self, body: impl Loop);
+
+    /// A minus sign or none, and digits.
+    fn integer(self, span: Span<'_>) -> Option<i64>;
+
+    /// A number that a column of this size need not round, in base-10,000 digits.
+    fn groups(self, span: Span<'_>, size: NumericSize) -> Option<Groups>;
+
+    /// The same, as an integer that counts the last of `scale` decimal places; `precision` is at most 18.
+    fn scaled(self, span: Span<'_>, precision: u8, scale: u8) -> Option<i64>;
+
+    /// A day as ISO 8601 has it, in days since 2000-01-01.
+    fn date(self, span: Span<'_>) -> Option<i32>;
+}
+
+/// By words of eight bytes, on any processor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words;
+
+impl Reader for Words {
+    #[inline(never)]
+    fn run(self, body: impl Loop) {
+        body.run();
+    }
+
+    #[inline(always)]
+    fn integer(self, span: Span<'_>) -> Option<i64> {
+        integer::parse_plain(span)
+    }
+
+    #[inline(always)]
+    fn groups(self, span: Span<'_>, size: NumericSize) -> Option<Groups> {
+        numeric::read_price(span, size.typmod)
+    }
+
+    #[inline(always)]
+    fn scaled(self, span: Span<'_>, precision: u8, scale: u8) -> Option<i64> {
+        numeric::read_scaled_price(span, precision, scale)
+    }
+
+    #[inline(always)]
+    fn date(self, span: Span<'_>) -> Option<i32> {
+        date::parse_regular(span.text())
+    }
+}
