@@ -9,6 +9,9 @@
 
 #include "column_checks.h"
 
+#include "numeric_format.h"
+#include "regular_page.h"
+
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
@@ -145,6 +148,8 @@ fill_column(ColumnCheck *column, Form_pg_attribute attribute)
 				column->has_typmod = true;
 				column->precision = ((typmod - VARHDRSZ) >> 16) & 0xFFFF;
 				column->scale = (((typmod - VARHDRSZ) & 0x7FF) ^ 1024) - 1024;
+				if (column->may_be_short && column->scale >= 0 && column->scale <= NUMERIC_SHORT_DSCALE_MAX)
+					column->number_shapes = make_number_shapes(column->precision, column->scale);
 			}
 			break;
 		case VALUE_TIME:

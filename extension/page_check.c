@@ -1,6 +1,7 @@
 /*
  * page_check.c
- *		The checks behind page_check.h. This is the server's main cost per row: keep it free of calls.
+ *		The checks behind page_check.h. What regular_page.c cannot accept is checked here, row by row, and refused with
+ *		its reason.
  *
  * Advice for who changes this. Each read must be proven to lie inside the page, whatever the bytes are: `offset` never
  * passes `length`, `length` never passes the page, and what is read "backwards" (eight bytes up to an end) lies behind
@@ -11,79 +12,18 @@
 #include "postgres.h"
 
 #include "page_check.h"
+
+#include "numeric_format.h"
+#include "plain_text.h"
+#include "regular_page.h"
 #include "words.h"
 
 #include "datatype/timestamp.h"
 #include "storage/bufpage.h"
 #include "utils/date.h"
 
-#define ONES	UINT64CONST(0x0101010101010101)
-#define HIGHS	UINT64CONST(0x8080808080808080)
-
-/* utils/adt/numeric.c keeps these to itself. */
-#define NUMERIC_SIGN_BITS			0xC000
-#define NUMERIC_NEGATIVE			0x4000
-#define NUMERIC_SHORT				0x8000
-#define NUMERIC_SPECIAL				0xC000
-#define NUMERIC_NAN					0xC000
-#define NUMERIC_PLUS_INFINITY		0xD000
-#define NUMERIC_MINUS_INFINITY		0xF000
-#define NUMERIC_SHORT_NEGATIVE		0x2000
-#define NUMERIC_SHORT_DSCALE_SHIFT	7
-#define NUMERIC_SHORT_DSCALE_MAX	0x3F
-#define NUMERIC_SHORT_WEIGHT_SIGN	0x0040
-#define NUMERIC_SHORT_WEIGHT_MASK	0x003F
-#define NUMERIC_LONG_DSCALE_MASK	0x3FFF
-#define NUMERIC_BASE				10000
-#define NUMERIC_BASE_DIGITS			4
-
-/* Four digit groups in one number. */
-#define LANE_HIGHS	UINT64CONST(0x8000800080008000)
-#define LANE_LIMITS	(UINT64CONST(0x0001000100010001) * (0x8000 - NUMERIC_BASE))
-
 /* The longest text that fits behind a 1-byte header. */
 #define SHORT_DATA_MAX	(VARATT_SHORT_MAX - VARHDRSZ_SHORT)
-
-/*
- * ASCII without NUL? Eight bytes before `text` must be readable. May say no to what is, never yes to what is not.
- *
- * A byte above 127 has its high bit set, and so has, after subtracting one from each byte, a byte of zero.
- */
-static inline bool
-is_plain_ascii(const char *text, int length)
-{
-	const char *end = text + length;
-	uint64		seen;
-
-	if (length >= 16)
-	{
-		const TwoWords ones = {ONES, ONES};
-		TwoWords	words = load_two_words(end - 16);
-		TwoWords	both = words | (words - ones);
-
-		for (; end - text > 16; text += 16)
-		{
-			words = load_two_words(text);
-			both |= words | (words - ones);
-		}
-		seen = both[0] | both[1];
-	}
-	else if (length >= 8)
-	{
-		uint64		first = load64(text);
-		uint64		last = load64(end - 8);
-
-		seen = first | (first - ONES) | last | (last - ONES);
-	}
-	else
-	{
-		/* Ones fill the word up. */
-		uint64		word = bytes_before(end, length) | (ONES << (8 * length));
-
-		seen = word | (word - ONES);
-	}
-	return (seen & HIGHS) == 0;
-}
 
 static pg_noinline const char *
 check_other_text(const PageCheck *check, const ColumnCheck *column, const char *text, int length)
@@ -374,6 +314,13 @@ check_value(const PageCheck *check, const ColumnCheck *column, const char *tuple
 	}
 }
 
+const char *
+check_any_value(const PageCheck *check, const ColumnCheck *column, const char *tuple, int length, int *offset,
+				uint64 *padding)
+{
+	return check_value(check, column, tuple, length, offset, padding);
+}
+
 /* The header of a tuple with nulls: its bitmap, and what follows from it. */
 static const char *
 check_nulls(const PageCheck *check, const char *tuple, int length, int *attnum)
@@ -500,7 +447,7 @@ check_header(const char *page)
 }
 
 int
-check_page(const PageCheck *check, char *page, PageFault *fault)
+check_page_row_by_row(const PageCheck *check, char *page, PageFault *fault)
 {
 	int			lower;
 	int			upper;
@@ -554,5 +501,39 @@ check_page(const PageCheck *check, char *page, PageFault *fault)
 		return 0;
 	}
 	memset(page + lower, 0, upper - lower);
+	return nitems;
+}
+
+/* Zeros behind each tuple, up to the one before, and between line pointers and tuples. */
+static void
+clear_unused(char *page, int nitems)
+{
+	PageHeader	header = (PageHeader) page;
+
+	for (int item = 0; item < nitems; item++)
+	{
+		uint32		pointer = load32(page + SizeOfPageHeaderData + item * sizeof(ItemIdData));
+		int			length = pointer >> 17;
+		int			unused = -length & 7;
+
+		if (unused != 0)
+		{
+			char	   *last = page + (pointer & 0x7FFF) + MAXALIGN(length) - 8;
+			uint64		tail = load64(last) & (~UINT64CONST(0) >> (8 * unused));
+
+			memcpy(last, &tail, sizeof(tail));
+		}
+	}
+	memset(page + header->pd_lower, 0, header->pd_upper - header->pd_lower);
+}
+
+int
+check_page(const PageCheck *check, char *page, PageFault *fault)
+{
+	int			nitems = check_header(page) == NULL ? count_regular_rows(check, page) : 0;
+
+	if (unlikely(nitems == 0))
+		return check_page_row_by_row(check, page, fault);
+	clear_unused(page, nitems);
 	return nitems;
 }

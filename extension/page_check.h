@@ -43,6 +43,7 @@ typedef struct ColumnCheck
 	bool		has_typmod;		/* numeric */
 	int32		precision;		/* numeric with typmod */
 	int32		scale;			/* numeric with typmod */
+	uint8	   *number_shapes;	/* numeric with typmod, where its scale fits the short form: see regular_page.h */
 	int32		unit;			/* time kinds: microseconds that the precision leaves, 1 if all */
 } ColumnCheck;
 
@@ -79,5 +80,15 @@ typedef struct PageFault
  * Returns the number of tuples, or 0 with *fault filled in.
  */
 extern int	check_page(const PageCheck *check, char *page, PageFault *fault);
+
+/* The same without the shorter way for pages on which every value is as most are. */
+extern int	check_page_row_by_row(const PageCheck *check, char *page, PageFault *fault);
+
+/*
+ * Checks the value at *offset of a tuple of `length` bytes and moves *offset behind it; *padding collects the bytes that
+ * were skipped for alignment. Returns why the value is refused, or NULL.
+ */
+extern const char *check_any_value(const PageCheck *check, const ColumnCheck *column, const char *tuple, int length,
+								   int *offset, uint64 *padding);
 
 #endif

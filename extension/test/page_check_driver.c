@@ -7,7 +7,7 @@
  *
  * COLUMNS has a line per column: atttypid atttypmod attlen attalign attstorage attnotnull attisdropped, as in
  * pg_attribute. PAGES is a file of valid pages. `fuzz` takes a page, damages it, and checks it in memory of exactly its
- * size. What is accepted is read again by a slow and careful reader, which must find each value inside its tuple, and
+ * size, once as the server does and once row by row, which must come to the same. What is accepted is read again by a slow and careful reader, which must find each value inside its tuple, and
  * goes as it came to the file ACCEPTED, for a server to read.
  */
 #include "postgres.h"
@@ -354,13 +354,18 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed,
 	{
 		const char *original = pages + (size_t) random_below(count) * BLCKSZ;
 		char	   *page = malloc(BLCKSZ);
+		char	   *twin = malloc(BLCKSZ);
 		PageFault	fault;
 		int			nitems;
 
 		memcpy(page, original, BLCKSZ);
 		damage(page, original, pages + (size_t) random_below(count) * BLCKSZ);
 		memcpy(sent, page, BLCKSZ);
+		memcpy(twin, page, BLCKSZ);
 		nitems = check_page(check, page, &fault);
+		must(check_page_row_by_row(check, twin, &fault) == nitems, "row by row");
+		must(nitems == 0 || memcmp(page, twin, BLCKSZ) == 0, "what is cleared");
+		free(twin);
 		if (nitems > 0)
 		{
 			accepted++;

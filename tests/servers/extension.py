@@ -63,7 +63,8 @@ def build_driver(version: int, place: Path, *, sanitize: bool) -> Path | str:
     """Build the driver that runs the page check without a server; returns it, or why it cannot be built here."""
     driver = place / "page_check_driver"
     flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"] if sanitize else ["-O3"]
-    sources = [SOURCES / "test/page_check_driver.c", SOURCES / "page_check.c", SOURCES / "column_checks.c"]
+    sources = [SOURCES / "test/page_check_driver.c", SOURCES / "page_check.c", SOURCES / "regular_page.c"]
+    sources.append(SOURCES / "column_checks.c")
     includes = [f"-I{SOURCES}", f"-I{_pg_config(scratch().bin(version), '--includedir-server')}"]
     language = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror", "-fno-strict-aliasing"]
     done = subprocess.run(
