@@ -160,21 +160,23 @@ impl Strip {
         }
     }
 
-    /// The column that a record was refused for, and why.
+    /// Whether a record was refused.
     #[inline(always)]
+    pub(super) fn is_refused(&self, place: usize) -> bool {
+        self.refused >> place & 1 == 1
+    }
+
+    /// The column that a record was refused for, and why.
     pub(super) fn refusal(&self, place: usize) -> Option<(usize, Refusal)> {
-        if self.refused >> place & 1 == 0 {
-            return None;
-        }
         let found = self.refusals.iter().find(|&&(refused, _, _)| refused == place);
         found.map(|&(_, column, refusal)| (column, refusal))
     }
 
     /// Where a row is, and its length in bytes.
     #[inline(always)]
-    pub(super) fn row(&self, place: usize) -> (*mut u8, usize) {
+    pub(super) fn row(&self, place: usize) -> (*const u8, usize) {
         let Row { begin, end, .. } = self.rows[place];
-        (begin, end.addr() - begin.addr())
+        (begin.cast_const(), end.addr() - begin.addr())
     }
 
     /// The bitmap of a record with NULLs.

@@ -4,9 +4,10 @@ use super::values::{self, Values};
 use super::{BatchProblem, Unfit, strings};
 use crate::column::Column;
 use crate::encode::heap::datum::{put_any_text, put_fixed, put_other_numeric, put_scaled};
-use crate::encode::heap::tuple::TupleMaker;
+use crate::encode::heap::tuple::{TupleLoop, TupleMaker};
 use crate::encode::heap::{Encoded, FIXED_BYTES, LONGEST_TEXT_BYTES, PageBuffer, PageLayout, ROW_SLACK_BYTES, Stop};
 use crate::encode::strip::{Strip, StripValues};
+use crate::value::reader::{Reader, Words};
 use crate::value::{Refusal, ServerVersion};
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
@@ -70,20 +71,18 @@ impl BatchPageEncoder {
                     None => self.strip.all_null(index),
                 }
             }
-            for row in rows.start..rows.start + count {
-                let place = row - rows.start;
-                let stop = match self.strip.refusal(place) {
-                    // SAFETY: its values were just written; there is room for a word behind them.
-                    None => unsafe { self.tuples.put(self.strip.row(place), self.strip.present(place), pages) },
-                    Some((attribute, refusal)) => {
-                        // An attribute with values has a column.
-                        let column = self.fields[attribute].unwrap_or(0);
-                        Some(Stop::Problem(BatchProblem { row, column, unfit: Unfit::Refused(refusal) }))
-                    }
-                };
-                if stop.is_some() {
-                    return Some(Encoded { row, stop });
-                }
+            let mut ended = (0, None);
+            let (strip, tuples) = (&self.strip, &self.tuples);
+            pages.lend(|pages| Words.run(TupleLoop { strip, tuples, pages, rows: 0..count, ended: &mut ended }));
+            let (place, stop) = ended;
+            let row = rows.start + place;
+            let refused = self.strip.refusal(place).filter(|_| stop.is_none()).map(|(attribute, refusal)| {
+                // An attribute with values has a column.
+                let column = self.fields[attribute].unwrap_or(0);
+                Stop::Problem(BatchProblem { row, column, unfit: Unfit::Refused(refusal) })
+            });
+            if let Some(stop) = stop.or(refused) {
+                return Some(Encoded { row, stop: Some(stop) });
             }
             rows.start += count;
         }

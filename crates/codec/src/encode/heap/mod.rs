@@ -27,7 +27,7 @@ use crate::value::wide::Wide;
 use crate::value::{Refusal, ServerVersion};
 use datum::{Booleans, Chars, Dates, Integers, Numbers, Others, Regular, Texts};
 use std::ops::{DerefMut, Range};
-use tuple::TupleMaker;
+use tuple::{TupleLoop, TupleMaker};
 
 /// Records of more text than this are left to the server without a look: no page would hold them.
 pub(in crate::encode) const LONGEST_TEXT_BYTES: usize = 256 << 10;
@@ -35,8 +35,8 @@ pub(in crate::encode) const LONGEST_TEXT_BYTES: usize = 256 << 10;
 /// Bytes that a value may take beyond twice its text: fixed width, alignment, header.
 pub(in crate::encode) const FIXED_BYTES: usize = 48;
 
-/// Bytes behind a row that may be written: what block copies overshoot, and a word of zeros.
-pub(in crate::encode) const ROW_SLACK_BYTES: usize = SLACK_BYTES + 8;
+/// Bytes behind a row that may be written: what block copies overshoot.
+pub(in crate::encode) const ROW_SLACK_BYTES: usize = SLACK_BYTES;
 
 /// An attribute of the relation.
 #[derive(Debug, Clone)]
@@ -146,21 +146,23 @@ impl HeapPageEncoder {
         mut skip: impl FnMut(&Problem) -> bool,
     ) -> Option<Encoded> {
         assert!(records.fields() >= self.fields, "records have all fields");
-        #[cfg(target_arch = "x86_64")]
-        if let Some(wide) = Wide::found() {
-            return self.encode_with(wide, records, rows, pages, &mut skip);
-        }
-        self.encode_with(Words, records, rows, pages, &mut skip)
+        pages.lend(|pages| {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(wide) = Wide::found() {
+                return self.encode_with(wide, records, rows, pages, &mut skip);
+            }
+            self.encode_with(Words, records, rows, pages, &mut skip)
+        })
     }
 
     /// [`HeapPageEncoder::encode_rows`] by a reader.
     #[inline(always)]
-    fn encode_with<M: DerefMut<Target = [u8]>>(
+    fn encode_with(
         &mut self,
         reader: impl Reader,
         records: &Records<'_>,
         (mut places, at): (Range<usize>, impl Fn(usize) -> usize),
-        pages: &mut PageBuffer<M>,
+        pages: &mut PageBuffer<&mut [u8]>,
         skip: &mut impl FnMut(&Problem) -> bool,
     ) -> Option<Encoded> {
         let check = TextCheck::of(records, self.dialect.family);
@@ -175,18 +177,21 @@ impl HeapPageEncoder {
             } else {
                 self.fill_strip::<false>(reader, records, check);
             }
-            for place in 0..count {
-                let stop = match self.strip.refusal(place) {
-                    // SAFETY: its values were just written; there is room for a word behind them.
-                    None => match unsafe { self.tuples.put(self.strip.row(place), self.strip.present(place), pages) } {
-                        None => continue,
-                        Some(stop) => stop,
-                    },
-                    Some((attribute, refusal)) => {
+            let mut place = 0;
+            while place < count {
+                let mut ended = (place, None);
+                let (strip, tuples) = (&self.strip, &self.tuples);
+                reader.run(TupleLoop { strip, tuples, pages: &mut *pages, rows: place..count, ended: &mut ended });
+                place = ended.0;
+                let stop = match (ended.1, self.strip.refusal(place)) {
+                    (Some(stop), _) => stop,
+                    (None, None) => continue,
+                    (None, Some((attribute, refusal))) => {
                         // An attribute without a field is NULL, which is not refused.
                         let field = self.attributes[attribute].field.unwrap_or(0);
                         let problem = Problem::value(records, at(places.start + place), field, refusal);
                         if skip(&problem) {
+                            place += 1;
                             continue;
                         }
                         Stop::Problem(problem)

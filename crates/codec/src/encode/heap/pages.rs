@@ -34,6 +34,26 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
         Self { memory, layout, reserve, most_tuples, start: 0, lower: 0, upper: 0, items: 0, rows: 0 }
     }
 
+    /// Lends itself with its memory as a slice: what the memory is need not be found out for each tuple then.
+    pub(in crate::encode) fn lend<T>(&mut self, work: impl FnOnce(&mut PageBuffer<&mut [u8]>) -> T) -> T {
+        let Self { memory, layout, reserve, most_tuples, start, lower, upper, items, rows } = self;
+        let (layout, reserve, most_tuples) = (*layout, *reserve, *most_tuples);
+        let mut lent = PageBuffer {
+            memory: &mut **memory,
+            layout,
+            reserve,
+            most_tuples,
+            start: *start,
+            lower: *lower,
+            upper: *upper,
+            items: *items,
+            rows: *rows,
+        };
+        let done = work(&mut lent);
+        (*start, *lower, *upper, *items, *rows) = (lent.start, lent.lower, lent.upper, lent.items, lent.rows);
+        done
+    }
+
     /// How many tuples it has.
     pub fn rows(&self) -> u64 {
         self.rows

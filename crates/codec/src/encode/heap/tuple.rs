@@ -8,7 +8,9 @@ use super::layout::{
 };
 use super::pages::PageBuffer;
 use crate::column::ColumnType;
-use std::ops::DerefMut;
+use crate::encode::strip::Strip;
+use crate::value::reader::Loop;
+use std::ops::Range;
 
 /// The header of a tuple without NULLs, aligned.
 const PLAIN_HEADER_BYTES: usize = max_align(TUPLE_HEADER_BYTES);
@@ -58,25 +60,26 @@ impl TupleMaker {
     /// is not NULL, where one is.
     ///
     /// # Safety
-    /// The values can be read there, and eight more bytes can be written.
+    /// The values can be read there.
     #[inline(always)]
-    pub(in crate::encode) unsafe fn put<P, M: DerefMut<Target = [u8]>>(
+    unsafe fn put<P>(
         &self,
-        (values, length): (*mut u8, usize),
+        (values, length): (*const u8, usize),
         present: Option<&[u8]>,
-        pages: &mut PageBuffer<M>,
+        pages: &mut PageBuffer<&mut [u8]>,
     ) -> Option<Stop<P>> {
         let header = max_align(TUPLE_HEADER_BYTES + present.map_or(0, <[u8]>::len));
         if header + length > self.longest {
             return Some(Stop::TooLarge);
         }
         let Some(tuple) = pages.place(header + length) else { return Some(Stop::Full) };
-        // SAFETY: by the caller's promise; the tuple's place is as long as header and values and aligned, so at most eight
-        // bytes longer, and nobody else knows it.
-        unsafe {
-            values.add(length).cast::<[u8; 8]>().write([0; 8]);
-            copy_words(values, tuple.as_mut_ptr().add(header), max_align(length));
-        }
+        // The bytes up to the alignment, before others are written over some of them. Not behind the values, where they would
+        // be copied with them: a load that meets a store of a part of it waits until all stores before that one have come
+        // to the cache, and those are of pages that another core has had last.
+        let end = tuple.len();
+        tuple[end - 8..].copy_from_slice(&[0; 8]);
+        // SAFETY: by the caller's promise; the tuple's place is as long as header and values, and nobody else knows it.
+        unsafe { copy_bytes(values, tuple.as_mut_ptr().add(header), length) };
         tuple[..PLAIN_HEADER_BYTES].copy_from_slice(&self.header);
         if let Some(present) = present {
             self.put_bitmap(&mut tuple[..header], present);
@@ -102,20 +105,50 @@ impl TupleMaker {
     }
 }
 
-/// Copies `length` bytes, a multiple of eight, without a call: tuples are short, and their lengths differ.
+/// Puts the rows of a strip on pages, up to one that was refused, that fits none, or for which none is left.
+pub(in crate::encode) struct TupleLoop<'l, 'm, P> {
+    pub(in crate::encode) strip: &'l Strip,
+    pub(in crate::encode) tuples: &'l TupleMaker,
+    pub(in crate::encode) pages: &'l mut PageBuffer<&'m mut [u8]>,
+    /// The places of the rows to be put.
+    pub(in crate::encode) rows: Range<usize>,
+    /// The place that it came to, and why it stopped, where it is not for a refusal.
+    pub(in crate::encode) ended: &'l mut (usize, Option<Stop<P>>),
+}
+
+impl<P> Loop for TupleLoop<'_, '_, P> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { strip, tuples, pages, rows, ended } = self;
+        let end = rows.end;
+        for place in rows {
+            if strip.is_refused(place) {
+                *ended = (place, None);
+                return;
+            }
+            // SAFETY: a strip's rows can be read.
+            let stop = unsafe { tuples.put(strip.row(place), strip.present(place), pages) };
+            if stop.is_some() {
+                *ended = (place, stop);
+                return;
+            }
+        }
+        *ended = (end, None);
+    }
+}
+
+/// Copies `length` bytes without a call, if it is not few: tuples are short, and their lengths differ.
 ///
 /// # Safety
 /// So many bytes can be read and written, and do not overlap.
 #[inline(always)]
-unsafe fn copy_words(from: *const u8, to: *mut u8, length: usize) {
+unsafe fn copy_bytes(from: *const u8, to: *mut u8, length: usize) {
     const BLOCK: usize = 32;
     // SAFETY: by the caller's promise; the last block ends with the bytes, over some that were copied before.
     unsafe {
         let copy = |at: usize| to.add(at).cast::<[u8; BLOCK]>().write(from.add(at).cast::<[u8; BLOCK]>().read());
         if length < BLOCK {
-            for at in (0..length).step_by(8) {
-                to.add(at).cast::<[u8; 8]>().write(from.add(at).cast::<[u8; 8]>().read());
-            }
+            std::ptr::copy_nonoverlapping(from, to, length);
             return;
         }
         let mut at = 0;
