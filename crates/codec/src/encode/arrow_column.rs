@@ -1,6 +1,7 @@
 //! One column of Arrow arrays: the texts of fields, or of the elements of arrays, read by the column's type.
 
 use super::arrow::{data_type, dimensions, is_arrow_decimal, list_item};
+use super::arrow_regular::{Dates, Decimals, Integers, RegularType};
 use super::text_check::{TextCheck, check_text};
 use super::unchecked::{self, SLACK_BYTES};
 use crate::column::{ArrayType, ColumnType};
@@ -22,7 +23,7 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-const SERVER: ServerVersion = ServerVersion::NEWEST;
+pub(super) const SERVER: ServerVersion = ServerVersion::NEWEST;
 
 /// The row at which reading stopped, and why.
 pub(super) type Stopped = Option<(usize, Refusal)>;
@@ -420,65 +421,6 @@ impl<T: Texts, V: Values> Loop for ColumnLoop<'_, '_, T, V> {
     }
 }
 
-/// A type whose values readers know. A trait and not a function: those would be without the loop's target features.
-trait RegularType<V>: Copy {
-    /// The value of a text.
-    ///
-    /// # Errors
-    /// What the type's parser says.
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<V, Refusal>;
-}
-
-/// Integers.
-#[derive(Clone, Copy)]
-struct Integers;
-
-impl RegularType<i16> for Integers {
-    #[inline(always)]
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i16, Refusal> {
-        value::integer::read_int2(reader, span, SERVER)
-    }
-}
-
-impl RegularType<i32> for Integers {
-    #[inline(always)]
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
-        value::integer::read_int4(reader, span, SERVER)
-    }
-}
-
-impl RegularType<i64> for Integers {
-    #[inline(always)]
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
-        value::integer::read_int8(reader, span, SERVER)
-    }
-}
-
-/// Days since 1970.
-#[derive(Clone, Copy)]
-struct Dates;
-
-impl RegularType<i32> for Dates {
-    #[inline(always)]
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
-        unix_days(value::date::read(reader, span)?)
-    }
-}
-
-/// `numeric(digits, fraction)` of at most 18 digits.
-#[derive(Clone, Copy)]
-struct Decimals {
-    digits: u8,
-    fraction: u8,
-}
-
-impl RegularType<i64> for Decimals {
-    #[inline(always)]
-    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
-        value::numeric::read_scaled_i64(reader, span, self.digits, self.fraction)
-    }
-}
-
 /// Values of such a type.
 struct RegularValues<V, R, K> {
     values: Vec<V>,
@@ -649,18 +591,7 @@ fn arc<P: ArrowPrimitiveType>((array, stopped): (PrimitiveArray<P>, Stopped)) ->
     (Arc::new(array), stopped)
 }
 
-/// Days since 1970. Infinity keeps its place at the end of the range, where DuckDB reads it as infinity too; its minus
-/// infinity is `-i32::MAX`.
-#[inline(always)]
-fn unix_days(days: i32) -> Result<i32, Refusal> {
-    match days {
-        value::date::INFINITY => Ok(i32::MAX),
-        value::date::NEGATIVE_INFINITY => Ok(-i32::MAX),
-        _ => days.checked_add(value::date::UNIX_EPOCH_DAYS).ok_or(Refusal::OutOfRange),
-    }
-}
-
-/// As [`unix_days`], in microseconds.
+/// Microseconds since 1970; infinities as those of days.
 #[inline(always)]
 fn unix_micros(micros: i64) -> Result<i64, Refusal> {
     match micros {

@@ -5,6 +5,7 @@
 
 pub mod arrow;
 mod arrow_column;
+mod arrow_regular;
 pub mod batch;
 pub mod copy_binary;
 mod copy_binary_rare;

@@ -222,8 +222,7 @@ impl HeapPageEncoder {
                 self.strip.all_null(index);
                 continue;
             };
-            let column = FieldValues::<(), PLAIN> {
-                regular: (),
+            let column = Fields::<PLAIN> {
                 fields: list.column(place),
                 null: self.decoder.null_hint(),
                 check,
@@ -251,9 +250,8 @@ impl HeapPageEncoder {
     }
 }
 
-/// The values of an attribute that comes from a field.
-struct FieldValues<'s, V, const PLAIN: bool> {
-    regular: V,
+/// The fields that an attribute comes from, and what is to be made of them.
+struct Fields<'s, const PLAIN: bool> {
     fields: FieldColumn<'s, PLAIN>,
     null: NullHint,
     check: TextCheck,
@@ -261,36 +259,30 @@ struct FieldValues<'s, V, const PLAIN: bool> {
     decoder: &'s mut Decoder,
     hot: HotType,
     kind: &'s ColumnType,
-    /// The field.
+    /// Which field of a record it is.
     place: usize,
     not_null: bool,
 }
 
-impl<const PLAIN: bool> FieldValues<'_, (), PLAIN> {
+impl<const PLAIN: bool> Fields<'_, PLAIN> {
     /// Fills the column of that index, in a loop of its own for each type.
-    fn fill<V: Regular>(self, reader: impl Reader, regular: V, (strip, index): (&mut Strip, usize)) {
-        let values = FieldValues::<V, PLAIN> {
-            regular,
-            fields: self.fields,
-            null: self.null,
-            check: self.check,
-            server: self.server,
-            decoder: self.decoder,
-            hot: self.hot,
-            kind: self.kind,
-            place: self.place,
-            not_null: self.not_null,
-        };
-        reader.run(ColumnLoop { strip, index, values });
+    fn fill(self, reader: impl Reader, regular: impl Regular, (strip, index): (&mut Strip, usize)) {
+        reader.run(ColumnLoop { strip, index, values: FieldValues { regular, fields: self } });
     }
+}
+
+/// The values of an attribute.
+struct FieldValues<'s, V, const PLAIN: bool> {
+    regular: V,
+    fields: Fields<'s, PLAIN>,
 }
 
 impl<V: Regular, const PLAIN: bool> StripValues for FieldValues<'_, V, PLAIN> {
     #[inline(always)]
     unsafe fn put(&mut self, entry: usize, to: *mut u8) -> Option<*mut u8> {
         // SAFETY: the strip was begun with entries of these records.
-        let field = unsafe { self.fields.field(entry) };
-        if field.marked || self.null.matches(field.bytes) {
+        let field = unsafe { self.fields.fields.field(entry) };
+        if field.marked || self.fields.null.matches(field.bytes) {
             return None;
         }
         // SAFETY: by the caller's promise.
@@ -299,14 +291,13 @@ impl<V: Regular, const PLAIN: bool> StripValues for FieldValues<'_, V, PLAIN> {
 
     #[inline(never)]
     unsafe fn put_any(&mut self, entry: usize, to: *mut u8) -> Result<Option<*mut u8>, Refusal> {
+        let Fields { fields, check, server, decoder, hot, kind, place, not_null, .. } = &mut self.fields;
         // SAFETY: the strip was begun with entries of these records.
-        let field = unsafe { self.fields.field(entry) };
-        match self.decoder.decode(field, self.place) {
+        let field = unsafe { fields.field(entry) };
+        match decoder.decode(field, *place) {
             // SAFETY: by the caller's promise.
-            Some(text) => unsafe {
-                datum::put(self.hot, self.kind, field, text, self.check, self.server, to).map(Some)
-            },
-            None if self.not_null => Err(Refusal::NullNotAllowed),
+            Some(text) => unsafe { datum::put(*hot, kind, field, text, *check, *server, to).map(Some) },
+            None if *not_null => Err(Refusal::NullNotAllowed),
             None => Ok(None),
         }
     }

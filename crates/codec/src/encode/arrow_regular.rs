@@ -1,0 +1,75 @@
+//! The types of Arrow columns whose common spellings are read by a [`Reader`].
+
+use super::arrow_column::SERVER;
+use crate::value::reader::Reader;
+use crate::value::{self, Refusal, Span};
+
+/// A type whose values readers know. A trait and not a function: those would be without the loop's target features.
+pub(super) trait RegularType<V>: Copy {
+    /// The value of a text.
+    ///
+    /// # Errors
+    /// What the type's parser says.
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<V, Refusal>;
+}
+
+/// Integers.
+#[derive(Clone, Copy)]
+pub(super) struct Integers;
+
+impl RegularType<i16> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i16, Refusal> {
+        value::integer::read_int2(reader, span, SERVER)
+    }
+}
+
+impl RegularType<i32> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
+        value::integer::read_int4(reader, span, SERVER)
+    }
+}
+
+impl RegularType<i64> for Integers {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        value::integer::read_int8(reader, span, SERVER)
+    }
+}
+
+/// Days since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct Dates;
+
+impl RegularType<i32> for Dates {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i32, Refusal> {
+        unix_days(value::date::read(reader, span)?)
+    }
+}
+
+/// `numeric(digits, fraction)` of at most 18 digits.
+#[derive(Clone, Copy)]
+pub(super) struct Decimals {
+    pub(super) digits: u8,
+    pub(super) fraction: u8,
+}
+
+impl RegularType<i64> for Decimals {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        value::numeric::read_scaled_i64(reader, span, self.digits, self.fraction)
+    }
+}
+
+/// Days since 1970. Infinity keeps its place at the end of the range, where DuckDB reads it as infinity too; its minus
+/// infinity is `-i32::MAX`.
+#[inline(always)]
+fn unix_days(days: i32) -> Result<i32, Refusal> {
+    match days {
+        value::date::INFINITY => Ok(i32::MAX),
+        value::date::NEGATIVE_INFINITY => Ok(-i32::MAX),
+        _ => days.checked_add(value::date::UNIX_EPOCH_DAYS).ok_or(Refusal::OutOfRange),
+    }
+}
