@@ -5,7 +5,7 @@ mod rows;
 use proptest::prelude::*;
 use rows::{Value, any_rows, columns, write};
 use tipple_codec::column::{Column, ColumnType};
-use tipple_codec::dialect::Dialect;
+use tipple_codec::dialect::{Dialect, LineEnd, NullRule};
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
 use tipple_codec::encode::heap::{Encoded, HeapPageEncoder, PageBuffer, PageLayout, Stop, read};
 use tipple_codec::problem::Problem;
@@ -21,7 +21,17 @@ fn column(name: &str, kind: ColumnType) -> Column {
 /// Encodes all records; memory of `pages` pages at a time, begun anew whenever it is full. Gives the pages and the
 /// records that go another way.
 fn pages_of(text: &[u8], columns: &[Column], layout: PageLayout, pages: usize) -> (Vec<u8>, Vec<(usize, Stop)>) {
-    let dialect = Dialect::csv();
+    pages_in(Dialect::csv(), text, columns, layout, pages)
+}
+
+/// The same in another dialect.
+fn pages_in(
+    dialect: Dialect,
+    text: &[u8],
+    columns: &[Column],
+    layout: PageLayout,
+    pages: usize,
+) -> (Vec<u8>, Vec<(usize, Stop)>) {
     let mut scanner = Scanner::new(dialect.clone(), columns.len());
     let records = scanner.scan(text);
     assert_eq!((records.consumed, records.irregular), (text.len(), None));
@@ -66,9 +76,13 @@ fn as_copy_binary(pages: &[u8], columns: &[Column], layout: PageLayout) -> Vec<u
 }
 
 fn copy_binary(text: &[u8], columns: &[Column]) -> Vec<u8> {
-    let mut scanner = Scanner::new(Dialect::csv(), columns.len());
+    copy_binary_in(Dialect::csv(), text, columns)
+}
+
+fn copy_binary_in(dialect: Dialect, text: &[u8], columns: &[Column]) -> Vec<u8> {
+    let mut scanner = Scanner::new(dialect.clone(), columns.len());
     let mut out = Vec::new();
-    let mut encoder = CopyBinaryEncoder::new(columns, Dialect::csv(), ServerVersion::NEWEST, false);
+    let mut encoder = CopyBinaryEncoder::new(columns, dialect, ServerVersion::NEWEST, false);
     let encoded = encoder.encode(&scanner.scan(text), &mut out);
     assert_eq!(encoded.problem, None);
     out
@@ -108,6 +122,24 @@ proptest! {
         prop_assert_eq!(as_copy_binary(&all, &columns, layout), copy_binary(&text, &columns));
         let nulls = rows.iter().flatten().filter(|value| **value == Value::Null).count();
         prop_assert!(nulls == 0 || all.iter().any(|&byte| byte != 0));
+    }
+
+    #[test]
+    fn dialects_mean_what_they_mean_to_copy_binary(rows in any_rows(70), other in 0_usize..4, crlf: bool) {
+        let columns = columns();
+        let line_end = if crlf { LineEnd::Crlf } else { LineEnd::Lf };
+        let mut dialect = match other {
+            0 => Dialect::text(),
+            1 => Dialect { null_text: "NULL".into(), ..Dialect::csv() },
+            2 => Dialect { escape: b'\\', ..Dialect::csv() },
+            _ => Dialect { delimiter: b';', null_text: "-".into(), ..Dialect::csv() },
+        };
+        dialect.line_end = line_end;
+        let text = write(&rows, &dialect);
+        let (all, others) = pages_in(dialect.clone(), &text, &columns, LAYOUT, 2);
+        prop_assert!(others.is_empty(), "{:?}", others);
+        check_layout(&all, LAYOUT);
+        prop_assert_eq!(as_copy_binary(&all, &columns, LAYOUT), copy_binary_in(dialect, &text, &columns));
     }
 
     #[test]
@@ -255,6 +287,80 @@ fn bad_records_among_many_are_skipped_in_their_order() {
     assert_eq!(skipped, expected.collect::<Vec<_>>());
     check_layout(&all, LAYOUT);
     assert_eq!(as_copy_binary(&all, &columns, LAYOUT), copy_binary(good.as_bytes(), &columns));
+}
+
+#[test]
+fn null_texts_that_look_like_values() {
+    let columns = [
+        column("i", ColumnType::Int4),
+        column("n", ColumnType::Numeric { precision: 9, scale: 2 }),
+        column("d", ColumnType::Date),
+        column("c", ColumnType::Char { limit: 10 }),
+    ];
+    let text: String = (0..200)
+        .map(|row| match row % 4 {
+            0 => "0,0.00,2000-01-01,0\n".into(),
+            1 => format!("{row},0,2000-01-02,x\n"),
+            2 => "-1,-1,1999-12-31,-1\n".into(),
+            _ => format!("\"{row}\",\"0\",\"2001-01-01\",\"0\"\n"),
+        })
+        .collect();
+    let rule = |quoted_is_null, unquoted_is_value| NullRule { quoted_is_null, unquoted_is_value };
+    for null_text in ["0", "-1", "2000-01-01", "x", "0.00"] {
+        for null_rules in [vec![], vec![rule(true, false), rule(false, true), rule(true, true), rule(true, false)]] {
+            let dialect = Dialect { null_text: null_text.into(), null_rules, ..Dialect::csv() };
+            // A NULL text that a rule takes for a value may be none of its type, and is skipped.
+            let (all, others) = pages_in(dialect.clone(), text.as_bytes(), &columns, LAYOUT, 3);
+            let kept: String = text
+                .lines()
+                .enumerate()
+                .filter(|(row, _)| !others.iter().any(|(other, _)| other == row))
+                .map(|(_, line)| format!("{line}\n"))
+                .collect();
+            assert!(all.iter().any(|&byte| byte != 0), "{null_text}");
+            let expected = copy_binary_in(dialect, kept.as_bytes(), &columns);
+            assert_eq!(as_copy_binary(&all, &columns, LAYOUT), expected, "{null_text}");
+        }
+    }
+}
+
+#[test]
+fn some_records_in_another_order() {
+    let columns = [column("a", ColumnType::Int4), column("c", ColumnType::Char { limit: 3 })];
+    let text: String = (0..300).map(|row| format!("{row},{}\n", ["x", "yy", "zzz"][row % 3])).collect();
+    let mut scanner = Scanner::new(Dialect::csv(), 2);
+    let records = scanner.scan(text.as_bytes());
+    let mut encoder =
+        HeapPageEncoder::new(&columns, &[Some(0), Some(1)], Dialect::csv(), ServerVersion::NEWEST, LAYOUT)
+            .expect("types with pages");
+    let mut pages = PageBuffer::new(vec![0; 8 * 8192], LAYOUT);
+    // Every third one, the last first.
+    let encoded = encoder.encode_rows(&records, (0..100, |place| 299 - 3 * place), &mut pages, |_| false);
+    assert_eq!(encoded, None);
+    let (memory, used) = pages.finish();
+    let expected: String =
+        (0..100).map(|place| format!("{}\n", text.lines().nth(299 - 3 * place).expect("a line"))).collect();
+    assert_eq!(as_copy_binary(&memory[..used * 8192], &columns, LAYOUT), copy_binary(expected.as_bytes(), &columns));
+}
+
+#[test]
+fn records_that_go_another_way_among_many() {
+    let columns = [column("d", ColumnType::Date), column("t", ColumnType::Text)];
+    let record = |row: usize| match row % 9 {
+        3 => "Jan 5 1999,x\n".into(),
+        5 => format!("2000-01-01,{}\n", "long ".repeat(600)),
+        7 if row == 70 => format!("2000-01-01,{}\n", "y".repeat(300 << 10)),
+        _ => format!("2000-01-{:02},{row}\n", 1 + row % 28),
+    };
+    let text: String = (0..300).map(record).collect();
+    let (all, others) = pages_of(text.as_bytes(), &columns, LAYOUT, 1);
+    let stays = |row: &usize| !matches!(row % 9, 3 | 5) && *row != 70;
+    assert_eq!(
+        others.iter().map(|(row, _)| *row).collect::<Vec<_>>(),
+        (0..300).filter(|row| !stays(row)).collect::<Vec<_>>()
+    );
+    let kept: String = (0..300).filter(stays).map(record).collect();
+    assert_eq!(as_copy_binary(&all, &columns, LAYOUT), copy_binary(kept.as_bytes(), &columns));
 }
 
 #[test]

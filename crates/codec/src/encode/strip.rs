@@ -2,8 +2,8 @@
 //!
 //! Records that are made one after the other cost as much for finding out what to do with the next field as for doing it.
 //! Here a column's fields are gone through in a loop that knows the column's type, as in an Arrow encoder; but each value
-//! is written behind the one before it of the same record, so that what comes out are rows. The records of a strip, the
-//! scanner's entries for them and their rows lie in a core's first-level cache together.
+//! is written behind the one before it of the same record, so that what comes out are rows. Where records are short, those
+//! of a strip, the scanner's entries for them and their rows lie in a core's first-level cache together.
 //!
 //! Advice for whoever works here: what a regular field needs stands in the loop itself, and everything else behind one call.
 //! What that call may need must not be kept at hand by the loop: it would take the registers that the loop needs.
@@ -13,10 +13,15 @@ use crate::value::Refusal;
 /// The most records of a strip: as many as a word has bits.
 pub(super) const MOST_ROWS: usize = 64;
 
-/// Records of more memory than this have a strip of their own.
+/// How many a strip has after one that was not used up. Whoever stops at a record, because only the server can read it or
+/// no page holds it, begins anew behind it: what was made of the records that follow was made for nothing.
+const FEW_ROWS: usize = 4;
+
+/// Bytes of a strip's memory, but that one record has what it needs.
 const MOST_BYTES: usize = 256 << 10;
 
-/// Bytes behind each row: the first rows' places would fall onto each other in a cache if they were a power of two apart.
+/// Bytes behind each row, so that rows of many sizes do not lie a power of two apart, where they would share a part of the
+/// cache.
 const GAP_BYTES: usize = 64;
 
 /// The values of a column. A trait and not two functions that are handed over, so that the first can be made a part of the
@@ -44,6 +49,8 @@ pub(super) struct Strip {
     /// The rows' places, each aligned to a word.
     memory: Vec<u64>,
     rows: Vec<Row>,
+    /// How many there may be.
+    most_rows: usize,
     /// By record, then by column: a bit for each value that is there. Of a record without NULLs it says nothing.
     present: Vec<u8>,
     /// Bytes of `present` for a record.
@@ -73,7 +80,7 @@ impl Strip {
     /// Makes room for rows of so many columns.
     pub(super) fn new(columns: usize) -> Self {
         let bitmap_bytes = columns.div_ceil(8);
-        Self { bitmap_bytes, present: vec![0; bitmap_bytes * MOST_ROWS], ..Self::default() }
+        Self { bitmap_bytes, present: vec![0; bitmap_bytes * MOST_ROWS], most_rows: MOST_ROWS, ..Self::default() }
     }
 
     /// Begins with some of the records, but one at least if there is one, and returns how many. Of each record there is what
@@ -84,7 +91,7 @@ impl Strip {
         self.rows.clear();
         self.refusals.clear();
         let mut begin = 0;
-        for (entry, room) in records.take(MOST_ROWS) {
+        for (entry, room) in records.take(self.most_rows) {
             let end = begin + room.next_multiple_of(8) + GAP_BYTES;
             if end > MOST_BYTES && !self.rows.is_empty() {
                 break;
@@ -102,6 +109,17 @@ impl Strip {
             row.end = row.begin;
         }
         self.rows.len()
+    }
+
+    /// All rows were used, so the next strip may have more.
+    #[inline(always)]
+    pub(super) fn use_up(&mut self) {
+        self.most_rows = (2 * self.most_rows).min(MOST_ROWS);
+    }
+
+    /// The rows behind one of them are going to be made once more.
+    pub(super) fn break_off(&mut self) {
+        self.most_rows = FEW_ROWS;
     }
 
     /// Gives each row its value of a column.

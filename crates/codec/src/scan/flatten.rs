@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) record_ends: usize,
     /// Whether any field holds a quote or an escape.
     pub(super) any_marked: bool,
-    /// All bytes are ASCII and none is NUL; where it is not so, that need not be true.
+    /// All bytes are ASCII and none is NUL; if it is false, they may be so all the same.
     pub(super) is_plain_text: bool,
     /// The first byte that makes its record irregular whatever the fields, and why.
     pub(super) fault: Option<(usize, Irregularity)>,

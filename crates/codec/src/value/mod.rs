@@ -4,8 +4,9 @@
 //! server would give too, or [`Refusal::Unsure`] where the text lies outside the grammar that the codec knows
 //! for certain. An unsure field is never guessed at: the caller hands it to the server's own text input.
 //!
-//! The common spelling of each type is read sixteen bytes at a time where the processor can (`wide.rs`), else eight
-//! (`digits.rs`); whatever that does not recognise goes through a slower reader of the whole grammar, which also decides how a text is refused.
+//! The common spelling of a type is read eight bytes at a time (`digits.rs`), those of numbers and dates on their way
+//! to pages and to Arrow sixteen where the processor can (`wide.rs`); whatever that does not recognise goes through a
+//! slower reader of the whole grammar, which also decides how a text is refused.
 
 pub mod array;
 pub mod boolean;

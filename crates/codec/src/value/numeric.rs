@@ -65,7 +65,7 @@ pub(crate) struct NumericSize {
     pub(super) typmod: Typmod,
     /// Decimal places of so many base-10,000 digits.
     pub(super) fraction_groups: usize,
-    /// Decimal places and digits before the point, at most; of the latter none where there are too many places.
+    /// Decimal places and digits before the point, at most; of the latter none where readers know no such number.
     pub(super) most_places: usize,
     pub(super) most_whole: usize,
 }

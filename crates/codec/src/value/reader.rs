@@ -1,4 +1,4 @@
-//! Who reads the common spellings of the common types: the encoders' loops are compiled for each reader.
+//! Who reads the common spellings of the common types: the loops of a column are compiled for each reader.
 //!
 //! A reader knows nothing of errors. What it does not recognise, right or wrong, goes to the parser of the whole grammar,
 //! which is the same for all readers: so they may know more or fewer spellings, but never mean another value by one.

@@ -5,7 +5,7 @@
 //! What has not sixteen bytes to be read, at the end of a window, is left to others.
 //! A third as many instructions as with words, and no branch that depends on a text's length or on where its point is.
 //!
-//! Advice for whoever works here: the encoders' loops are compiled once for [`Wide`], inside functions with the target
+//! Advice for whoever works here: the loops of a column are compiled once for [`Wide`], inside functions with the target
 //! features; a method that is not `#[inline(always)]` loses them, and with them all that is gained.
 
 use super::Span;
@@ -131,7 +131,7 @@ fn sixteen(digits: __m128i) -> u64 {
 #[derive(Clone, Copy)]
 struct Unsigned {
     start: *const u8,
-    /// Nonsense where the text is empty.
+    /// Nonsense where the text is empty and a minus sign stands behind it.
     length: usize,
     negative: bool,
 }

@@ -63,6 +63,7 @@ impl BatchPageEncoder {
             let short = rows.clone().map(|row| (row, text(row))).take_while(|&(_, text)| text <= LONGEST_TEXT_BYTES);
             let count = self.strip.begin(short.map(|(row, text)| (row, 2 * text + fixed)));
             if count == 0 {
+                self.strip.break_off();
                 return Some(Encoded { row: rows.start, stop: Some(Stop::TooLarge) });
             }
             for (index, attribute) in attributes.iter().enumerate() {
@@ -82,8 +83,12 @@ impl BatchPageEncoder {
                 Stop::Problem(BatchProblem { row, column, unfit: Unfit::Refused(refusal) })
             });
             if let Some(stop) = stop.or(refused) {
+                if stop != Stop::Full {
+                    self.strip.break_off();
+                }
                 return Some(Encoded { row, stop: Some(stop) });
             }
+            self.strip.use_up();
             rows.start += count;
         }
         None

@@ -62,7 +62,8 @@ pub enum Stop<P = Problem> {
 /// How far the encoder came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded<P = Problem> {
-    /// The record that it stopped at; the number of records where it did not.
+    /// The record that it stopped at, by its place among those that it was given; the number of records where it did not
+    /// stop.
     pub row: usize,
     /// Why, if it did.
     pub stop: Option<Stop<P>>,
@@ -89,6 +90,9 @@ impl HeapPageEncoder {
     ///
     /// # Errors
     /// The column, where values of its type cannot be put on pages.
+    ///
+    /// # Panics
+    /// Where two attributes come from one field: a record has room for each of its fields once.
     pub fn new<'c>(
         columns: &'c [Column],
         fields: &[Option<usize>],
@@ -96,6 +100,10 @@ impl HeapPageEncoder {
         server: ServerVersion,
         layout: PageLayout,
     ) -> Result<Self, &'c Column> {
+        let mut taken = vec![false; columns.len()];
+        for &field in fields.iter().flatten() {
+            assert!(!std::mem::replace(&mut taken[field], true), "field {field} is that of two attributes");
+        }
         let kinds: Vec<_> = fields.iter().map(|field| field.map(|index| &columns[index].kind)).collect();
         let tuples = TupleMaker::new(&kinds, layout).map_err(|attribute| &columns[fields[attribute].unwrap_or(0)])?;
         let mut padding = 0;
@@ -170,6 +178,7 @@ impl HeapPageEncoder {
         while !places.is_empty() {
             let count = self.begin_strip(records, places.clone().map(&at));
             if count == 0 {
+                self.strip.break_off();
                 return Some(Encoded { row: places.start, stop: Some(Stop::TooLarge) });
             }
             if plain {
@@ -197,8 +206,12 @@ impl HeapPageEncoder {
                         Stop::Problem(problem)
                     }
                 };
+                if stop != Stop::Full {
+                    self.strip.break_off();
+                }
                 return Some(Encoded { row: places.start + place, stop: Some(stop) });
             }
+            self.strip.use_up();
             places.start += count;
         }
         None
@@ -315,5 +328,58 @@ impl<V: StripValues> Loop for ColumnLoop<'_, V> {
     fn run(self) {
         // SAFETY: a strip's rows have room for what their values take.
         unsafe { self.strip.each(self.index, self.values) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::Scanner;
+    use proptest::prelude::*;
+
+    const LAYOUT: PageLayout = PageLayout { block_size: 8192, fillfactor: 100 };
+
+    /// The pages of records as a reader makes them, and the places and columns of those that were skipped.
+    fn pages_by(reader: impl Reader, text: &str, columns: &[Column]) -> (Vec<u8>, Vec<usize>) {
+        let fields: Vec<_> = (0..columns.len()).map(Some).collect();
+        let mut encoder = HeapPageEncoder::new(columns, &fields, Dialect::csv(), ServerVersion::NEWEST, LAYOUT)
+            .expect("types with pages");
+        let mut scanner = Scanner::new(Dialect::csv(), columns.len());
+        let records = scanner.scan(text.as_bytes());
+        let (mut memory, mut skipped) = (vec![0; 16 * LAYOUT.block_size], Vec::new());
+        let mut pages = PageBuffer::new(&mut memory[..], LAYOUT);
+        let rows = (0..records.rows(), |row| row);
+        let mut skip = |problem: &Problem| {
+            skipped.push(problem.row);
+            true
+        };
+        assert_eq!(encoder.encode_with(reader, &records, rows, &mut pages, &mut skip), None);
+        let used = pages.finish().1;
+        memory.truncate(used * LAYOUT.block_size);
+        (memory, skipped)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn all_readers_make_the_same_pages(
+            rows in proptest::collection::vec(("-?[0-9]{0,11}", "-?[0-9]{0,9}([.][0-9]{0,3})?", "[12][0-9]{3}-[01][0-9]-[0-3][0-9]|", "[a-z]{0,12}"), 0..150)
+        ) {
+            let kinds = [
+                ColumnType::Int4,
+                ColumnType::Numeric { precision: 9, scale: 2 },
+                ColumnType::Date,
+                ColumnType::Char { limit: 10 },
+            ];
+            let columns = kinds.map(|kind| Column { name: "c".into(), kind, not_null: false });
+            let text: String = rows.iter().map(|(a, b, c, d)| format!("{a},{b},{c},{d}\n")).collect();
+            let by_words = pages_by(Words, &text, &columns);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(wide) = Wide::found() {
+                prop_assert_eq!(&pages_by(wide, &text, &columns), &by_words);
+            }
+            prop_assert!(by_words.1.len() <= rows.len());
+        }
     }
 }
