@@ -148,8 +148,6 @@ fill_column(ColumnCheck *column, Form_pg_attribute attribute)
 				column->has_typmod = true;
 				column->precision = ((typmod - VARHDRSZ) >> 16) & 0xFFFF;
 				column->scale = (((typmod - VARHDRSZ) & 0x7FF) ^ 1024) - 1024;
-				if (column->may_be_short && column->scale >= 0 && column->scale <= NUMERIC_SHORT_DSCALE_MAX)
-					column->number_shapes = make_number_shapes(column->precision, column->scale);
 			}
 			break;
 		case VALUE_TIME:
@@ -164,6 +162,27 @@ fill_column(ColumnCheck *column, Form_pg_attribute attribute)
 	/* Nothing to check in an interval of full precision. */
 	if (column->kind == VALUE_INTERVAL && column->unit == 1)
 		column->kind = VALUE_ANY;
+}
+
+/* Numbers whose scale fits the short form share the shapes of an earlier column of the same size. */
+static void
+add_number_shapes(ColumnCheck *columns, int index)
+{
+	ColumnCheck *column = &columns[index];
+
+	if (column->kind != VALUE_NUMERIC || !column->has_typmod || !column->may_be_short ||
+		column->scale < 0 || column->scale > NUMERIC_SHORT_DSCALE_MAX)
+		return;
+	for (int i = 0; i < index; i++)
+	{
+		if (columns[i].number_shapes != NULL &&
+			columns[i].precision == column->precision && columns[i].scale == column->scale)
+		{
+			column->number_shapes = columns[i].number_shapes;
+			return;
+		}
+	}
+	column->number_shapes = make_number_shapes(column->precision, column->scale);
 }
 
 /* Adjacent columns of which only the place is checked are one run, where no padding can be between them. */
@@ -222,6 +241,7 @@ make_page_check(TupleDesc descriptor)
 		uint8		bit = 1 << (i % 8);
 
 		fill_column(&check->columns[i], attribute);
+		add_number_shapes(check->columns, i);
 		if (attribute->attisdropped)
 		{
 			check->dropped_bits[i / 8] |= bit;

@@ -81,7 +81,7 @@ typedef struct PageFault
  */
 extern int	check_page(const PageCheck *check, char *page, PageFault *fault);
 
-/* The same without the shorter way for pages on which every value is as most are. */
+/* The same without the quick way; by itself for the fuzz driver only. */
 extern int	check_page_row_by_row(const PageCheck *check, char *page, PageFault *fault);
 
 /*

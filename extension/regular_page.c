@@ -179,27 +179,34 @@ accept_padded(const PageCheck *check, const ColumnCheck *column, Rows *rows)
 static const uint32 reciprocals[] = {1 << 24, (1 << 24) / 10 + 1, (1 << 24) / 100 + 1, (1 << 24) / 1000 + 1, 0};
 static const uint32 powers_of_ten[] = {1, 10, 100, 1000, 0};
 
+/* What the first digit group has to be below, where so many of its decimal digits are too many for the precision. */
+static const uint16 first_limits[] = {NUMERIC_BASE, 1000, 100, 10};
+
 /*
- * Which power of ten has to divide the last digit group, by the number's sign and weight, as its header has them, and how
- * many groups it has; or that there is no such number, or one that is left to the other way.
+ * A shape says which power of ten has to divide the last digit group, and from the fourth bit on how many digits of the
+ * first group are too many: by the number's sign and weight, as its header has them, and how many groups it has.
  */
+#define NO_SHAPE			4
+#define SHAPE_POWER(shape)	((shape) & 7)
+#define SHAPE_LIMIT(shape)	(first_limits[(shape) >> 3])
+
 uint8 *
 make_number_shapes(int precision, int scale)
 {
 	uint8	   *shapes = palloc(NUMBER_SHAPES);
 
-	memset(shapes, lengthof(powers_of_ten) - 1, NUMBER_SHAPES);
+	memset(shapes, NO_SHAPE, NUMBER_SHAPES);
 	shapes[0] = 0;				/* zero: neither sign nor weight nor groups */
 	for (int index = 0; index < NUMBER_SHAPES; index++)
 	{
 		int			groups = index & 7;
 		int			header = index >> 3;
 		int			weight = (header & NUMERIC_SHORT_WEIGHT_MASK) - (header & NUMERIC_SHORT_WEIGHT_SIGN);
-		int			excess = (groups - 1 - weight) * NUMERIC_BASE_DIGITS - scale;
+		int			excess = Max((groups - 1 - weight) * NUMERIC_BASE_DIGITS - scale, 0);
+		int			too_many = Max((weight + 1) * NUMERIC_BASE_DIGITS - (precision - scale), 0);
 
-		if (groups >= 1 && groups <= 4 && excess < NUMERIC_BASE_DIGITS &&
-			(weight + 1) * NUMERIC_BASE_DIGITS <= precision - scale)
-			shapes[index] = Max(excess, 0);
+		if (groups >= 1 && groups <= 4 && excess < NUMERIC_BASE_DIGITS && too_many < NUMERIC_BASE_DIGITS)
+			shapes[index] = excess | too_many << 3;
 	}
 	return shapes;
 }
@@ -214,15 +221,17 @@ is_regular_number(const uint8 *shapes, const char *data, int length, uint16 expe
 {
 	uint16		header = load16(data);
 	int			digits = (length - 2) / 2;
-	/* Without digits, the value of a number that has one. */
+	/* Without digits, those of a number that has one. */
 	uint64		groups = digits == 0 ? 1 : load64(data + length - 8) >> (-16 * digits & 63);
 	uint32		last = load16(data + length - 2);
-	int			power = shapes[((header & 0x7F) | (header >> 6 & 0x80)) << 3 | digits];
-	uint32		rest = last - ((last * reciprocals[power]) >> 24) * powers_of_ten[power];
+	uint8		shape = shapes[((header & 0x7F) | (header >> 6 & 0x80)) << 3 | digits];
+	uint32		quotient = (uint32) (((uint64) last * reciprocals[SHAPE_POWER(shape)]) >> 24);
+	uint32		rest = last - quotient * powers_of_ten[SHAPE_POWER(shape)];
+	uint16		first = (uint16) groups;
 
 	StaticAssertStmt(NUMERIC_SHORT_NEGATIVE >> 6 == 0x80, "the sign has another place");
 	return ((header & (NUMERIC_SIGN_BITS | NUMERIC_SHORT_DSCALE_MAX << NUMERIC_SHORT_DSCALE_SHIFT)) == expected) &
-		((uint16) groups != 0) & (last != 0) & (rest == 0) &
+		(first != 0) & (first < SHAPE_LIMIT(shape)) & (last != 0) & (rest == 0) &
 		(((groups | ((groups & ~LANE_HIGHS) + LANE_LIMITS)) & LANE_HIGHS) == 0);
 }
 
@@ -299,11 +308,12 @@ count_rows(const PageCheck *check, const char *page)
 	return left == 0 && rows.padding == 0 ? rows.count : 0;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+/* TIPPLE_PLAIN_SHIFTS: to test on any processor what others have. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(TIPPLE_PLAIN_SHIFTS)
 /* Shifts by any number of bits are a third of the instructions here, and another one each without BMI2. */
 #define HAS_FAST_SHIFTS() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
 
-__attribute__((target("avx2,bmi,bmi2"), flatten)) static int
+__attribute__((target("avx2,bmi2"), flatten)) static int
 count_rows_with_fast_shifts(const PageCheck *check, const char *page)
 {
 	return count_rows(check, page);

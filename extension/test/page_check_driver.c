@@ -7,8 +7,9 @@
  *
  * COLUMNS has a line per column: atttypid atttypmod attlen attalign attstorage attnotnull attisdropped, as in
  * pg_attribute. PAGES is a file of valid pages. `fuzz` takes a page, damages it, and checks it in memory of exactly its
- * size, once as the server does and once row by row, which must come to the same. What is accepted is read again by a slow and careful reader, which must find each value inside its tuple, and
- * goes as it came to the file ACCEPTED, for a server to read.
+ * size, once as the server does and once row by row, which must come to the same. What is accepted is read again by a slow
+ * and careful reader, which must find each value inside its tuple, and goes as it came to the file ACCEPTED, for a server
+ * to read.
  */
 #include "postgres.h"
 
@@ -21,6 +22,7 @@
 #include "storage/bufpage.h"
 
 #include "column_checks.h"
+#include "regular_page.h"
 
 /* ---- what column_checks.c needs of the server ---- */
 
@@ -347,6 +349,7 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed,
 {
 	PageCheck  *check = make_page_check(descriptor);
 	long		accepted = 0;
+	long		quickly = 0;
 	char		sent[BLCKSZ];
 
 	random_state = seed * 2 + 1;
@@ -369,6 +372,7 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed,
 		if (nitems > 0)
 		{
 			accepted++;
+			quickly += count_regular_rows(check, page) > 0;
 			read_page(descriptor, page, nitems);
 			must(fwrite(sent, BLCKSZ, 1, output) == 1, "output");
 		}
@@ -377,7 +381,7 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed,
 				 "fault");
 		free(page);
 	}
-	printf("%ld of %ld accepted\n", accepted, rounds);
+	printf("%ld of %ld accepted, %ld quickly\n", accepted, rounds, quickly);
 }
 
 static int

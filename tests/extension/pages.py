@@ -172,6 +172,32 @@ def make_every_type(server: PostgresServer, dbname: str, name: str = "source", r
     return make_table(server, dbname, name, COLUMNS, f"SELECT {values} FROM generate_series(1, {rows}) k")
 
 
+def make_full(server: PostgresServer, dbname: str, name: str = "source", rows: int = 3000) -> Table:
+    """A table without a NULL, with numbers of several sizes and texts of several lengths."""
+    number = "(CASE k % 4 WHEN 0 THEN 0 WHEN 1 THEN -1 ELSE 1 END * random())"
+    values = {
+        "a bigint": "k",
+        "b numeric(15,2)": f"{number} * 10 ^ (k % 13)",
+        "c numeric(18,4)": f"{number} * 10 ^ (k % 14)",
+        "d numeric(10,0)": f"{number} * 10 ^ (k % 10)",
+        "e numeric(5,2)": f"{number} * 999",
+        "f numeric(9,1)": f"{number} * 10 ^ (k % 8)",
+        "g char(1)": "chr(65 + k % 26)",
+        "h char(25)": "repeat('x', k % 26)",
+        "i char(130)": "repeat('y', k % 131)",
+        "j varchar(44)": "repeat('z', k % 45)",
+        "l text": "repeat(CASE k % 9 WHEN 0 THEN 'ä' ELSE 'w' END, k % 150)",
+        "m date": "date '1990-01-01' + k",
+        "n date": "CASE k % 50 WHEN 0 THEN 'infinity' ELSE date '2000-01-01' - k END",
+        "o boolean": "k % 3 = 0",
+        "p timestamp(3)": "timestamp '2000-01-01' + k * interval '1.001 s'",
+        "q integer": "-k",
+    }
+    columns = dict(definition.split(" ", 1) for definition in values)
+    select = ", ".join(f"({value})::{kind}" for kind, value in zip(columns.values(), values.values(), strict=True))
+    return make_table(server, dbname, name, columns, f"SELECT {select} FROM generate_series(1, {rows}) k")
+
+
 def make_small(server: PostgresServer, dbname: str, name: str = "source", rows: int = 20_000) -> Table:
     """A table of three columns."""
     columns = {"a": "bigint", "b": "numeric(15,2)", "c": "text"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -59,16 +60,18 @@ def _pg_config(directory: Path, option: str) -> str:
     return done.stdout.strip()
 
 
-def build_driver(version: int, place: Path, *, sanitize: bool) -> Path | str:
+def build_driver(version: int, place: Path, *, sanitize: bool, flags: Sequence[str] = ()) -> Path | str:
     """Build the driver that runs the page check without a server; returns it, or why it cannot be built here."""
     driver = place / "page_check_driver"
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"] if sanitize else ["-O3"]
-    sources = [SOURCES / "test/page_check_driver.c", SOURCES / "page_check.c", SOURCES / "regular_page.c"]
-    sources.append(SOURCES / "column_checks.c")
+    chosen = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"] if sanitize else ["-O3"]
+    files = ("test/page_check_driver.c", "page_check.c", "regular_page.c", "column_checks.c")
+    sources = [SOURCES / name for name in files]
     includes = [f"-I{SOURCES}", f"-I{_pg_config(scratch().bin(version), '--includedir-server')}"]
     language = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror", "-fno-strict-aliasing"]
     done = subprocess.run(
-        ["gcc", *flags, *language, "-fwrapv", *includes, *sources, "-o", driver], capture_output=True, text=True
+        ["gcc", *chosen, *flags, *language, "-fwrapv", *includes, *sources, "-o", driver],
+        capture_output=True,
+        text=True,
     )
     if done.returncode != 0:
         if sanitize and "cannot find -lasan" in done.stderr:
