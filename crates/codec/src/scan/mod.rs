@@ -165,29 +165,24 @@ impl<'w> Records<'w> {
     /// # Panics
     /// Where there is no such field.
     pub(crate) fn column<const PLAIN: bool>(&self, column: usize) -> ColumnFields<'w, PLAIN> {
+        assert!(self.rows == 0 || self.next.len() > self.rows * self.stride, "every record has its entries");
+        ColumnFields { fields: self.field_column(column), stride: self.stride, rows: self.rows }
+    }
+
+    /// The field `column` of any record, by where its entries begin ([`Records::entry`]).
+    ///
+    /// # Panics
+    /// Where there is no such field.
+    #[inline(always)]
+    pub(crate) fn field_column<const PLAIN: bool>(&self, column: usize) -> FieldColumn<'w, PLAIN> {
         debug_assert!(!PLAIN || self.is_plain(), "records are not plain");
         assert!(column <= self.last_field, "field {column}");
-        assert!(self.rows == 0 || self.next.len() > self.rows * self.stride, "every record has its entries");
         let cut = self.separator + if column == self.last_field { self.cut_at_end } else { 0 };
         // Without records there may be no entry for it.
-        let next = self.next.get(column..).unwrap_or_default();
-        ColumnFields { window: self.window, next, stride: self.stride, cut, rows: self.rows }
+        FieldColumn { window: self.window, next: self.next.get(column..).unwrap_or_default(), cut }
     }
 
-    /// All fields of all records, for a loop over some of them.
-    #[inline(always)]
-    pub(crate) fn list<const PLAIN: bool>(&self) -> FieldList<'w, PLAIN> {
-        debug_assert!(!PLAIN || self.is_plain(), "records are not plain");
-        FieldList {
-            window: self.window,
-            next: self.next,
-            last_field: self.last_field,
-            separator: self.separator,
-            cut_at_end: self.cut_at_end,
-        }
-    }
-
-    /// Where the entries of record `row` begin in [`Records::list`].
+    /// Where the entries of record `row` begin in the list.
     ///
     /// # Panics
     /// Where there is no such record.
@@ -305,35 +300,13 @@ impl<'w, const PLAIN: bool> Record<'w, PLAIN> {
     }
 }
 
-/// The fields of all records.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FieldList<'w, const PLAIN: bool> {
-    window: &'w [u8],
-    next: &'w [u32],
-    last_field: usize,
-    separator: usize,
-    cut_at_end: usize,
-}
-
-impl<'w, const PLAIN: bool> FieldList<'w, PLAIN> {
-    /// The fields of one column.
-    ///
-    /// # Panics
-    /// Where there is no such field.
-    #[inline(always)]
-    pub(crate) fn column(self, column: usize) -> FieldColumn<'w, PLAIN> {
-        assert!(column <= self.last_field, "field {column}");
-        let cut = self.separator + if column == self.last_field { self.cut_at_end } else { 0 };
-        FieldColumn { window: self.window, next: self.next.get(column..).unwrap_or_default(), cut }
-    }
-}
-
 /// The fields of one column, by the records' entries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldColumn<'w, const PLAIN: bool> {
     window: &'w [u8],
     /// The list from the column's entry of the first record on.
     next: &'w [u32],
+    /// Bytes between the field's end and its entry.
     cut: usize,
 }
 
@@ -353,12 +326,8 @@ impl<'w, const PLAIN: bool> FieldColumn<'w, PLAIN> {
 /// A field of all records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ColumnFields<'w, const PLAIN: bool> {
-    window: &'w [u8],
-    /// The list from the field of the first record on.
-    next: &'w [u32],
+    fields: FieldColumn<'w, PLAIN>,
     stride: usize,
-    /// Bytes between the field's end and its entry.
-    cut: usize,
     rows: usize,
 }
 
@@ -370,9 +339,8 @@ impl<'w, const PLAIN: bool> ColumnFields<'w, PLAIN> {
     #[inline(always)]
     pub(crate) fn field(self, row: usize) -> RawField<'w> {
         assert!(row < self.rows, "record {row}");
-        // SAFETY: each record, as was just asserted that it is one, has an entry for the end of this field, behind the
-        // one for where it begins.
-        unsafe { field_behind::<PLAIN>(self.window, self.next, row * self.stride, self.cut) }
+        // SAFETY: there is such a record, as was just asserted, and its entries begin there.
+        unsafe { self.fields.field(row * self.stride) }
     }
 }
 

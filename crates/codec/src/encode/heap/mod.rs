@@ -229,14 +229,13 @@ impl HeapPageEncoder {
     /// Writes the values of a strip's records, as `heap_fill_tuple` does.
     #[inline(always)]
     fn fill_strip<const PLAIN: bool>(&mut self, reader: impl Reader, records: &Records<'_>, check: TextCheck) {
-        let list = records.list::<PLAIN>();
         for (index, attribute) in self.attributes.iter().enumerate() {
             let Some(place) = attribute.field else {
                 self.strip.all_null(index);
                 continue;
             };
             let column = Fields::<PLAIN> {
-                fields: list.column(place),
+                fields: records.field_column(place),
                 null: self.decoder.null_hint(),
                 check,
                 server: self.server,
