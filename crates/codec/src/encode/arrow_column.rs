@@ -1,7 +1,7 @@
 //! One column of Arrow arrays: the texts of fields, or of the elements of arrays, read by the column's type.
 
 use super::arrow::{data_type, dimensions, is_arrow_decimal, list_item};
-use super::arrow_regular::{Dates, Decimals, Integers, RegularType};
+use super::arrow_regular::{Dates, Decimals, Integers, RegularType, unix_micros};
 use super::text_check::{TextCheck, check_text};
 use super::unchecked::{self, SLACK_BYTES};
 use crate::column::{ArrayType, ColumnType};
@@ -589,14 +589,4 @@ impl Validity {
 
 fn arc<P: ArrowPrimitiveType>((array, stopped): (PrimitiveArray<P>, Stopped)) -> (ArrayRef, Stopped) {
     (Arc::new(array), stopped)
-}
-
-/// Microseconds since 1970; infinities as those of days.
-#[inline(always)]
-fn unix_micros(micros: i64) -> Result<i64, Refusal> {
-    match micros {
-        value::timestamp::INFINITY => Ok(i64::MAX),
-        value::timestamp::NEGATIVE_INFINITY => Ok(-i64::MAX),
-        _ => micros.checked_add(value::timestamp::UNIX_EPOCH_MICROS).ok_or(Refusal::OutOfRange),
-    }
 }

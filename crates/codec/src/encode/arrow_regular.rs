@@ -1,4 +1,4 @@
-//! The types of Arrow columns whose common spellings are read by a [`Reader`].
+//! The types of Arrow columns whose common spellings are read by a [`Reader`], and dates and moments as Arrow counts them.
 
 use super::arrow_column::SERVER;
 use crate::value::reader::Reader;
@@ -71,5 +71,15 @@ fn unix_days(days: i32) -> Result<i32, Refusal> {
         value::date::INFINITY => Ok(i32::MAX),
         value::date::NEGATIVE_INFINITY => Ok(-i32::MAX),
         _ => days.checked_add(value::date::UNIX_EPOCH_DAYS).ok_or(Refusal::OutOfRange),
+    }
+}
+
+/// As [`unix_days`], in microseconds.
+#[inline(always)]
+pub(super) fn unix_micros(micros: i64) -> Result<i64, Refusal> {
+    match micros {
+        value::timestamp::INFINITY => Ok(i64::MAX),
+        value::timestamp::NEGATIVE_INFINITY => Ok(-i64::MAX),
+        _ => micros.checked_add(value::timestamp::UNIX_EPOCH_MICROS).ok_or(Refusal::OutOfRange),
     }
 }
