@@ -464,6 +464,11 @@ impl Layout {
         if found.fault.is_none() && found.record_ends == rows {
             return (rows, true);
         }
+        let (start, end) = ((next[0] & !MARKED) as usize, (next[rows * stride] & !MARKED) as usize);
+        // Of those behind the last candidate nothing is known; among their bytes there are no more, if none is a value's.
+        if memchr::memchr_iter(end_byte, &window[start..end]).count() == rows {
+            return (rows, false);
+        }
         self.first_irregular(window, next, rows, limit)
     }
 

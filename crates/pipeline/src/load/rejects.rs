@@ -11,9 +11,14 @@ use crate::postgres::session::Session;
 use crate::rejects::line;
 use crate::source::locate::Complaint;
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use tipple_codec::problem::Problem;
+
+/// Of so many bytes are the messages that lines go to the ledger in.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// The rejects in a log, where there is one.
 pub(super) fn count(log: &Option<RejectLog<'_, '_>>) -> u64 {
@@ -132,29 +137,52 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// # Errors
     /// What the server says.
     pub(super) fn copy_to_ledger(&mut self, session: &Session) -> Result<()> {
-        let statement = format!("COPY tipple.reject ({}) FROM STDIN (FORMAT csv)", line::COLUMNS);
-        copy_in(session, &statement, "writing rejects to the ledger", |take| self.read(take))
+        self.lines()?.map_or(Ok(()), |lines| lines.copy_to_ledger(session))
     }
 
-    /// Hands the lines of the slice over, in pieces of at most 64 KB.
-    fn read(&mut self, take: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+    /// The rejects since [`RejectLog::keep`], which somebody else stores in the ledger: they are kept from now on.
+    pub(super) fn hand_over(&mut self) -> Result<Option<RejectLines>> {
+        let lines = self.lines()?;
+        self.keep()?;
+        Ok(lines)
+    }
+
+    fn lines(&mut self) -> Result<Option<RejectLines>> {
         self.flush()?;
-        let (path, kept, mut left) = (&self.path, self.kept, self.written - self.kept);
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let failed = |error| Error::file(path, "read it", &error);
-        file.seek(SeekFrom::Start(kept)).map_err(failed)?;
-        while left > 0 {
-            let mut piece = vec![0; left.min(64 * 1024) as usize];
-            file.get_mut().read_exact(&mut piece).map_err(failed)?;
-            left -= piece.len() as u64;
-            take(piece)?;
-        }
-        file.seek(SeekFrom::Start(self.written)).map_err(failed)?;
-        Ok(())
+        let Some(file) = self.file.as_ref().filter(|_| self.written > self.kept) else { return Ok(None) };
+        let file = file.get_ref().try_clone().map_err(|error| Error::file(&self.path, "read it", &error))?;
+        Ok(Some(RejectLines { file, path: self.path.clone(), range: self.kept..self.written }))
     }
 
     fn flush(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.flush().map_err(|error| Error::file(&self.path, "write it", &error))
+    }
+}
+
+/// Lines in the file of a log that nobody takes back.
+#[derive(Debug)]
+pub(super) struct RejectLines {
+    file: File,
+    path: PathBuf,
+    range: Range<u64>,
+}
+
+impl RejectLines {
+    /// Stores them in the ledger, in the transaction that is open.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(super) fn copy_to_ledger(&self, session: &Session) -> Result<()> {
+        let statement = format!("COPY tipple.reject ({}) FROM STDIN (FORMAT csv)", line::COLUMNS);
+        copy_in(session, &statement, "writing rejects to the ledger", |take| {
+            for from in self.range.clone().step_by(PIECE_BYTES) {
+                let mut piece = vec![0; (self.range.end - from).min(PIECE_BYTES as u64) as usize];
+                let read = self.file.read_exact_at(&mut piece, from);
+                read.map_err(|error| Error::file(&self.path, "read it", &error))?;
+                take(piece)?;
+            }
+            Ok(())
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! One session: it empties its relations, and has the server append what the streams build for them, in one transaction.
 
 use super::super::Context;
-use super::super::rejects::RejectLog;
+use super::super::rejects::{RejectLines, RejectLog};
 use super::super::sender::RowSender;
 use super::super::slices::{BEGIN_IMMEDIATE, waits};
 use super::CANCEL_CHECK;
@@ -24,6 +24,8 @@ pub(super) enum Parcel {
     Pages { table: usize, slot: Slot, pages: usize },
     /// Rows that go by COPY.
     Rows(Chunk),
+    /// Rejects of a slice that is read, for the ledger.
+    Rejects(RejectLines),
 }
 
 /// Where a stream gets memory from, and where what it has built goes.
@@ -121,6 +123,7 @@ impl<'c, 'p> Appender<'c, 'p> {
                         waiting_bytes = 0;
                     }
                 }
+                Ok(Parcel::Rejects(lines)) => lines.copy_to_ledger(&self.session)?,
                 Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }

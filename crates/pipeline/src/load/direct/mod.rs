@@ -57,6 +57,7 @@ pub(super) fn run(
     let layout = PageLayout { block_size, fillfactor: plan.fillfactor };
     let queue = WorkQueue::new(context, false);
     let counts = Counts::default();
+    let keeps_rejects = target.ledger.is_some();
     let mut log = RejectLog::open(context, "session");
     let mut logs: Vec<RejectLog<'_, '_>> = std::thread::scope(|scope| {
         queue.start_feeders(scope, context);
@@ -65,7 +66,7 @@ pub(super) fn run(
             scope.spawn(move || {
                 let mut rejects = RejectLog::open(context, &format!("stream-{index}"));
                 let counters = &context.counters.streams[index];
-                let outbox = Outbox::new(context, counters, layout, tables.len(), outlets, counts);
+                let outbox = Outbox::new(context, counters, layout, tables.len(), outlets, counts, keeps_rejects);
                 let built = context.pin(index).and_then(|()| build(target, plan, outbox, index, queue, &mut rejects));
                 if let Err(error) = built {
                     context.fail(error);

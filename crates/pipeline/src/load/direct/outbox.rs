@@ -1,6 +1,7 @@
 //! What a stream has in work for each relation, and the way from it to the sessions.
 
 use super::super::Context;
+use super::super::rejects::RejectLog;
 use super::super::single;
 use super::CANCEL_CHECK;
 use super::append::{Outlet, Parcel};
@@ -16,6 +17,9 @@ use tipple_codec::encode::heap::{PageBuffer, PageLayout};
 const JUDGED_AFTER_ROWS: u64 = 20_000;
 /// ... and of so many, one may go by COPY.
 const COPIED_SHARE: u64 = 10;
+
+/// A relation of the session that commits the ledger, which is the first.
+const LEDGER_RELATION: usize = 0;
 
 /// Records that went one way and the other, in all streams.
 #[derive(Debug, Default)]
@@ -34,6 +38,8 @@ pub(super) struct Outbox<'c, 'p> {
     /// To each session.
     outlets: Vec<Outlet>,
     counts: &'c Counts,
+    /// Whether there is a ledger, which rejects are stored in.
+    keeps_rejects: bool,
 }
 
 impl<'c, 'p> Outbox<'c, 'p> {
@@ -45,9 +51,10 @@ impl<'c, 'p> Outbox<'c, 'p> {
         relations: usize,
         outlets: Vec<Outlet>,
         counts: &'c Counts,
+        keeps_rejects: bool,
     ) -> Self {
         let buffers = (0..relations).map(|_| None).collect();
-        Self { context, counters, layout, buffers, outlets, counts }
+        Self { context, counters, layout, buffers, outlets, counts, keeps_rejects }
     }
 
     /// Lets `fill` put rows on pages of a relation.
@@ -82,6 +89,12 @@ impl<'c, 'p> Outbox<'c, 'p> {
     /// Hands over rows that go by COPY.
     pub(super) fn copy(&self, relation: usize, chunk: Chunk) -> Result<()> {
         self.send(relation, Parcel::Rows(chunk))
+    }
+
+    /// Hands over the rejects that came since the last time: stored while pages are built, they take no time of their own.
+    pub(super) fn reject(&self, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
+        let Some(log) = rejects.as_mut().filter(|_| self.keeps_rejects) else { return Ok(()) };
+        log.hand_over()?.map_or(Ok(()), |lines| self.send(LEDGER_RELATION, Parcel::Rejects(lines)))
     }
 
     /// Gives up where too many records go by COPY: other ways are faster then. What can be read only once stays on its way.
