@@ -1,8 +1,8 @@
 """The compiled core. Plans go down as JSON, reports and progress come up as JSON; the format of both is that of the
 Rust types named beside each function."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, final
 
 __all__ = [
     "ArrowStream",
@@ -11,7 +11,9 @@ __all__ = [
     "GenerateJob",
     "LoadJob",
     "RejectFiles",
+    "SpooledRejects",
     "VerifyJob",
+    "around_spooled",
     "column_keys",
     "cut_sources",
     "describe_columnar",
@@ -21,6 +23,7 @@ __all__ = [
     "profile_sample",
     "read_head",
     "sample_keys",
+    "spool_rejects",
 ]
 
 class CoreError(Exception):
@@ -46,6 +49,14 @@ def peek_stdin(wanted_bytes: int) -> bytes:
 def read_head(source_json: str, dialect_json: str, wanted_bytes: int) -> bytes:
     """Text from the beginning of a source that is read as a stream (`Source`, `Dialect`), at least so many bytes if
     it has them."""
+
+def spool_rejects(
+    path: str, job_id: str, rows: Sequence[tuple[int, int, int, int, str | None, str, str, bytes]]
+) -> None:
+    """Writes a file of a spool: slice, source, byte offset, number in the piece, column, reason, SQLSTATE, record."""
+
+def around_spooled() -> tuple[bytes, bytes]:
+    """What stands before the files of a spool, and behind them, where they go by COPY binary."""
 
 def sample_keys(plan_json: str) -> str:
     """Texts of one column from the beginning and the end of every slice (`KeysPlan` to a list of texts)."""
@@ -102,6 +113,18 @@ class RejectFiles:
     def finish(self) -> tuple[list[tuple[int, int, int | None]], list[bytes]]:
         """Completes both files: rejects that may be many records (source, record number, lines, None where it is longer
         than records may be), and how those begin that end inside quotes."""
+
+@final
+class SpooledRejects(Iterator[tuple[int, int, int]]):
+    """The rejects in files of a spool, in the order that they were written: slice, source and byte offset of each."""
+
+    def __new__(cls, paths: Sequence[str]) -> SpooledRejects:
+        """Opens nothing yet; OSError from every other method."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[int, int, int]: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """All of them as batches: n, source, byte_offset, record_index, column_name, reason, sqlstate, record."""
 
 @final
 class VerifyJob:

@@ -33,7 +33,7 @@ def test_the_next_load_removes_what_a_killed_one_left(
         target.execute("BEGIN; LOCK TABLE t IN ACCESS SHARE MODE")
         command = start_tipple(*load_words(target.url, (path,), "t", options), env={"TMPDIR": str(temporary)})
         until = time.monotonic() + 60
-        while not any(b"736563726574" in file.read_bytes() for file in temporary.glob("tipple-*/*.csv")):
+        while not any(b"secret" in file.read_bytes() for file in temporary.glob("tipple-*/*.rows")):
             assert command.running, command.wait()
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -64,17 +64,17 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_only_what_is_abandoned_is_removed(temporary: Path, tmp_path: Path) -> None:
     """Nothing that is in use, that a link leads to, or that another user owns."""
-    outside = write(tmp_path / "outside" / "stream-0.csv", "x").parent
+    outside = write(tmp_path / "outside" / "stream-0.rows", "x").parent
     (temporary / f"{spool.PREFIX}link").symlink_to(outside)
     write(temporary / f"{spool.PREFIX}file", "x")
-    write(temporary / "other-directory" / "stream-0.csv", "x")
+    write(temporary / "other-directory" / "stream-0.rows", "x")
     of_links = temporary / f"{spool.PREFIX}links"
     of_links.mkdir()
-    (of_links / "stream-0.csv").symlink_to(outside / "stream-0.csv")
-    write(temporary / f"{spool.PREFIX}dead" / "stream-0.csv", "x")
+    (of_links / "stream-0.rows").symlink_to(outside / "stream-0.rows")
+    write(temporary / f"{spool.PREFIX}dead" / "stream-0.rows", "x")
     kept = {"link", "file"}
     if os.geteuid() == 0:
-        foreign = write(temporary / f"{spool.PREFIX}foreign" / "stream-0.csv", "x").parent
+        foreign = write(temporary / f"{spool.PREFIX}foreign" / "stream-0.rows", "x").parent
         os.chown(foreign, 65534, 65534)
         kept.add("foreign")
     first = spool.Directory()
@@ -82,7 +82,7 @@ def test_only_what_is_abandoned_is_removed(temporary: Path, tmp_path: Path) -> N
     used = {Path(first.name).name, Path(second.name).name}
     expected = {f"{spool.PREFIX}{name}" for name in kept} | {"other-directory"}
     assert set(os.listdir(temporary)) == expected | used
-    assert (outside / "stream-0.csv").read_text() == "x"
+    assert (outside / "stream-0.rows").read_text() == "x"
     first.close()
     second.close()
     assert set(os.listdir(temporary)) == expected
@@ -95,9 +95,9 @@ def test_made_and_removed_by_many_at_once(temporary: Path) -> None:
     def work() -> None:
         for _ in range(100):
             place = spool.Directory()
-            write(Path(place.name) / "stream-0.csv", "x")
+            write(Path(place.name) / "stream-0.rows", "x")
             spool.remove_abandoned(str(temporary))
-            if not (Path(place.name) / "stream-0.csv").exists():
+            if not (Path(place.name) / "stream-0.rows").exists():
                 lost.append(place.name)
             place.close()
 

@@ -1,5 +1,6 @@
 //! The plan of a load, as Python hands it down: what to read, how it is written, where it goes.
 
+use crate::rejects::row::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -247,8 +248,8 @@ pub struct RejectPlan {
     pub before: u64,
     /// An existing directory of this run alone, for the rejects until somebody fetches them.
     pub spool: PathBuf,
-    /// The job in the ledger; the first field of every line of the spool.
-    pub job_id: String,
+    /// The job in the ledger; the first field of every row of the spool.
+    pub job_id: JobId,
 }
 
 /// Records that violate constraints of the target, found before they are stored: an engine that ends its statement with

@@ -1,18 +1,25 @@
 //! The files of rejects for Python.
 
 use crate::load::parse;
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyCapsule;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use tipple_pipeline::postgres::copy::Place;
 use tipple_pipeline::rejects::Reject;
+use tipple_pipeline::rejects::batches::Batches;
 use tipple_pipeline::rejects::files;
+use tipple_pipeline::rejects::row::{self, JobId};
 use tipple_pipeline::rejects::spool::Spool;
 
 /// So many rejects are written before anybody is asked whether to go on.
 const AT_ONCE: usize = 4096;
+
+/// A row of the ledger's table: slice, source, offset, number in the piece, column, reason, SQLSTATE, record.
+type SpooledRow = (u32, usize, u64, u64, Option<String>, String, String, PyBackedBytes);
 
 /// A row as the ledgers give it.
 type LedgerRow = (usize, u64, u64, Option<String>, String, String, PyBackedBytes);
@@ -94,6 +101,62 @@ impl RejectFiles {
     }
 }
 
+/// The rejects in files of a spool, in the order that they were written.
+#[pyclass(module = "tipple._core")]
+struct SpooledRejects {
+    paths: Vec<PathBuf>,
+    places: Batches,
+}
+
+#[pymethods]
+impl SpooledRejects {
+    /// Opens nothing yet.
+    #[new]
+    fn new(paths: Vec<PathBuf>) -> Self {
+        Self { places: Batches::new(paths.clone()), paths }
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    /// Slice, source and byte offset of the next one.
+    fn __next__(&mut self) -> PyResult<Option<(u32, usize, u64)>> {
+        let head = self.places.next_place().map_err(|error| exception(&error))?;
+        Ok(head.map(|head| (head.slice, head.source, head.offset)))
+    }
+
+    /// All of them as batches (Arrow PyCapsule interface).
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface allows a producer to ignore the request.
+        let _ignored = requested_schema;
+        PyCapsule::new_with_value(py, Batches::new(self.paths.clone()).stream(), c"arrow_array_stream")
+    }
+}
+
+/// Writes a file of a spool.
+#[pyfunction]
+fn spool_rejects(path: PathBuf, job_id: &str, rows: Vec<SpooledRow>) -> PyResult<()> {
+    let job = JobId::parse(job_id).ok_or_else(|| PyValueError::new_err("the job's id is no UUID"))?;
+    let mut written = Vec::new();
+    for (slice, source, offset, index, column, reason, sqlstate, record) in rows {
+        let place = Place { source, offset, record: None };
+        row::write(&mut written, (job, slice, place, index), (column.as_deref(), &reason, &sqlstate), &record);
+    }
+    std::fs::write(&path, written).map_err(|error| exception(&error))
+}
+
+/// What COPY binary begins and ends with, around the files of a spool.
+#[pyfunction]
+fn around_spooled() -> (&'static [u8], &'static [u8]) {
+    row::AROUND
+}
+
 fn finished() -> PyErr {
     PyRuntimeError::new_err("these files are complete already")
 }
@@ -108,5 +171,8 @@ fn exception(error: &io::Error) -> PyErr {
 
 /// Adds what this file defines to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<RejectFiles>()
+    module.add_class::<RejectFiles>()?;
+    module.add_class::<SpooledRejects>()?;
+    module.add_function(wrap_pyfunction!(spool_rejects, module)?)?;
+    module.add_function(wrap_pyfunction!(around_spooled, module)?)
 }

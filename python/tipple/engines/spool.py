@@ -7,23 +7,25 @@ for a process that is dead.
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import os
-import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tipple._core import RejectFiles
+from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines.base import LoadTask
 
 COLUMNS = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record"
-"""Of the ledger's table, in the order of a line (the core's `rejects/line.rs`)."""
+"""Of the ledger's table, in the order of a row (the core's `rejects/row.rs`)."""
 
+ALL = "*.rows"
+"""The names of files that hold rejects ..."""
+REFUSED = "refused-*.rows"
+"""... and of those whose records were stored before they were refused."""
 
 PREFIX = "tipple-spool-"
 
@@ -101,20 +103,6 @@ def _remove(name: str, descriptor: int) -> None:
     os.rmdir(name)
 
 
-class SpooledReject(NamedTuple):
-    """A reject as the core spools it: a row of the ledger's table `reject` in text, the record in hexadecimal."""
-
-    job_id: str
-    n: str
-    source: str
-    byte_offset: str
-    record_index: str
-    column_name: str
-    reason: str
-    sqlstate: str
-    record: str
-
-
 def tell(
     task: LoadTask, told: RejectFiles, before: Mapping[int, int], expected: Mapping[int, int] | None = None
 ) -> bool:
@@ -131,32 +119,28 @@ def tell(
     return told.add_spooled([str(path) for path in files(task)], before, expected)
 
 
-def lines(task: LoadTask, names: str = "*.csv") -> Iterator[SpooledReject]:
-    """The rejects of this run, as the core has written them, in no order."""
-    csv.field_size_limit(sys.maxsize)
-    for path in files(task, names):
-        with path.open(encoding="utf-8", newline="") as file:
-            for line in csv.reader(file):
-                yield SpooledReject._make([*line[:-1], line[-1].removeprefix("\\x")])
+def places(task: LoadTask, names: str = ALL) -> SpooledRejects:
+    """Slice, source and byte offset of the rejects of this run, in no order; all of them, as batches."""
+    return SpooledRejects([str(path) for path in files(task, names)])
 
 
-def files(task: LoadTask, names: str = "*.csv") -> list[Path]:
+def files(task: LoadTask, names: str = ALL) -> list[Path]:
     """Those that hold rejects of this run."""
     return [path for path in sorted(Path(task.spool or os.devnull).glob(names)) if path.stat().st_size]
 
 
 def settle(task: LoadTask) -> None:
     """Makes room for another run of the core in the same load: what is in the ledger goes, the rest is kept apart."""
-    for path in Path(task.spool or os.devnull).glob("[!k]*.csv"):
+    for path in Path(task.spool or os.devnull).glob("[!k]*.rows"):
         if task.ledger:
             path.unlink()
         else:
-            path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.csv"))
+            path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.rows"))
 
 
 def discard(task: LoadTask) -> None:
     """Removes what a run of the core has left there that is to be done again from the beginning: rejects, and keys."""
-    for names in ("[!k]*.csv", "*.hashes"):
+    for names in ("[!k]*.rows", "*.hashes"):
         for path in Path(task.spool or os.devnull).glob(names):
             path.unlink()
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::plan::RejectPlan;
 use crate::postgres::copy::{Place, copy_in};
 use crate::postgres::session::Session;
-use crate::rejects::line;
+use crate::rejects::row;
 use crate::source::locate::Complaint;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -17,7 +17,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use tipple_codec::problem::Problem;
 
-/// Of so many bytes are the messages that lines go to the ledger in.
+/// What the names of the files end with.
+const EXTENSION: &str = "rows";
+
+/// Of so many bytes are the messages that rows go to the ledger in.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The rejects in a log, where there is one.
@@ -32,6 +35,7 @@ pub(super) struct RejectLog<'c, 'p> {
     plan: &'p RejectPlan,
     path: PathBuf,
     file: Option<BufWriter<File>>,
+    row: Vec<u8>,
     /// Bytes of the slices that are done.
     kept: u64,
     /// Bytes in all.
@@ -46,8 +50,19 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// The log of the stream called `name`; `None` where the first bad record ends the job.
     pub(super) fn open(context: &'c Context<'p>, name: &str) -> Option<Self> {
         let plan = context.plan.rejects.as_ref()?;
-        let path = plan.spool.join(format!("{name}.csv"));
-        Some(Self { context, plan, path, file: None, kept: 0, written: 0, slice: 0, count: 0, counts: true })
+        let path = plan.spool.join(format!("{name}.{EXTENSION}"));
+        Some(Self {
+            context,
+            plan,
+            path,
+            file: None,
+            row: Vec::new(),
+            kept: 0,
+            written: 0,
+            slice: 0,
+            count: 0,
+            counts: true,
+        })
     }
 
     /// A log of rejects that somebody has counted and kept already: nobody reads it.
@@ -106,8 +121,9 @@ impl<'c, 'p> RejectLog<'c, 'p> {
             });
         }
         let Complaint { column, reason, sqlstate, .. } = &complaint;
-        let line =
-            line::write((&self.plan.job_id, self.slice, place, index), (column.as_deref(), reason, sqlstate), record);
+        self.row.clear();
+        let told = (column.as_deref(), reason.as_str(), sqlstate.as_str());
+        row::write(&mut self.row, (self.plan.job_id, self.slice, place, index), told, record);
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -116,8 +132,8 @@ impl<'c, 'p> RejectLog<'c, 'p> {
                 self.file.insert(BufWriter::new(file))
             }
         };
-        file.write_all(&line).map_err(|error| Error::file(&self.path, "write it", &error))?;
-        self.written += line.len() as u64;
+        file.write_all(&self.row).map_err(|error| Error::file(&self.path, "write it", &error))?;
+        self.written += self.row.len() as u64;
         Ok(())
     }
 
@@ -137,21 +153,21 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     /// # Errors
     /// What the server says.
     pub(super) fn copy_to_ledger(&mut self, session: &Session) -> Result<()> {
-        self.lines()?.map_or(Ok(()), |lines| lines.copy_to_ledger(session))
+        self.rows()?.map_or(Ok(()), |rows| rows.copy_to_ledger(session))
     }
 
     /// The rejects since [`RejectLog::keep`], which somebody else stores in the ledger: they are kept from now on.
-    pub(super) fn hand_over(&mut self) -> Result<Option<RejectLines>> {
-        let lines = self.lines()?;
+    pub(super) fn hand_over(&mut self) -> Result<Option<KeptRejects>> {
+        let rows = self.rows()?;
         self.keep()?;
-        Ok(lines)
+        Ok(rows)
     }
 
-    fn lines(&mut self) -> Result<Option<RejectLines>> {
+    fn rows(&mut self) -> Result<Option<KeptRejects>> {
         self.flush()?;
         let Some(file) = self.file.as_ref().filter(|_| self.written > self.kept) else { return Ok(None) };
         let file = file.get_ref().try_clone().map_err(|error| Error::file(&self.path, "read it", &error))?;
-        Ok(Some(RejectLines { file, path: self.path.clone(), range: self.kept..self.written }))
+        Ok(Some(KeptRejects { file, path: self.path.clone(), range: self.kept..self.written }))
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -160,29 +176,31 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     }
 }
 
-/// Lines in the file of a log that nobody takes back.
+/// Rows in the file of a log that nobody takes back.
 #[derive(Debug)]
-pub(super) struct RejectLines {
+pub(super) struct KeptRejects {
     file: File,
     path: PathBuf,
     range: Range<u64>,
 }
 
-impl RejectLines {
+impl KeptRejects {
     /// Stores them in the ledger, in the transaction that is open.
     ///
     /// # Errors
     /// What the server says.
     pub(super) fn copy_to_ledger(&self, session: &Session) -> Result<()> {
-        let statement = format!("COPY tipple.reject ({}) FROM STDIN (FORMAT csv)", line::COLUMNS);
+        let statement = format!("COPY tipple.reject ({}) FROM STDIN (FORMAT binary)", row::COLUMNS);
         copy_in(session, &statement, "writing rejects to the ledger", |take| {
+            let (header, trailer) = row::AROUND;
+            take(header.to_vec())?;
             for from in self.range.clone().step_by(PIECE_BYTES) {
                 let mut piece = vec![0; (self.range.end - from).min(PIECE_BYTES as u64) as usize];
                 let read = self.file.read_exact_at(&mut piece, from);
                 read.map_err(|error| Error::file(&self.path, "read it", &error))?;
                 take(piece)?;
             }
-            Ok(())
+            take(trailer.to_vec())
         })
     }
 }

@@ -1,8 +1,7 @@
 //! The files of rejects: raw records, to be mended and loaded again, and beside them the reasons as CSV.
 
 use super::Reject;
-use super::line::{needs_quotes, quote};
-use memchr::{memchr_iter, memchr3_iter};
+use memchr::{memchr_iter, memchr2, memchr3_iter};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::File;
@@ -172,11 +171,18 @@ impl RejectFiles {
 
 /// A field of a CSV file.
 fn field(text: &[u8], row: &mut Vec<u8>) {
-    if needs_quotes(text) {
-        quote(text, row);
-    } else {
+    if memchr2(b',', b'"', text).is_none() && memchr2(b'\n', b'\r', text).is_none() {
         row.extend_from_slice(text);
+        return;
     }
+    row.push(b'"');
+    for &byte in text {
+        if byte == b'"' {
+            row.push(b'"');
+        }
+        row.push(byte);
+    }
+    row.push(b'"');
 }
 
 #[cfg(test)]

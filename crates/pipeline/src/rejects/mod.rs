@@ -1,7 +1,8 @@
-//! Rejects on their way out: the lines that loads spool, and the files that their user gets.
+//! Rejects on their way out: the rows that loads spool, and the files that their user gets.
 
+pub mod batches;
 pub mod files;
-pub mod line;
+pub mod row;
 pub mod spool;
 
 /// A record that could not be stored.

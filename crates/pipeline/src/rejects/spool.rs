@@ -1,22 +1,23 @@
 //! The rejects of a run in the order of the sources, from the files that its streams have spooled.
 //!
-//! A stream takes one slice after the other, so its file holds runs of lines in order; these are merged. In memory are
-//! as many lines as there are runs.
+//! A stream takes one slice after the other, so its file holds runs of rows in order; these are merged. In memory are
+//! as many places as there are runs.
 
-use super::{Reject, line};
+use super::Reject;
+use super::row::{self, Body, Head};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Of so many bytes are the records, at most, that are given at once, unless a single one is longer.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Lines of all files, the next one of each run at hand.
+/// Rows of all files, the next one of each run known.
 #[derive(Debug)]
 pub struct Spool {
-    files: Vec<Lines>,
+    files: Vec<Rows>,
     runs: BinaryHeap<Reverse<Run>>,
     /// By slice, how many records of its source come before it.
     before: HashMap<u32, u64>,
@@ -37,30 +38,26 @@ impl Spool {
         let mut spool = Self { files: Vec::new(), runs: BinaryHeap::new(), before };
         let mut found = HashMap::new();
         for path in files {
-            let mut lines = Lines { reader: BufReader::with_capacity(1 << 16, File::open(path)?), at: 0 };
-            spool.divide(&mut lines, &mut found)?;
-            spool.files.push(lines);
+            let mut rows = Rows::open(path)?;
+            spool.divide(&mut rows, &mut found)?;
+            spool.files.push(rows);
         }
         Ok(expected.is_none_or(|expected| *expected == found).then_some(spool))
     }
 
     /// Finds the runs of the file that comes next, and counts its rejects by slice.
-    fn divide(&mut self, lines: &mut Lines, found: &mut HashMap<u32, u64>) -> io::Result<()> {
+    fn divide(&mut self, rows: &mut Rows, found: &mut HashMap<u32, u64>) -> io::Result<()> {
         let mut open: Option<Run> = None;
         let mut last = (0, 0);
-        let mut line = Vec::new();
         loop {
-            let begin = lines.at;
-            if !lines.read(begin, &mut line)? {
-                break;
-            }
-            let (slice, source, offset) = line::place_of(&line)?;
+            let begin = rows.at;
+            let Some(Head { slice, source, offset, .. }) = rows.pass()? else { break };
             *found.entry(slice).or_default() += 1;
             let place = (source, offset);
             match &mut open {
-                Some(run) if last <= place => run.end = lines.at,
+                Some(run) if last <= place => run.end = rows.at,
                 _ => {
-                    let next = Run { place, file: self.files.len(), next: lines.at, end: lines.at, line: line.clone() };
+                    let next = Run { place, file: self.files.len(), next: begin, end: rows.at };
                     self.runs.extend(open.replace(next).map(Reverse));
                 }
             }
@@ -81,57 +78,114 @@ impl Spool {
             && bytes < MOST_BYTES
             && let Some(Reverse(mut run)) = self.runs.pop()
         {
-            let line = line::parse(&run.line)?;
-            let before = self.before.get(&line.slice).copied().unwrap_or(0);
-            bytes += line.record.len();
-            rejects.push(Reject {
-                source: line.source,
-                record_number: before + line.index + 1,
-                offset: line.offset,
-                column: line.column,
-                reason: line.reason,
-                sqlstate: line.sqlstate,
-                record: line.record,
-            });
-            if run.next < run.end {
-                let lines = &mut self.files[run.file];
-                lines.read(run.next, &mut run.line)?;
-                run.next = lines.at;
-                let (_, source, offset) = line::place_of(&run.line)?;
-                run.place = (source, offset);
-                self.runs.push(Reverse(run));
+            let rows = &mut self.files[run.file];
+            rows.go(run.next)?;
+            // Most often the run goes on with what comes next.
+            loop {
+                let (head, body) = rows.read()?;
+                let before = self.before.get(&head.slice).copied().unwrap_or(0);
+                bytes += body.record.len();
+                rejects.push(Reject {
+                    source: head.source,
+                    record_number: before + head.index + 1,
+                    offset: head.offset,
+                    column: body.column,
+                    reason: body.reason,
+                    sqlstate: body.sqlstate,
+                    record: body.record,
+                });
+                if rows.at == run.end {
+                    break;
+                }
+                run.next = rows.at;
+                run.place = rows.place()?;
+                let is_next = self.runs.peek().is_none_or(|Reverse(other)| run <= *other);
+                if !is_next || rejects.len() == most || bytes >= MOST_BYTES {
+                    self.runs.push(Reverse(run));
+                    break;
+                }
             }
         }
         Ok(rejects)
     }
 }
 
-/// Lines in order, of one file.
+/// Rows in order, of one file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
-    /// Source and offset of the record of `line`.
+    /// Source and offset of the record of the row at `next`.
     place: (usize, u64),
     file: usize,
-    /// Where the line behind `line` begins.
+    /// Where the row begins that comes next.
     next: u64,
     /// Where the run ends.
     end: u64,
-    line: Vec<u8>,
 }
 
+/// The rows of one file.
 #[derive(Debug)]
-struct Lines {
+pub struct Rows {
     reader: BufReader<File>,
+    /// Where the next row begins.
     at: u64,
+    /// What that begins with, where it was looked at.
+    head: Option<Head>,
 }
 
-impl Lines {
-    fn read(&mut self, at: u64, line: &mut Vec<u8>) -> io::Result<bool> {
+impl Rows {
+    /// From the first one on.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { reader: BufReader::with_capacity(1 << 16, File::open(path)?), at: 0, head: None })
+    }
+
+    /// Goes to the row that begins at `at`.
+    fn go(&mut self, at: u64) -> io::Result<()> {
+        let looked_at = if self.head.take().is_some() { row::head_bytes() } else { 0 };
         // What is in the buffer already is not read once more.
-        self.reader.seek_relative(at.cast_signed() - self.at.cast_signed())?;
-        let read = line::read(&mut self.reader, line)?;
-        self.at = at + line.len() as u64;
-        Ok(read)
+        self.reader.seek_relative(at.cast_signed() - (self.at + looked_at).cast_signed())?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// Passes over the next row and gives what it begins with; `None` where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn pass(&mut self) -> io::Result<Option<Head>> {
+        let Some(head) = self.next_head()? else { return Ok(None) };
+        let skip = |reader: &mut BufReader<File>, bytes: u64| reader.seek_relative(bytes.cast_signed());
+        self.at += row::head_bytes() + row::pass_body(&mut self.reader, skip)?;
+        Ok(Some(head))
+    }
+
+    /// The next row; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Rows::pass`].
+    pub fn read_next(&mut self) -> io::Result<Option<(Head, Body)>> {
+        let Some(head) = self.next_head()? else { return Ok(None) };
+        let body = row::read_body(&mut self.reader)?;
+        self.at += row::head_bytes() + body.bytes();
+        Ok(Some((head, body)))
+    }
+
+    fn next_head(&mut self) -> io::Result<Option<Head>> {
+        self.head.take().map_or_else(|| row::read_head(&mut self.reader), |head| Ok(Some(head)))
+    }
+
+    /// The next row, which there is.
+    fn read(&mut self) -> io::Result<(Head, Body)> {
+        self.read_next()?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Source and offset of the next row's record, which there is.
+    fn place(&mut self) -> io::Result<(usize, u64)> {
+        let head = self.next_head()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.head = Some(head);
+        Ok((head.source, head.offset))
     }
 }
 
@@ -139,16 +193,19 @@ impl Lines {
 mod tests {
     use super::*;
     use crate::postgres::copy::Place;
+    use crate::rejects::row::JobId;
     use proptest::prelude::*;
 
     fn spooled(directory: &tempfile::TempDir, files: &[Vec<(u32, usize, u64)>]) -> Vec<PathBuf> {
         let write = |(number, places): (usize, &Vec<(u32, usize, u64)>)| {
-            let path = directory.path().join(format!("{number}.csv"));
-            let lines = places.iter().flat_map(|&(slice, source, offset)| {
+            let path = directory.path().join(format!("{number}.rows"));
+            let mut rows = Vec::new();
+            for &(slice, source, offset) in places {
                 let place = Place { source, offset, record: None };
-                line::write(("job", slice, place, offset), (None, "two\nlines", ""), &offset.to_be_bytes())
-            });
-            std::fs::write(&path, lines.collect::<Vec<u8>>()).unwrap();
+                let told = (None, "two\nlines", "");
+                row::write(&mut rows, (JobId([0; 16]), slice, place, offset), told, &offset.to_be_bytes());
+            }
+            std::fs::write(&path, rows).unwrap();
             path
         };
         files.iter().enumerate().map(write).collect()

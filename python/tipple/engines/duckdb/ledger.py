@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from tipple._core import RejectFiles
+from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
@@ -68,8 +67,8 @@ CREATE_STATEMENTS = (
 )
 
 
-REASON_BYTES = 64 * 1024
-"""More than a reject's fields but the record take, with the line ends that they may hold."""
+REJECTS = "tipple_rejects"
+"""The name by which a statement reads what the core has spooled."""
 
 
 def _job(connection: duckdb.DuckDBPyConnection) -> str:
@@ -198,27 +197,21 @@ def mark_done(connection: duckdb.DuckDBPyConnection, job_id: str, counts: Sequen
     )
 
 
-def add_rejects(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
-    """Writes the rejects in the files that the core has spooled; call it in the transaction of the other rows.
+def add_rejects(connection: duckdb.DuckDBPyConnection, job_id: str, rejects: SpooledRejects) -> None:
+    """Writes what the core has spooled; call it in the transaction of the other rows.
 
-    DuckDB reads the files itself: for one bad record in a hundred, Python would take a third of the load's time.
+    DuckDB pulls it as batches: for one bad record in a hundred, Python would take a third of the load's time.
     """
-    if not files:
-        return
-    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in spool.SpooledReject._fields).join("{}")
-    # DuckDB takes so much memory for a line: records stand there in hexadecimal, and most are short.
-    longest = REASON_BYTES
-    for file in files:
-        with file.open("rb") as lines:
-            longest = max(longest, max(map(len, lines), default=0) + REASON_BYTES)
-    connection.execute(
-        f"INSERT INTO {catalog(connection)}.tipple.reject "
-        "SELECT job_id, n, source, byte_offset, record_index, nullif(column_name, ''), reason, sqlstate, "
-        f"unhex(substr(record, 3)) FROM read_csv($files, columns = {columns}, header = false, auto_detect = false, "
-        "delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '\\N', allow_quoted_nulls = false, "
-        "parallel = false, max_line_size = $longest, buffer_size = $longest)",
-        {"files": [str(file) for file in files], "longest": longest},
-    )
+    connection.register(REJECTS, rejects)
+    try:
+        connection.execute(
+            f"INSERT INTO {catalog(connection)}.tipple.reject "
+            "SELECT CAST($job AS UUID), n, source, byte_offset, record_index, column_name, reason, sqlstate, record "
+            f"FROM {REJECTS}",
+            {"job": job_id},
+        )
+    finally:
+        connection.unregister(REJECTS)
 
 
 def _places(connection: duckdb.DuckDBPyConnection) -> str:

@@ -299,7 +299,7 @@ class DuckLoad:
         ledger.mark_done(self.connection, job_id, outcome["slices"])
         ledger.add_rows(self.connection, job_id, outcome["rows"])
         if outcome["rejects"]:
-            ledger.add_rejects(self.connection, spool.files(self.task))
+            ledger.add_rejects(self.connection, job_id, spool.places(self.task))
 
     def _note_rejects(
         self, result: LoadResult, slices: Sequence[dict[str, Any]], counts: Sequence[tuple[int, int, int]]

@@ -6,10 +6,9 @@ as everywhere, their records become rejects, and all others are stored.
 
 from __future__ import annotations
 
-import csv
 import json
+import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -24,6 +23,8 @@ from tipple.plan.url import quote_identifier
 
 SHOWN_CHARACTERS = 120
 """The longest piece of a value that a message shows, as in the core."""
+_Refused = tuple[int, int, int, int, str | None, str, str, bytes]
+"""Slice, source, byte offset, number in the piece, column, reason, SQLSTATE, record."""
 
 
 def store(
@@ -79,23 +80,22 @@ def _reject(
         f"INSERT INTO {REFUSED} SELECT unnest(?), unnest(?), unnest(?)",
         [[violation[place] for violation in found] for place in range(3)],
     )
-    lines = sorted(_lines(connection, task, what, job_id), key=lambda line: (line[2], line[3]))
+    refused = sorted(_refused(connection, task, what), key=lambda row: (row[1], row[2]))
     most = task.rejects.max_count if task.rejects is not None else 0
-    if most is not None and outcome["rejects"] + len(lines) > most:
-        record = _bad_record(task, lines[max(0, most - outcome["rejects"])])
+    if most is not None and outcome["rejects"] + len(refused) > most:
+        record = _bad_record(task, refused[max(0, most - outcome["rejects"])])
         raise TooManyRejects(str(most), record) if most else record
-    with (Path(task.spool or "") / "violations.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
+    _core.spool_rejects(os.path.join(task.spool or "", "violations.rows"), job_id, refused)
     if outcome["digest"] is not None:
         names = ", ".join(quote_identifier(column.name) for column in task.columns)
         rows = connection.sql(f"SELECT {names} FROM {EXAMINED} SEMI JOIN {REFUSED} USING ({PLACE})")
         held = _core.digest_arrow_stream(rows, [column.digested for column in task.columns])
         rest = int(outcome["digest"], 16) - int(json.loads(held)["digest"], 16)
         outcome["digest"] = f"{rest % (1 << 128):032x}"
-    outcome["rows"] -= len(lines)
-    outcome["rejects"] += len(lines)
+    outcome["rows"] -= len(refused)
+    outcome["rejects"] += len(refused)
     by_slice: dict[int, int] = {}
-    for _, n, source, *_ in lines:
+    for n, source, *_ in refused:
         by_slice[n] = by_slice.get(n, 0) + 1
         outcome["sources"][source]["rows"] -= 1
     outcome["slices"] = [
@@ -103,12 +103,10 @@ def _reject(
     ]
 
 
-def _lines(
-    connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examination, job_id: str
-) -> list[tuple[Any, ...]]:
+def _refused(connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examination) -> list[_Refused]:
     """The rejects as the core spools them."""
     loaded = [column.name for column in task.columns]
-    lines: list[tuple[Any, ...]] = []
+    refused: list[_Refused] = []
     for number, constraint in enumerate(what.constraints):
         told = constraint.told(task.table.name, loaded)
         is_told = told.get("about_value") or told["about_key"] is not None
@@ -124,19 +122,19 @@ def _lines(
                 reason += f': "{value[:SHOWN_CHARACTERS]}{"…" * (len(value) > SHOWN_CHARACTERS)}"'
             elif told["about_key"] is not None:
                 reason += f" (Key ({', '.join(constraint.columns or ())})=({value}) {told['about_key']})"
-            blamed = (constraint.columns or ("",))[0] if told.get("about_value") else ""
-            lines.append((job_id, n, source, offset, index, blamed, reason, told["sqlstate"], f"\\x{record.hex()}"))
-    return lines
+            blamed = constraint.columns[0] if told.get("about_value") and constraint.columns else None
+            refused.append((n, source, offset, index, blamed, reason, told["sqlstate"], record))
+    return refused
 
 
-def _bad_record(task: LoadTask, line: tuple[Any, ...]) -> BadRecord:
-    _, _, source, offset, index, column, reason, sqlstate, record = line
+def _bad_record(task: LoadTask, refused: _Refused) -> BadRecord:
+    _, source, offset, index, column, reason, sqlstate, record = refused
     return BadRecord(
         file=task.sources[source].path,
         record_number=index + 1,
         byte_offset=None if task.columnar is not None else offset,
-        column=column or None,
-        text=bytes.fromhex(record.removeprefix("\\x")).decode(errors="replace").rstrip("\r\n"),
+        column=column,
+        text=record.decode(errors="replace").rstrip("\r\n"),
         reason=reason,
         sqlstate=sqlstate,
     )

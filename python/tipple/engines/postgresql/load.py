@@ -458,8 +458,8 @@ class PostgresLoad:
         """The staged slices of a load without a ledger."""
         pieces = {part["n"]: part["pieces"] for part in [*planned, *outcome["cut"]]}
         slices = {n: StagedSlice(n=n, pieces=pieces[n], rows=rows) for n, rows, _ in outcome["slices"]}
-        for line in spool.lines(self.task):
-            slices[int(line.n)].rejected.append((int(line.source), int(line.byte_offset)))
+        for n, source, offset in spool.places(self.task):
+            slices[n].rejected.append((source, offset))
         return list(slices.values())
 
     def _note_merge(self, result: LoadResult) -> None:

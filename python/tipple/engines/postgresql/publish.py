@@ -263,7 +263,7 @@ class Publish:
             if self.task.ledger:
                 before = ledger.done_totals(self.connection, owned.job_id).rejects
             else:
-                before = sum(1 for _ in spool.lines(self.task))
+                before = sum(1 for _ in spool.places(self.task))
             most = None if policy.max_count is None else max(policy.max_count - before, 0)
         done = merge.merge(self.connection, self.task, staging, self.table, read=rows, most=most)
         self.merged, self.refused = done.counts, []

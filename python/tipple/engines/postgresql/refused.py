@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tipple._core import around_spooled
 from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadTask, Runner
 from tipple.engines.postgresql.core_plans import CorePlans
@@ -114,9 +115,9 @@ def _find(
     given.runner.run(core.start_load(task, given.plans.refused(task, owned, cut, wanted, so_far)))
     counts = [0] * len(task.sources)
     by_slice: dict[int, int] = {}
-    for line in spool.lines(task, "refused-*.csv"):
-        counts[int(line.source)] += 1
-        by_slice[int(line.n)] = by_slice.get(int(line.n), 0) + 1
+    for n, source, _ in spool.places(task, spool.REFUSED):
+        counts[source] += 1
+        by_slice[n] = by_slice.get(n, 0) + 1
     if task.ledger:
         keep_rejects(connection, task, owned.job_id, by_slice)
     return counts
@@ -140,11 +141,14 @@ def stored_slices(connection: psycopg.Connection[Any], job_id: str) -> list[Stag
 def keep_rejects(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, by_slice: dict[int, int]) -> None:
     """Writes into the ledger which rows of its slices were refused: `by_slice` says how many."""
     with connection.cursor() as cursor:
-        statement = f"COPY tipple.reject ({spool.COLUMNS}) FROM STDIN (FORMAT csv)"
-        for path in spool.files(task, "refused-*.csv"):
+        statement = f"COPY tipple.reject ({spool.COLUMNS}) FROM STDIN (FORMAT binary)"
+        header, trailer = around_spooled()
+        for path in spool.files(task, spool.REFUSED):
             with cursor.copy(statement.encode()) as copy, path.open("rb") as file:
+                copy.write(header)
                 while piece := file.read(1 << 16):
                     copy.write(piece)
+                copy.write(trailer)
         cursor.executemany(
             "UPDATE tipple.slice SET rows = rows - %s, rejects = rejects + %s, row_digest = NULL "
             "WHERE job_id = %s AND n = %s",

@@ -66,9 +66,9 @@ def refuse(
     outcome = given.runner.run(core.start_load(task, _plan(task, owned, given, listed, afresh=afresh)))
     counts = [0] * len(task.sources)
     by_slice: dict[int, int] = {}
-    for line in spool.lines(task, "refused-*.csv"):
-        counts[int(line.source)] += 1
-        by_slice[int(line.n)] = by_slice.get(int(line.n), 0) + 1
+    for n, source, _ in spool.places(task, spool.REFUSED):
+        counts[source] += 1
+        by_slice[n] = by_slice.get(n, 0) + 1
     if by_slice:
         with connection.transaction():
             _take_out(connection, task, owned)

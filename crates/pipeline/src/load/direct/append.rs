@@ -1,7 +1,7 @@
 //! One session: it empties its relations, and has the server append what the streams build for them, in one transaction.
 
 use super::super::Context;
-use super::super::rejects::{RejectLines, RejectLog};
+use super::super::rejects::{KeptRejects, RejectLog};
 use super::super::sender::RowSender;
 use super::super::slices::{BEGIN_IMMEDIATE, waits};
 use super::CANCEL_CHECK;
@@ -25,7 +25,7 @@ pub(super) enum Parcel {
     /// Rows that go by COPY.
     Rows(Chunk),
     /// Rejects of a slice that is read, for the ledger.
-    Rejects(RejectLines),
+    Rejects(KeptRejects),
 }
 
 /// Where a stream gets memory from, and where what it has built goes.

@@ -94,7 +94,7 @@ impl<'c, 'p> Outbox<'c, 'p> {
     /// Hands over the rejects that came since the last time: stored while pages are built, they take no time of their own.
     pub(super) fn reject(&self, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
         let Some(log) = rejects.as_mut().filter(|_| self.keeps_rejects) else { return Ok(()) };
-        log.hand_over()?.map_or(Ok(()), |lines| self.send(LEDGER_RELATION, Parcel::Rejects(lines)))
+        log.hand_over()?.map_or(Ok(()), |rows| self.send(LEDGER_RELATION, Parcel::Rejects(rows)))
     }
 
     /// Gives up where too many records go by COPY: other ways are faster then. What can be read only once stays on its way.
