@@ -2,11 +2,13 @@
 
 use crate::dialect::{Dialect, Family};
 use crate::scan::RawField;
+use crate::value::Span;
 
 /// Decodes fields, with one scratch buffer for those that need a copy.
 #[derive(Debug)]
 pub struct Decoder {
     dialect: Dialect,
+    quote_hint: QuoteHint,
     scratch: Vec<u8>,
 }
 
@@ -15,6 +17,28 @@ pub struct Decoder {
 pub(crate) struct NullHint {
     length: usize,
     first: Option<u8>,
+}
+
+/// The quote, where a text between two of them stands for itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QuoteHint {
+    quote: Option<u8>,
+}
+
+impl QuoteHint {
+    /// The text of a marked field that is short and has its only quotes around it; of others it says nothing.
+    #[inline(always)]
+    pub(crate) fn text(self, field: RawField<'_>) -> Option<Span<'_>> {
+        let quote = self.quote?;
+        let [first, text @ .., last] = field.bytes else { return None };
+        let is_short = text.len() <= SHORT_BYTES && field.readable > text.len() + WORD_BYTES;
+        if *first != quote || *last != quote || !is_short {
+            return None;
+        }
+        // SAFETY: from the text's own first byte on the window has one byte less than from the quote, and so a word more than
+        // it.
+        unsafe { (!short_holds(text, quote)).then(|| Span::within(text, field.readable - 1)) }
+    }
 }
 
 impl NullHint {
@@ -29,13 +53,21 @@ impl Decoder {
     /// A decoder for the fields of `dialect`.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, scratch: Vec::new() }
+        let Dialect { family, quote, escape, ref null_rules, .. } = dialect;
+        let forces_null = null_rules.iter().any(|rule| rule.quoted_is_null);
+        let quote = (family == Family::Csv && quote == escape && !forces_null).then_some(quote);
+        Self { dialect, quote_hint: QuoteHint { quote }, scratch: Vec::new() }
     }
 
     /// What tells quickly that a field which is not marked is not NULL.
     pub(crate) fn null_hint(&self) -> NullHint {
         let null = self.dialect.null_text.as_bytes();
         NullHint { length: null.len(), first: null.first().copied() }
+    }
+
+    /// What tells quickly that a marked field has a value, and which.
+    pub(crate) fn quote_hint(&self) -> QuoteHint {
+        self.quote_hint
     }
 
     /// The text of a field of this column, or `None` for NULL.
@@ -48,6 +80,9 @@ impl Decoder {
                 return if self.dialect.null_rules.is_empty() { None } else { self.unquoted_null(field.bytes, column) };
             }
             return Some(field.bytes);
+        }
+        if let Some(span) = self.quote_hint.text(field) {
+            return Some(span.text());
         }
         self.decode_marked(field.bytes, column)
     }
@@ -99,6 +134,35 @@ fn between_quotes(bytes: &[u8], quote: u8, escape: u8) -> Option<&[u8]> {
     let [first, text @ .., last] = bytes else { return None };
     let plain = *first == quote && *last == quote && quote_or_escape(quote, escape, text).is_none();
     plain.then_some(text)
+}
+
+/// Texts up to so many bytes are looked through here: to call what is made for long ones takes longer.
+const SHORT_BYTES: usize = 64;
+const WORD_BYTES: usize = 8;
+
+/// Whether a text holds a byte.
+///
+/// # Safety
+/// A word's bytes can be read behind it.
+#[inline(always)]
+unsafe fn short_holds(text: &[u8], byte: u8) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // Bytes that are the one looked for become zero; of a word with a zero byte the lowest one's high bit is borrowed.
+    let word = |at: usize| {
+        // SAFETY: it begins inside the text, and by the caller's promise a word behind that is there too.
+        let word = u64::from_le_bytes(unsafe { text.as_ptr().add(at).cast::<[u8; WORD_BYTES]>().read() });
+        word ^ (ONES * u64::from(byte))
+    };
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7) != 0;
+    let mut at = 0;
+    while at + WORD_BYTES <= text.len() {
+        if has_zero(word(at)) {
+            return true;
+        }
+        at += WORD_BYTES;
+    }
+    // What stands behind the text is made unlike it.
+    at < text.len() && has_zero(word(at) | u64::MAX << (8 * (text.len() - at)))
 }
 
 #[inline(always)]
@@ -254,6 +318,44 @@ mod tests {
             }
         }
         text
+    }
+
+    /// Whatever stands behind it, and in each of its bytes.
+    #[test]
+    fn a_short_text_holds_a_byte_or_not() {
+        for length in 0..=SHORT_BYTES {
+            for around in [b'"', b'!', b'#', 0, 255] {
+                let mut window = vec![around; length + WORD_BYTES];
+                window[..length].fill(b'!');
+                // SAFETY: a word stands behind the text.
+                let holds = |window: &[u8], byte| unsafe { short_holds(&window[..length], byte) };
+                assert!(!holds(&window, b'"'), "{length} bytes before {around}");
+                for at in 0..length {
+                    for other in [b'#', b'"' ^ 0x80, b'"' - 1, b'"' + 1, 0, 255] {
+                        window[at] = other;
+                        assert!(!holds(&window, b'"'), "{other} at {at} of {length} bytes before {around}");
+                    }
+                    window[at] = b'"';
+                    assert!(holds(&window, b'"'), "{at} of {length} bytes before {around}");
+                    window[at] = b'!';
+                }
+            }
+        }
+    }
+
+    /// A text between quotes may be read on into the window; a copy may not.
+    #[test]
+    fn the_span_of_a_decoded_text_is_the_windows_or_its_own() {
+        let window = b"\"ab\"|\"a\"\"b\"|x,more than a word behind";
+        for (range, text, own) in [(0..4, &b"ab"[..], false), (5..11, b"a\"b", true)] {
+            let field = RawField { bytes: &window[range.clone()], marked: true, readable: window.len() - range.start };
+            let mut decoder = Decoder::new(Dialect::csv());
+            let decoded = decoder.decode(field, 0).unwrap();
+            assert_eq!(decoded, text);
+            let span = field.span(decoded);
+            assert_eq!(span.text(), text);
+            assert_eq!(span.readable(), if own { text.len() } else { window.len() - range.start - 1 });
+        }
     }
 
     proptest! {

@@ -70,7 +70,7 @@ impl<const PLAIN: bool> Texts for FieldTexts<'_, PLAIN> {
     fn get(&mut self, row: usize) -> Option<Text<'_>> {
         let field = self.column.field(row);
         let unchecked = self.check.must_check(field);
-        let ascii = self.check.is_ascii() && !field.marked;
+        let ascii = self.check.is_ascii() && !unchecked;
         self.decoder.decode(field, self.index).map(|text| Text { span: field.span(text), unchecked, ascii })
     }
 

@@ -55,7 +55,7 @@ impl TextCheck {
         text: &'t [u8],
         limit: u32,
     ) -> Result<(&'t [u8], usize), Refusal> {
-        if self.ascii && !field.marked && text.len() <= limit as usize {
+        if self.ascii && !self.must_check(field) && text.len() <= limit as usize {
             return Ok((text, limit as usize - text.len()));
         }
         value::text::fit_char(text, limit)

@@ -71,15 +71,20 @@ impl<'w> RawField<'w> {
         Self { bytes, marked, readable: bytes.len() }
     }
 
-    /// The field's text once it is decoded. What was marked lies in a buffer of its own then, behind which nothing may be
-    /// read.
+    /// The field's text once it is decoded. What had to be copied for that lies in a buffer of its own, behind which nothing
+    /// may be read; a text between quotes still stands in the window.
     #[inline(always)]
     pub(crate) fn span<'t>(&self, text: &'t [u8]) -> Span<'t>
     where
         'w: 't,
     {
         if self.marked {
-            return Span::from(text);
+            let at = text.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
+            if at >= self.bytes.len() {
+                return Span::from(text);
+            }
+            // SAFETY: the text begins inside the field, so it is a piece of the window, which has so many bytes from there.
+            return unsafe { Span::within(text, self.readable - at) };
         }
         debug_assert!(std::ptr::eq(text, self.bytes), "what is not marked is its own text");
         // SAFETY: the text is the field itself, which lies in a window that has so many bytes from there on.

@@ -17,7 +17,7 @@ use super::strip::{Strip, StripValues};
 use super::text_check::TextCheck;
 use super::unchecked::SLACK_BYTES;
 use crate::column::{Column, ColumnType};
-use crate::decode::{Decoder, NullHint};
+use crate::decode::{Decoder, NullHint, QuoteHint};
 use crate::dialect::Dialect;
 use crate::problem::Problem;
 use crate::scan::{FieldColumn, Records};
@@ -237,6 +237,7 @@ impl HeapPageEncoder {
             let column = Fields::<PLAIN> {
                 fields: records.field_column(place),
                 null: self.decoder.null_hint(),
+                quote: self.decoder.quote_hint(),
                 check,
                 server: self.server,
                 decoder: &mut self.decoder,
@@ -266,6 +267,7 @@ impl HeapPageEncoder {
 struct Fields<'s, const PLAIN: bool> {
     fields: FieldColumn<'s, PLAIN>,
     null: NullHint,
+    quote: QuoteHint,
     check: TextCheck,
     server: ServerVersion,
     decoder: &'s mut Decoder,
@@ -294,11 +296,15 @@ impl<V: Regular, const PLAIN: bool> StripValues for FieldValues<'_, V, PLAIN> {
     unsafe fn put(&mut self, entry: usize, to: *mut u8) -> Option<*mut u8> {
         // SAFETY: the strip was begun with entries of these records.
         let field = unsafe { self.fields.fields.field(entry) };
-        if field.marked || self.fields.null.matches(field.bytes) {
+        let span = if field.marked {
+            self.fields.quote.text(field)?
+        } else if self.fields.null.matches(field.bytes) {
             return None;
-        }
+        } else {
+            field.span(field.bytes)
+        };
         // SAFETY: by the caller's promise.
-        unsafe { self.regular.put(field.span(field.bytes), to) }
+        unsafe { self.regular.put(span, to) }
     }
 
     #[inline(never)]
@@ -379,6 +385,44 @@ mod tests {
                 prop_assert_eq!(&pages_by(wide, &text, &columns), &by_words);
             }
             prop_assert!(by_words.1.len() <= rows.len());
+        }
+
+        /// Quotes around a field change nothing, however long it is and whatever stands behind it.
+        #[test]
+        fn quoted_fields_are_what_they_are_without_quotes(
+            rows in proptest::collection::vec(
+                ("-?[0-9]{1,11}", "-?[0-9]{1,9}([.][0-9]{1,3})?", "[12][0-9]{3}-0[1-9]-[0-2][0-9]", "[a-zé]{1,90}",
+                 proptest::collection::vec(any::<bool>(), 4), any::<bool>()),
+                0..150,
+            )
+        ) {
+            let kinds = [
+                ColumnType::Int8,
+                ColumnType::Numeric { precision: 9, scale: 2 },
+                ColumnType::Date,
+                ColumnType::Varchar { limit: 80 },
+            ];
+            let columns = kinds.map(|kind| Column { name: "c".into(), kind, not_null: false });
+            let write = |quoted: bool| -> String {
+                let line = |(a, b, c, d, quotes, inner): &(String, String, String, String, Vec<bool>, bool)| {
+                    // Without quotes around it, a quote opens a quoted piece of the field, here of nothing.
+                    let d = if *inner { format!("{d}{}", if quoted && quotes[3] { "" } else { "\"\"" }) } else { d.clone() };
+                    let fields = [a, b, c, &d];
+                    let fields = fields.iter().zip(quotes).map(|(field, &in_quotes)| {
+                        if quoted && in_quotes { format!("\"{field}\"") } else { (*field).clone() }
+                    });
+                    fields.collect::<Vec<_>>().join(",") + "\n"
+                };
+                rows.iter().map(line).collect()
+            };
+            let plain = pages_by(Words, &write(false), &columns);
+            prop_assert_eq!(&pages_by(Words, &write(true), &columns).0, &plain.0);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(wide) = Wide::found() {
+                let quoted = pages_by(wide, &write(true), &columns);
+                prop_assert_eq!(&quoted.0, &plain.0);
+                prop_assert_eq!(&quoted.1, &plain.1);
+            }
         }
     }
 }
