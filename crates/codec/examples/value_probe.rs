@@ -4,7 +4,8 @@
 //! `ColumnType`), or `scaled18:precision,scale` (also `scaled38`) for a numeric read into an integer, or `check` for
 //! JSON as it is checked for other engines; then the server's major version and the field's bytes. Each line of
 //! standard output is the answer: the field's COPY binary payload in hexadecimal, `!` with the SQLSTATE of a refusal,
-//! or `?` where only the server can say.
+//! or `?` where only the server can say. Where the type has pages, the field is put on one too, which must come to the same:
+//! there processors with wide registers read common spellings in another way.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -12,9 +13,13 @@ use std::io::{self, BufRead, BufWriter, Write};
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
-use tipple_codec::problem::ProblemKind;
+use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop, read};
+use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
 use tipple_codec::value::{Refusal, ServerVersion, TypeFamily, json, numeric};
+
+/// Bytes of other records behind one on a page.
+const BEHIND: usize = 64;
 
 fn main() -> io::Result<()> {
     let mut answers = BufWriter::new(io::stdout().lock());
@@ -66,23 +71,59 @@ fn answer(
 
 /// The field as the only one of a record, in quotes so that nothing in it means anything.
 fn encode(kind: ColumnType, server: ServerVersion, field: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
-    let mut record = vec![b'"'];
+    let mut quoted = vec![b'"'];
     for &byte in field {
-        record.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == b'"')));
+        quoted.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == b'"')));
     }
-    record.extend(b"\"\n");
+    quoted.extend(b"\"\n");
     let columns = [Column { name: "v".into(), kind, not_null: false }];
     let mut scanner = Scanner::new(Dialect::csv(), 1);
     let mut encoder = CopyBinaryEncoder::new(&columns, Dialect::csv(), server, false);
-    let encoded = encoder.encode(&scanner.scan(&record), out);
-    match encoded.problem.map(|problem| problem.kind) {
-        None => {
-            // The number of fields, and the length of this one.
-            out.drain(..6);
-            Ok(())
-        }
-        Some(ProblemKind::Value { refusal, .. }) => Err(refusal),
-        Some(ProblemKind::Structure(what)) => panic!("a quoted field is a record: {what:?}"),
+    let encoded = encoder.encode(&scanner.scan(&quoted), out);
+    let answer = encoded.problem.map_or(Ok(()), |problem| Err(refusal_of(&problem)));
+    let mut spellings = vec![quoted];
+    // Without quotes it is read where it stands, unless it is the NULL text.
+    if !field.is_empty() && !field.iter().any(|byte| b"\",\n\r".contains(byte)) {
+        spellings.push([field, b"\n"].concat());
+    }
+    for spelling in &spellings {
+        let Some(on_page) = put_on_page(&columns, server, spelling) else { continue };
+        let expected = answer.map(|()| out.clone());
+        assert_eq!(on_page, expected, "{:?} on a page of {columns:?}", String::from_utf8_lossy(spelling));
+    }
+    if answer.is_ok() {
+        // The number of fields, and the length of this one.
+        out.drain(..6);
+    }
+    answer
+}
+
+/// What the first of several such records is on a page, as COPY binary; `None` where it has no place on pages.
+fn put_on_page(columns: &[Column], server: ServerVersion, record: &[u8]) -> Option<Result<Vec<u8>, Refusal>> {
+    let layout = PageLayout { block_size: 8192, fillfactor: 100 };
+    let mut encoder = HeapPageEncoder::new(columns, &[Some(0)], Dialect::csv(), server, layout).ok()?;
+    // Records behind it, so that it may be read by more bytes than it has.
+    let window = record.repeat(BEHIND.div_ceil(record.len()) + 1);
+    let mut scanner = Scanner::new(Dialect::csv(), 1);
+    let mut memory = vec![0; 2 * layout.block_size];
+    let mut pages = PageBuffer::new(&mut memory[..], layout);
+    let encoded = encoder.encode_unless(&scanner.scan(&window), 0, &mut pages, |_| false);
+    match encoded.stop {
+        Some(Stop::TooLarge) => return None,
+        Some(Stop::Problem(problem)) if encoded.row == 0 => return Some(Err(refusal_of(&problem))),
+        _ => {}
+    }
+    pages.finish();
+    let tuple = *read::tuples(&memory[..layout.block_size]).expect("a readable page").first()?;
+    let mut row = Vec::new();
+    read::append_copy_binary(tuple, columns, &mut row).expect("a readable tuple");
+    Some(Ok(row))
+}
+
+fn refusal_of(problem: &Problem) -> Refusal {
+    match problem.kind {
+        ProblemKind::Value { refusal, .. } => refusal,
+        ProblemKind::Structure(what) => panic!("a field is a record: {what:?}"),
     }
 }
 
