@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from command import start_tipple
 from loading import load, load_words
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
+from tipple import _core
 from tipple.engines import spool
+from tipple.engines.duckdb import ledger
 
 
 def test_the_next_load_removes_what_a_killed_one_left(
@@ -108,3 +111,29 @@ def test_made_and_removed_by_many_at_once(temporary: Path) -> None:
         thread.join()
     assert lost == []
     assert os.listdir(temporary) == []
+
+
+def test_what_duckdb_cannot_read_of_a_spool_is_what_it_says(tmp_path: Path) -> None:
+    """The transaction has failed then, and whatever is tried in it fails for another reason."""
+    job = "00000000-0000-0000-0000-000000000001"
+    path = tmp_path / "stream-0.rows"
+    _core.spool_rejects(str(path), job, [(1, 0, 5, 2, None, "why", "22P02", b"x\n")])
+    with duckdb.connect() as connection:
+        ledger.ensure(connection)
+        connection.begin()
+        ledger.add_rejects(connection, job, _core.SpooledRejects([str(path)]))
+        connection.commit()
+        rows = connection.execute("SELECT n, byte_offset, column_name, record FROM tipple.reject").fetchall()
+        assert rows == [(1, 5, None, b"x\n")]
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+        with pytest.raises(OSError, match="damaged"):
+            list(_core.SpooledRejects([str(path)]))
+        connection.begin()
+        with pytest.raises(duckdb.Error, match="a file of rejects is damaged"):
+            ledger.add_rejects(connection, job, _core.SpooledRejects([str(path)]))
+        connection.rollback()
+        path.write_bytes(whole)
+        connection.begin()
+        ledger.add_rejects(connection, job, _core.SpooledRejects([str(path)]))
+        connection.commit()

@@ -146,7 +146,8 @@ fn spool_rejects(path: PathBuf, job_id: &str, rows: Vec<SpooledRow>) -> PyResult
     let mut written = Vec::new();
     for (slice, source, offset, index, column, reason, sqlstate, record) in rows {
         let place = Place { source, offset, record: None };
-        row::write(&mut written, (job, slice, place, index), (column.as_deref(), &reason, &sqlstate), &record);
+        row::write(&mut written, (job, slice, place, index), (column.as_deref(), &reason, &sqlstate), &record)
+            .map_err(|error| exception(&error))?;
     }
     std::fs::write(&path, written).map_err(|error| exception(&error))
 }

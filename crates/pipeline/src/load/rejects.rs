@@ -15,6 +15,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tipple_codec::problem::Problem;
 
 /// What the names of the files end with.
@@ -34,7 +35,7 @@ pub(super) struct RejectLog<'c, 'p> {
     context: &'c Context<'p>,
     plan: &'p RejectPlan,
     path: PathBuf,
-    file: Option<BufWriter<File>>,
+    file: Option<BufWriter<Arc<File>>>,
     row: Vec<u8>,
     /// Bytes of the slices that are done.
     kept: u64,
@@ -123,13 +124,14 @@ impl<'c, 'p> RejectLog<'c, 'p> {
         let Complaint { column, reason, sqlstate, .. } = &complaint;
         self.row.clear();
         let told = (column.as_deref(), reason.as_str(), sqlstate.as_str());
-        row::write(&mut self.row, (self.plan.job_id, self.slice, place, index), told, record);
+        row::write(&mut self.row, (self.plan.job_id, self.slice, place, index), told, record)
+            .map_err(|error| Error::file(&self.path, "write it", &error))?;
         let file = match &mut self.file {
             Some(file) => file,
             None => {
                 let file = File::options().read(true).write(true).create(true).truncate(true).open(&self.path);
                 let file = file.map_err(|error| Error::file(&self.path, "create it", &error))?;
-                self.file.insert(BufWriter::new(file))
+                self.file.insert(BufWriter::new(Arc::new(file)))
             }
         };
         file.write_all(&self.row).map_err(|error| Error::file(&self.path, "write it", &error))?;
@@ -166,7 +168,7 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     fn rows(&mut self) -> Result<Option<KeptRejects>> {
         self.flush()?;
         let Some(file) = self.file.as_ref().filter(|_| self.written > self.kept) else { return Ok(None) };
-        let file = file.get_ref().try_clone().map_err(|error| Error::file(&self.path, "read it", &error))?;
+        let file = file.get_ref().clone();
         Ok(Some(KeptRejects { file, path: self.path.clone(), range: self.kept..self.written }))
     }
 
@@ -176,10 +178,10 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     }
 }
 
-/// Rows in the file of a log that nobody takes back.
+/// Rows in the file of a log, as long as nobody takes them back.
 #[derive(Debug)]
 pub(super) struct KeptRejects {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     range: Range<u64>,
 }

@@ -136,7 +136,7 @@ mod tests {
             for offset in (0..count).filter(|_| number != 1) {
                 let place = Place { source: number, offset, record: None };
                 let column = (offset % 2 == 0).then_some("c");
-                row::write(&mut rows, (JobId([0; 16]), 5, place, offset), (column, "r", "22P02"), &[255]);
+                row::write(&mut rows, (JobId([0; 16]), 5, place, offset), (column, "r", "22P02"), &[255]).unwrap();
             }
             std::fs::write(path, rows).unwrap();
         }

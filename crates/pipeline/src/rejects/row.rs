@@ -71,12 +71,15 @@ pub struct Body {
 }
 
 /// Adds the row of a record, which begins at `place` and has the number `index` in its piece of `slice`.
+///
+/// # Errors
+/// A text is too long for a field.
 pub fn write(
     row: &mut Vec<u8>,
     (job, slice, place, index): (JobId, u32, Place, u64),
     (column, reason, sqlstate): (Option<&str>, &str, &str),
     record: &[u8],
-) {
+) -> io::Result<()> {
     row.reserve(HEAD_BYTES + 4 * TEXTS + column.map_or(0, str::len) + reason.len() + sqlstate.len() + record.len());
     row.extend(FIELDS.to_be_bytes());
     let source = place.source as u32;
@@ -84,10 +87,12 @@ pub fn write(
         [&job.0, &slice.to_be_bytes(), &source.to_be_bytes(), &place.offset.to_be_bytes(), &index.to_be_bytes()];
     let texts = [column.map(str::as_bytes), Some(reason.as_bytes()), Some(sqlstate.as_bytes()), Some(record)];
     for field in head.into_iter().map(Some).chain(texts) {
-        // Records are read in windows, which are shorter than 2 GB.
-        row.extend(field.map_or(-1, |field| field.len() as i32).to_be_bytes());
+        let length = field.map_or(Ok(-1), |field| i32::try_from(field.len()));
+        let length = length.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a record of 2 GB or more"))?;
+        row.extend(length.to_be_bytes());
         row.extend_from_slice(field.unwrap_or_default());
     }
+    Ok(())
 }
 
 /// Reads what the next row begins with; `None` where there is none.
@@ -197,7 +202,7 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| damaged())
 }
 
-fn damaged() -> io::Error {
+pub(super) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a file of rejects is damaged")
 }
 
@@ -228,7 +233,7 @@ mod tests {
             let mut spool = Vec::new();
             for (slice, source, offset, column, reason, sqlstate, record) in &rejects {
                 let told = (column.as_deref(), reason.as_str(), sqlstate.as_str());
-                write(&mut spool, (JOB, *slice, place(*source as usize, *offset), 7), told, record);
+                write(&mut spool, (JOB, *slice, place(*source as usize, *offset), 7), told, record).unwrap();
             }
             let mut reader = BufReader::with_capacity(buffer, io::Cursor::new(&spool));
             let mut passing = BufReader::with_capacity(buffer, io::Cursor::new(&spool));
@@ -250,7 +255,7 @@ mod tests {
         #[test]
         fn damage_is_told(cut in 1_usize..100, at in 0_usize..100, bytes in any::<[u8; 4]>()) {
             let mut whole = Vec::new();
-            write(&mut whole, (JOB, 1, place(0, 2), 3), (Some("c"), "no\nnumber", "22P02"), b"x");
+            write(&mut whole, (JOB, 1, place(0, 2), 3), (Some("c"), "no\nnumber", "22P02"), b"x").unwrap();
             let read = |row: &[u8]| {
                 let mut reader = row;
                 read_head(&mut reader).and_then(|_| read_body(&mut reader)).map(|_| reader.len())
@@ -282,7 +287,7 @@ mod tests {
     fn a_head_is_as_long_as_it_says() {
         assert_eq!(HEAD_BYTES, 2 + HEAD_LENGTHS.iter().map(|length| 4 + length).sum::<usize>());
         let mut file = io::Cursor::new(Vec::new());
-        write(file.get_mut(), (JOB, 1, place(0, 2), 3), (None, "", ""), b"");
+        write(file.get_mut(), (JOB, 1, place(0, 2), 3), (None, "", ""), b"").unwrap();
         read_head(&mut file).unwrap();
         assert_eq!(file.stream_position().unwrap(), head_bytes());
     }

@@ -130,6 +130,7 @@ pub struct Rows {
     at: u64,
     /// What that begins with, where it was looked at.
     head: Option<Head>,
+    bytes: u64,
 }
 
 impl Rows {
@@ -138,7 +139,9 @@ impl Rows {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { reader: BufReader::with_capacity(1 << 16, File::open(path)?), at: 0, head: None })
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { reader: BufReader::with_capacity(1 << 16, file), at: 0, head: None, bytes })
     }
 
     /// Goes to the row that begins at `at`.
@@ -158,7 +161,8 @@ impl Rows {
         let Some(head) = self.next_head()? else { return Ok(None) };
         let skip = |reader: &mut BufReader<File>, bytes: u64| reader.seek_relative(bytes.cast_signed());
         self.at += row::head_bytes() + row::pass_body(&mut self.reader, skip)?;
-        Ok(Some(head))
+        // Nothing keeps one from going where there is nothing.
+        if self.at > self.bytes { Err(row::damaged()) } else { Ok(Some(head)) }
     }
 
     /// The next row; `None` where there is none.
@@ -203,7 +207,7 @@ mod tests {
             for &(slice, source, offset) in places {
                 let place = Place { source, offset, record: None };
                 let told = (None, "two\nlines", "");
-                row::write(&mut rows, (JobId([0; 16]), slice, place, offset), told, &offset.to_be_bytes());
+                row::write(&mut rows, (JobId([0; 16]), slice, place, offset), told, &offset.to_be_bytes()).unwrap();
             }
             std::fs::write(&path, rows).unwrap();
             path

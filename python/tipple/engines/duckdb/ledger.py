@@ -203,15 +203,14 @@ def add_rejects(connection: duckdb.DuckDBPyConnection, job_id: str, rejects: Spo
     DuckDB pulls it as batches: for one bad record in a hundred, Python would take a third of the load's time.
     """
     connection.register(REJECTS, rejects)
-    try:
-        connection.execute(
-            f"INSERT INTO {catalog(connection)}.tipple.reject "
-            "SELECT CAST($job AS UUID), n, source, byte_offset, record_index, column_name, reason, sqlstate, record "
-            f"FROM {REJECTS}",
-            {"job": job_id},
-        )
-    finally:
-        connection.unregister(REJECTS)
+    connection.execute(
+        f"INSERT INTO {catalog(connection)}.tipple.reject "
+        "SELECT CAST($job AS UUID), n, source, byte_offset, record_index, column_name, reason, sqlstate, record "
+        f"FROM {REJECTS}",
+        {"job": job_id},
+    )
+    # In a transaction that has failed nothing can be dropped, and rolling back takes the view away.
+    connection.unregister(REJECTS)
 
 
 def _places(connection: duckdb.DuckDBPyConnection) -> str:

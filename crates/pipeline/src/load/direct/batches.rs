@@ -70,7 +70,7 @@ impl<'c, 'p> BatchStream<'c, 'p> {
             let mut totals = feed.read(context, counters, &work, rejects, |fed, rejects| pages.store(fed, rejects))?;
             totals.digest.sum = pages.digest().wrapping_sub(before);
             context.add(&work, &totals);
-            pages.outbox.reject(rejects)?;
+            pages.outbox.reject(&work, rejects)?;
         }
         pages.outbox.finish()
     }

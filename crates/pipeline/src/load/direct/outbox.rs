@@ -1,6 +1,7 @@
 //! What a stream has in work for each relation, and the way from it to the sessions.
 
 use super::super::Context;
+use super::super::queue::Work;
 use super::super::rejects::RejectLog;
 use super::super::single;
 use super::CANCEL_CHECK;
@@ -91,10 +92,14 @@ impl<'c, 'p> Outbox<'c, 'p> {
         self.send(relation, Parcel::Rows(chunk))
     }
 
-    /// Hands over the rejects that came since the last time: stored while pages are built, they take no time of their own.
-    pub(super) fn reject(&self, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
-        let Some(log) = rejects.as_mut().filter(|_| self.keeps_rejects) else { return Ok(()) };
-        log.hand_over()?.map_or(Ok(()), |rows| self.send(LEDGER_RELATION, Parcel::Rejects(rows)))
+    /// Hands over the rejects of what was read last, to be stored while pages are built. What was cut while it was read is
+    /// not in the ledger yet; its rejects follow it there.
+    pub(super) fn reject(&self, work: &Work<'_>, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
+        let is_known = self.keeps_rejects && work.block().is_none();
+        let Some(log) = rejects.as_mut().filter(|_| is_known) else { return Ok(()) };
+        let Some(rows) = log.hand_over()? else { return Ok(()) };
+        self.counters.enter(StreamState::Send);
+        self.send(LEDGER_RELATION, Parcel::Rejects(rows))
     }
 
     /// Gives up where too many records go by COPY: other ways are faster then. What can be read only once stays on its way.

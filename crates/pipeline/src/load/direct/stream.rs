@@ -70,7 +70,7 @@ impl<'c, 'p> Stream<'c, 'p> {
                 parser.parse(context, counters, &work, rejects, |parsed, rejects| self.store(parsed, rejects))?;
             totals.digest.sum = self.digest().wrapping_sub(before);
             context.add(&work, &totals);
-            self.outbox.reject(rejects)?;
+            self.outbox.reject(&work, rejects)?;
             self.keys.as_mut().map_or(Ok(()), KeyLog::keep)?;
             context.add_routes(std::mem::take(&mut self.routes));
         }
