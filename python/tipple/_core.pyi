@@ -119,7 +119,7 @@ class SpooledRejects(Iterator[tuple[int, int, int]]):
     """The rejects in files of a spool, in the order that they were written: slice, source and byte offset of each."""
 
     def __new__(cls, paths: Sequence[str]) -> SpooledRejects:
-        """Opens nothing yet; a file that cannot be read is an OSError of `__next__`, or of whoever takes the batches."""
+        """Opens nothing yet; a file that cannot be read is an OSError of `__next__`, or of whoever takes batches."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[int, int, int]: ...
