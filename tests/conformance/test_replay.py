@@ -33,6 +33,53 @@ def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> N
     assert again.summary is not None
     assert again.summary["status"] == "already loaded"
     assert engine_target.count("t") == 4
+    # Its rejects do not come back, to be stored once more.
+    assert rejects.read_bytes() == b""
+    assert "is left as job" in " ".join(again.summary["notes"])
+
+
+def test_rejects_that_somebody_mends_are_not_lost(engine_target: Target, tmp_path: Path) -> None:
+    """Neither by the same command, nor by another load that writes its rejects there."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n4,,nodate,v\n")
+    rejects = write(tmp_path / "bad.csv", b"notes of somebody\n")
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "match"}
+    first = load(engine_target, path, check=3, **options)
+    assert first.summary is not None
+    assert any("bad.csv.before-1" in note for note in first.summary["notes"])
+    assert (tmp_path / "bad.csv.before-1").read_bytes() == b"notes of somebody\n"
+    raw = rejects.read_bytes()
+    load(engine_target, path, check=3, **options)
+    assert not (tmp_path / "bad.csv.before-2").exists()
+    mended = raw.replace(b"bad", b"2")
+    rejects.write_bytes(mended)
+    load(engine_target, path, check=3, **options)
+    assert rejects.read_bytes() == raw
+    assert (tmp_path / "bad.csv.before-2").read_bytes() == mended
+    other = write(tmp_path / "other.csv", b"a,b,c,d\n5,,,x\nworse,,,y\n")
+    load(engine_target, other, check=3, **options)
+    assert rejects.read_bytes() == b"worse,,,y\n"
+    aside = {**options, "rejects": tmp_path / "bad.csv.before-2"}
+    run = load(engine_target, path, replay=True, check=3, **aside)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (1, 1)
+    assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (5,)]
+
+
+def test_a_share_of_all_records_is_no_limit_of_a_replay(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    records = b"".join(b"%d,,,x\n" % number for number in range(200))
+    path = write(tmp_path / "in.csv", b"a,b,c,d\n" + records + b"bad,,,y\n4,,nodate,v\n")
+    options: dict[str, object] = {
+        "on_error": "skip",
+        "max_rejects": "1%",
+        "rejects": tmp_path / "bad",
+        "header": "match",
+    }
+    load(engine_target, path, check=3, **options)
+    run = load(engine_target, path, replay=True, check=3, **options)
+    assert run.summary is not None
+    assert (run.summary["rows"], run.summary["rejects"]) == (0, 2)
 
 
 def test_a_replay_needs_its_file(engine_target: Target, tmp_path: Path) -> None:

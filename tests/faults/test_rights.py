@@ -102,6 +102,36 @@ def test_no_right_on_the_table(foreign: PostgresTarget, path: Path) -> None:
     assert super_rows(foreign, "SELECT count(*) FROM u") == [(0,)]
 
 
+def test_rights_to_upsert(foreign: PostgresTarget, path: Path) -> None:
+    """What is missing is said, and what is said is enough."""
+    server, name = foreign.server, foreign.database
+    for sql in (
+        "ALTER TABLE t ADD PRIMARY KEY (a)",
+        "ALTER TABLE t OWNER TO postgres",
+        f"GRANT INSERT ON t TO {LOADER}",
+    ):
+        server.execute(sql, name)
+    server.execute(f'GRANT CREATE ON DATABASE "{name}" TO {LOADER}', name)
+    options: dict[str, object] = {"mode": "upsert", "key": "a"}
+    run = load(foreign, path, check=False, **options)
+    assert run.exit_code in (1, 2), str(run)
+    assert "SELECT, INSERT" in run.stderr
+    assert "--mode upsert UPDATE" in run.stderr
+    server.execute(f"GRANT SELECT, UPDATE ON t TO {LOADER}", name)
+    load(foreign, path, **options)
+    assert super_rows(foreign, "SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
+
+
+def test_a_catalog_is_no_target(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Nor where its table is found without its schema's name, whoever asks."""
+    path = write(tmp_path / "in.csv", "1,1,0,x\n")
+    server, name = postgres_target.server, postgres_target.database
+    for url in (postgres_target.url, server.url(dbname=name)):
+        run = load(url, path, table="pg_description", check=2)
+        assert "that of the database itself" in run.stderr
+    assert super_rows(postgres_target, "SELECT FROM pg_description WHERE description = 'x'") == []
+
+
 def test_ledger_of_somebody_else(postgres_target: PostgresTarget, path: Path) -> None:
     """A ledger that another role made: usable with what has to be granted, else the error says what."""
     postgres_target.server.execute(

@@ -300,7 +300,10 @@ def rights_hint(sqlstate: str | None) -> str | None:
     """What to do about a missing right."""
     if sqlstate != "42501":
         return None
-    return "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE"
+    return (
+        "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE, "
+        "--mode upsert UPDATE"
+    )
 
 
 def _copy_hint(facts: Mapping[str, Any]) -> str | None:

@@ -51,6 +51,7 @@ from tipple.run.rejects import (
     earlier_rejects,
     outputs_of,
     reject_policy,
+    replayed_by,
     where_kept,
     write_rejects,
 )
@@ -340,6 +341,8 @@ def load(
                     reading=find_reading(policy) if replay and policy is not None else None,
                 )
                 request.resolve()
+                # Without a schema, the name may have been found in one.
+                _refuse_schema(request.table, target.engine)
                 identities = list(request.sources)
                 request.read_every_value(judges=policy is not None)
                 if replay:
@@ -434,7 +437,14 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
             with _part.finishing():
-                if policy is not None and result.tell_rejects is not None and (result.rejects or replay):
+                replayed = None
+                if policy is not None and result.status == "already loaded" and result.rejects and not replay:
+                    replayed = replayed_by(session.jobs(), policy, result.job_id, str(task.table))
+                if policy is not None and replayed is not None:
+                    result.notes.append(
+                        f"{policy.path} is left as job {replayed} has left it, which loaded its records"
+                    )
+                elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
                     telling = Telling(
                         by_row=request.columnar_plan is not None,
                         null_reasons=request.null_reasons,
@@ -442,7 +452,7 @@ def load(
                     )
                     names = [identity.path for identity in identities]
                     reading = request.as_read(again=result.status == "already loaded" and not replay)
-                    result.notes += write_rejects(policy, result.tell_rejects, names, reading, telling)
+                    result.notes += write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
                 elif policy is not None and not dry_run:
                     result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import filecmp
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from tipple._core import RejectFiles
+from tipple.engines.base import JobRecord
 from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.sources import Dialect
@@ -49,8 +52,13 @@ def write_rejects(
     sources: Sequence[str],
     reading: Reading,
     telling: Telling,
+    *,
+    replay: bool,
 ) -> list[str]:
-    """Writes the files, each complete before it has its name, and gives what is to be said of single rejects.
+    """Writes the files, each complete before it has its name, and gives what is to be said of them.
+
+    Files of these names that hold other records are put aside: somebody may have mended them, or another load may have
+    written them.
 
     Args:
         policy: where to write.
@@ -58,6 +66,7 @@ def write_rejects(
         sources: the source files, by the numbers that the rejects give.
         reading: how the records are to be read again.
         telling: how they are told.
+        replay: whether the records of the file that is there were the source.
 
     Raises:
         TippleError: a file cannot be written.
@@ -70,6 +79,7 @@ def write_rejects(
         remarks, open_ended = files.finish()
         with open(unfinished[2], "wb") as kept:
             kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
+        aside = None if replay else _put_aside(policy, raw)
         for path, name in zip(unfinished, policy.paths, strict=True):
             os.replace(path, name)
     except OSError as error:
@@ -81,7 +91,24 @@ def write_rejects(
         for path in unfinished:
             with suppress(OSError):
                 os.remove(path)
-    return [_remark(sources[source], number, lines) for source, number, lines in remarks]
+    notes = [_remark(sources[source], number, lines) for source, number, lines in remarks]
+    if aside is not None:
+        notes.append(f"{policy.path} held other records, of another load or mended since: they are in {aside} now")
+    return notes
+
+
+def _put_aside(policy: RejectPolicy, written: str) -> str | None:
+    """Gives the files that are there other names, if they hold other records than those that were written; returns the
+    name of the first."""
+    path = policy.path
+    if not os.path.exists(path) or os.path.getsize(path) == 0 or filecmp.cmp(path, written, shallow=False):
+        return None
+    names = (msgspec.structs.replace(policy, path=f"{path}.before-{number}") for number in itertools.count(1))
+    free = next(name for name in names if not any(map(os.path.exists, name.paths)))
+    for old, new in zip(policy.paths, free.paths, strict=True):
+        with suppress(FileNotFoundError):
+            os.rename(old, new)
+    return free.path
 
 
 def _remark(source: str, record_number: int, lines: int | None) -> str:
@@ -92,6 +119,15 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
         f"{source}: record {record_number} is one reject of {size}: if a quote is missing or too many there, what "
         f"follows it went with it; {remedy}"
     )
+
+
+def replayed_by(jobs: Iterable[JobRecord], policy: RejectPolicy, job_id: str, table: str) -> str | None:
+    """The job that has loaded this job's rejects by `--replay`, if one has: `jobs` are all, newest first."""
+    source = (os.path.abspath(policy.path),)
+    for job in itertools.takewhile(lambda job: job.job_id != job_id, jobs):
+        if job.state == "published" and job.table == table and job.sources == source:
+            return job.job_id
+    return None
 
 
 def earlier_rejects(policy: RejectPolicy) -> list[str]:
@@ -147,6 +183,9 @@ def reject_policy(
         UsageError: options that contradict each other, or no file to replay.
     """
     count, percent = parse_limit(str(max_rejects))
+    if replay and percent is not None:
+        # It was a share of all records; these are the rejects among them.
+        percent = None
     if on_error == "stop" and not replay:
         if path is not None or count != 0:
             raise UsageError(

@@ -275,7 +275,7 @@ class Request:
                 "or --schema auto, which guesses the columns from the files",
             )
         if self.wanted_mode in ("append", "replace", "upsert"):
-            self.notes.append(f"the table {self.name} was missing and was created")
+            self.notes.append(f"there was no table {self.name}: this load makes it")
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
         if self.columnar is not None and os.fspath(self.schema) == "auto":
