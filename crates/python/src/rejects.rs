@@ -24,8 +24,9 @@ type SpooledRow = (u32, usize, u64, u64, Option<String>, String, String, PyBacke
 /// A row as the ledgers give it.
 type LedgerRow = (usize, u64, u64, Option<String>, String, String, PyBackedBytes);
 
-/// Source, record number and lines of rejects that may be many records; what those begin with that end inside quotes.
-type Told = (Vec<(usize, u64, Option<usize>)>, Vec<Vec<u8>>);
+/// Source, record number and lines of rejects that may be many records, and how many more there are; what those begin with that
+/// end inside quotes.
+type Told = (Vec<(usize, u64, Option<usize>)>, u64, Vec<Vec<u8>>);
 
 /// The raw records of a load's rejects and their reasons, while they are being written.
 #[pyclass(module = "tipple._core")]
@@ -85,7 +86,7 @@ impl RejectFiles {
         let files = self.files.take().ok_or_else(finished)?;
         let told = py.detach(|| files.finish()).map_err(|error| exception(&error))?;
         let remarks = told.remarks.iter().map(|remark| (remark.source, remark.record_number, remark.lines));
-        Ok((remarks.collect(), told.open_ended))
+        Ok((remarks.collect(), told.unremarked, told.open_ended))
     }
 }
 

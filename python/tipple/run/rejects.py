@@ -76,7 +76,7 @@ def write_rejects(
         raw, reasons, _ = unfinished
         files = RejectFiles(raw, reasons, [os.fsencode(name) for name in sources], telling.json(reading.dialect))
         fill(files)
-        remarks, open_ended = files.finish()
+        remarks, unremarked, open_ended = files.finish()
         with open(unfinished[2], "wb") as kept:
             kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
         aside = None if replay else _put_aside(policy, raw)
@@ -92,6 +92,8 @@ def write_rejects(
             with suppress(OSError):
                 os.remove(path)
     notes = [_remark(sources[source], number, lines) for source, number, lines in remarks]
+    if unremarked:
+        notes.append(f"and {unremarked:,} more rejects of many lines like these")
     if aside is not None:
         notes.append(f"{policy.path} held other records, of another load or mended since: they are in {aside} now")
     return notes

@@ -1,12 +1,13 @@
 //! The files of rejects: raw records, to be mended and loaded again, and beside them the reasons as CSV.
 
 use super::Reject;
-use memchr::{memchr_iter, memchr2, memchr3_iter};
+use memchr::{memchr_iter, memchr3_iter};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use tipple_codec::encode::batch::csv_text::put_field;
 
 /// The columns of the reasons.
 const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
@@ -47,6 +48,8 @@ pub struct Remark {
 pub struct Told {
     /// Rejects that may be many records, the first few.
     pub remarks: Vec<Remark>,
+    /// How many more of those there are.
+    pub unremarked: u64,
     /// What those begin with that end inside quotes, and would take the record behind them with them.
     pub open_ended: Vec<Vec<u8>>,
 }
@@ -104,7 +107,7 @@ impl RejectFiles {
         let source = self.sources.get(reject.source).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("a reject of source {}, which is none", reject.source))
         })?;
-        field(source, row);
+        put_field(source, row);
         // Writing to memory cannot fail.
         let _infallible = if self.telling.by_row {
             write!(row, ",{},,", reject.offset + 1)
@@ -114,10 +117,10 @@ impl RejectFiles {
         let column = reject.column.as_deref().unwrap_or_default();
         let null_reason = self.telling.null_reasons.get(column).filter(|_| reject.sqlstate == NOT_NULL_VIOLATION);
         for text in [column, null_reason.unwrap_or(&reject.reason)] {
-            field(text.as_bytes(), row);
+            put_field(text.as_bytes(), row);
             row.push(b',');
         }
-        field(reject.sqlstate.as_bytes(), row);
+        put_field(reject.sqlstate.as_bytes(), row);
         row.push(b'\n');
         self.reasons.write_all(row)
     }
@@ -127,7 +130,7 @@ impl RejectFiles {
             let kept = reject.record.len().min(OPEN_ENDED_BYTES);
             self.told.open_ended.push(reject.record[..kept].to_vec());
         }
-        if self.telling.by_row || self.told.remarks.len() == MOST_REMARKS {
+        if self.telling.by_row {
             return;
         }
         let too_long = reject.sqlstate == TOO_LONG;
@@ -135,7 +138,12 @@ impl RejectFiles {
             0 => memchr_iter(b'\r', &reject.record).count(),
             lines => lines,
         };
-        if too_long || lines >= MANY_LINES {
+        if !too_long && lines < MANY_LINES {
+            return;
+        }
+        if self.told.remarks.len() == MOST_REMARKS {
+            self.told.unremarked += 1;
+        } else {
             let Reject { source, record_number, .. } = *reject;
             self.told.remarks.push(Remark { source, record_number, lines: (!too_long).then_some(lines) });
         }
@@ -167,22 +175,6 @@ impl RejectFiles {
         }
         open
     }
-}
-
-/// A field of a CSV file.
-fn field(text: &[u8], row: &mut Vec<u8>) {
-    if memchr2(b',', b'"', text).is_none() && memchr2(b'\n', b'\r', text).is_none() {
-        row.extend_from_slice(text);
-        return;
-    }
-    row.push(b'"');
-    for &byte in text {
-        if byte == b'"' {
-            row.push(b'"');
-        }
-        row.push(byte);
-    }
-    row.push(b'"');
 }
 
 #[cfg(test)]
@@ -240,7 +232,7 @@ mod tests {
         let (.., told) = written(Telling { by_row: true, ..Telling::default() }, &rejects);
         assert!(told.remarks.is_empty());
         let (.., told) = written(Telling::default(), &[rejects.as_slice(), &rejects].concat());
-        assert_eq!(told.remarks.len(), MOST_REMARKS);
+        assert_eq!((told.remarks.len(), told.unremarked), (MOST_REMARKS, 3));
     }
 
     #[test]

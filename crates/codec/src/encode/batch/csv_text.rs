@@ -44,11 +44,23 @@ pub(super) fn text_of(array: &ArrayRef, row: usize, unpack: Option<&DataType>, s
 
 /// Appends a field. An empty text is no NULL, and `\.` alone would end the data.
 fn quote(text: &[u8], out: &mut Vec<u8>) {
-    let plain = !text.is_empty() && text[0] != b'\\' && !text.iter().any(|byte| b",\"\r\n".contains(byte));
-    if plain {
-        out.extend_from_slice(text);
-        return;
+    if text.is_empty() || text[0] == b'\\' {
+        put_in_quotes(text, out);
+    } else {
+        put_field(text, out);
     }
+}
+
+/// Appends a text as a field of a CSV file, in quotes where it needs them.
+pub fn put_field(text: &[u8], out: &mut Vec<u8>) {
+    if text.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        put_in_quotes(text, out);
+    } else {
+        out.extend_from_slice(text);
+    }
+}
+
+fn put_in_quotes(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in text {
         if byte == b'"' {
