@@ -178,6 +178,18 @@ def test_with_any_stray_quotes_nothing_is_lost(engine_target: Target, tmp_path: 
     assert set(stored) <= {n for n, _, _ in meant}
 
 
+def test_a_newline_in_a_bad_record_ends_no_line_of_a_file_with_others(engine_target: Target, tmp_path: Path) -> None:
+    """Where records end with CRLF: what follows may look like records, read with quotes inverted."""
+    engine_target.execute("CREATE TABLE t (a text, b text, c text)")
+    bad = b'"a\n",p,q,r\r\n'
+    path = write(tmp_path / "in.csv", bad + b'"\\"k",2,3\r\n' + b"a,b,c\r\n" * 3)
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "format": "csv", "escape": "\\", "on_error": "skip", "max_rejects": 1}
+    load(engine_target, path, **options, rejects=rejects, check=3)
+    assert rejects.read_bytes() == bad
+    assert sorted(engine_target.rows("SELECT a, b, c FROM t")) == [('"k', "2", "3"), *[("a", "b", "c")] * 3]
+
+
 def test_a_long_reject_is_told(engine_target: Target, tmp_path: Path) -> None:
     """Nobody is left to think that it was one line."""
     engine_target.execute(TABLE)

@@ -377,6 +377,20 @@ def test_database_in_another_encoding(latin1: PostgresTarget, tmp_path: Path) ->
     assert latin1.count("t") == 1
 
 
+@pytest.mark.parametrize("write_path", ["binary", "text"])
+def test_reasons_in_another_encoding(latin1: PostgresTarget, tmp_path: Path, write_path: str) -> None:
+    """A reason that quotes what the ledger's database cannot hold does not end the load."""
+    latin1.execute("CREATE TABLE t (a integer, b text)")
+    path = write(tmp_path / "in.csv", "1,x\n€é,y\n")
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad", "header": "no"}
+    load(latin1, path, write_path=write_path, check=3, **options)
+    assert latin1.rows("SELECT a, b FROM t") == [(1, "x")]
+    assert (tmp_path / "bad").read_text(encoding="utf-8") == "€é,y\n"
+    if write_path == "binary":
+        assert r'""\u{20ac}é""' in (tmp_path / "bad.reasons.csv").read_text(encoding="utf-8")
+    assert latin1.count("tipple.reject") == 1
+
+
 def _grants(run: Run) -> list[str]:
     """The GRANT statements in what a run said."""
     return re.findall(r"GRANT [^;]*;", run.stderr)

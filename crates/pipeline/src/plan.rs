@@ -505,6 +505,8 @@ pub struct LedgerKey {
     pub job_id: String,
     /// The owner's epoch.
     pub epoch: i64,
+    /// The largest code point that its texts can hold, as the database's encoding is.
+    pub highest_character: u32,
 }
 
 /// What a job did.

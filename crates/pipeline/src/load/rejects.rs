@@ -5,11 +5,12 @@
 use super::Context;
 use super::parse::ParsedWindow;
 use crate::error::{Error, Result};
-use crate::plan::RejectPlan;
+use crate::plan::{RejectPlan, Target};
 use crate::postgres::copy::{Place, copy_in};
 use crate::postgres::session::Session;
 use crate::rejects::row;
 use crate::source::locate::Complaint;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -37,6 +38,8 @@ pub(super) struct RejectLog<'c, 'p> {
     path: PathBuf,
     file: Option<BufWriter<Arc<File>>>,
     row: Vec<u8>,
+    /// The largest code point that a reason may have.
+    highest_character: u32,
     /// Bytes of the slices that are done.
     kept: u64,
     /// Bytes in all.
@@ -52,12 +55,17 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     pub(super) fn open(context: &'c Context<'p>, name: &str) -> Option<Self> {
         let plan = context.plan.rejects.as_ref()?;
         let path = plan.spool.join(format!("{name}.{EXTENSION}"));
+        let ledger = match &context.plan.target {
+            Target::Postgres(target) => target.ledger.as_ref(),
+            Target::Arrow { .. } => None,
+        };
         Some(Self {
             context,
             plan,
             path,
             file: None,
             row: Vec::new(),
+            highest_character: ledger.map_or(u32::MAX, |ledger| ledger.highest_character),
             kept: 0,
             written: 0,
             slice: 0,
@@ -123,7 +131,8 @@ impl<'c, 'p> RejectLog<'c, 'p> {
         }
         let Complaint { column, reason, sqlstate, .. } = &complaint;
         self.row.clear();
-        let told = (column.as_deref(), reason.as_str(), sqlstate.as_str());
+        let reason = representable(reason, self.highest_character);
+        let told = (column.as_deref(), &*reason, sqlstate.as_str());
         row::write(&mut self.row, (self.plan.job_id, self.slice, place, index), told, record)
             .map_err(|error| Error::file(&self.path, "write it", &error))?;
         let file = match &mut self.file {
@@ -178,6 +187,16 @@ impl<'c, 'p> RejectLog<'c, 'p> {
     }
 }
 
+/// A text whose characters are none above the highest: others, of a value that it quotes, stand there by their number.
+fn representable(text: &str, highest: u32) -> Cow<'_, str> {
+    let fits = |it: char| u32::from(it) <= highest;
+    if text.chars().all(fits) {
+        return Cow::Borrowed(text);
+    }
+    let spelled = |it: char| if fits(it) { it.to_string() } else { it.escape_unicode().to_string() };
+    Cow::Owned(text.chars().map(spelled).collect())
+}
+
 /// Rows in the file of a log, as long as nobody takes them back.
 #[derive(Debug)]
 pub(super) struct KeptRejects {
@@ -204,5 +223,17 @@ impl KeptRejects {
             }
             take(trailer.to_vec())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_database_cannot_hold_stands_by_its_number() {
+        for (highest, expected) in [(u32::MAX, "é€\""), (0xFF, "é\\u{20ac}\""), (0x7F, "\\u{e9}\\u{20ac}\"")] {
+            assert_eq!(representable("é€\"", highest), expected);
+        }
     }
 }

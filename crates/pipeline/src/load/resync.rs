@@ -24,7 +24,8 @@ impl Context<'_> {
             return None;
         }
         let line_end = dialect.line_end.bytes();
-        let first = memchr::memchr(*line_end.last()?, text)? + 1;
+        // All of a line end: a newline alone may well be a value's, where records end with CRLF.
+        let first = memchr::memmem::find(text, line_end)? + line_end.len();
         if first >= record_bytes {
             return None;
         }

@@ -29,6 +29,11 @@ LIMIT 1
 """
 
 
+HIGHEST_ASCII = 0x7F
+HIGHEST_CHARACTERS = {"UTF8": 0x10FFFF, "SQL_ASCII": 0x10FFFF, "LATIN1": 0xFF}
+"""By a database's encoding: the code point up to which it has all characters; of others only ASCII is known."""
+
+
 class CorePlans:
     """Makes the plans of one load."""
 
@@ -254,10 +259,16 @@ class CorePlans:
             "column_list": self.task.column_list,
             "write_path": self.write_path,
             "server_version": self.session.version,
-            "ledger": {"job_id": owned.job_id, "epoch": owned.epoch} if self.task.ledger else None,
+            "ledger": self._ledger(owned) if self.task.ledger else None,
             "retry_seconds": self.task.retry_seconds,
             "stall_seconds": self.task.stall_seconds,
         }
+
+    def _ledger(self, owned: OwnedJob) -> dict[str, Any]:
+        """The core's `LedgerKey`."""
+        encoding = self.connection.info.parameter_status("server_encoding")
+        highest = HIGHEST_CHARACTERS.get(encoding or "", HIGHEST_ASCII)
+        return {"job_id": owned.job_id, "epoch": owned.epoch, "highest_character": highest}
 
     def _growing(self) -> dict[str, Any] | None:
         """The core's `Growing`, where partitions can be made; what is read once cannot go on with them."""
