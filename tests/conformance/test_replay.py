@@ -35,7 +35,7 @@ def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> N
     assert engine_target.count("t") == 4
     # Its rejects do not come back, to be stored once more.
     assert rejects.read_bytes() == b""
-    assert "is left as job" in " ".join(again.summary["notes"])
+    assert "has loaded them by --replay" in " ".join(again.summary["notes"])
 
 
 def test_rejects_that_somebody_mends_are_not_lost(engine_target: Target, tmp_path: Path) -> None:
@@ -64,6 +64,22 @@ def test_rejects_that_somebody_mends_are_not_lost(engine_target: Target, tmp_pat
     assert run.summary is not None
     assert (run.summary["rows"], run.summary["rejects"]) == (1, 1)
     assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (5,)]
+
+
+def test_the_rejects_of_another_load_are_not_taken_for_replayed(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    first = write(tmp_path / "first.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n")
+    second = write(tmp_path / "second.csv", b"a,b,c,d\n2,,,x\nworse,,,y\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 1, "rejects": rejects, "header": "match"}
+    load(engine_target, first, check=3, **options)
+    load(engine_target, second, check=3, **options)
+    rejects.write_bytes(b"3,,,y\n")
+    load(engine_target, second, replay=True, check=0, **options)
+    load(engine_target, first, check=3, **options)
+    assert rejects.read_bytes() == b"bad,,,y\n"
+    load(engine_target, second, check=3, **options)
+    assert rejects.read_bytes() == b"bad,,,y\n"
 
 
 def test_a_share_of_all_records_is_no_limit_of_a_replay(engine_target: Target, tmp_path: Path) -> None:

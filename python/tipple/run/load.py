@@ -328,6 +328,7 @@ def load(
             session = held.enter_context(_part.session(target, read_only=dry_run))
         with held:
             with runner.phase("prepare"):
+                replayed = find_reading(policy) if replay and policy is not None else None
                 request = Request(
                     session=session,
                     name=name,
@@ -338,7 +339,7 @@ def load(
                     columns=columns,
                     sources=identities,
                     columnar=columnar,
-                    reading=find_reading(policy) if replay and policy is not None else None,
+                    reading=replayed,
                 )
                 request.resolve()
                 # Without a schema, the name may have been found in one.
@@ -366,6 +367,8 @@ def load(
                 if policy is not None:
                     # A load that skips must not be resumed as one that does not, or the other way round.
                     facts["on_error"] = "replay" if replay else "skip"
+                if replayed is not None and replayed.job:
+                    facts["replays"] = replayed.job
                 if divided is not None:
                     facts["partition_by"] = msgspec.to_builtins(divided)
                 if replace_scope != "table":
@@ -437,13 +440,11 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
             with _part.finishing():
-                replayed = None
+                loaded_by = None
                 if policy is not None and result.status == "already loaded" and result.rejects and not replay:
-                    replayed = replayed_by(session.jobs(), policy, result.job_id, str(task.table))
-                if policy is not None and replayed is not None:
-                    result.notes.append(
-                        f"{policy.path} is left as job {replayed} has left it, which loaded its records"
-                    )
+                    loaded_by = replayed_by(session.jobs(), result.job_id)
+                if policy is not None and loaded_by is not None:
+                    result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay")
                 elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
                     telling = Telling(
                         by_row=request.columnar_plan is not None,
@@ -451,7 +452,8 @@ def load(
                         remedy=where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once),
                     )
                     names = [identity.path for identity in identities]
-                    reading = request.as_read(again=result.status == "already loaded" and not replay)
+                    whose = replayed.job if replayed is not None and replayed.job else result.job_id
+                    reading = request.as_read(whose, again=result.status == "already loaded" and not replay)
                     result.notes += write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
                 elif policy is not None and not dry_run:
                     result.notes += earlier_rejects(policy)

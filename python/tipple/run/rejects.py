@@ -123,13 +123,9 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
     )
 
 
-def replayed_by(jobs: Iterable[JobRecord], policy: RejectPolicy, job_id: str, table: str) -> str | None:
-    """The job that has loaded this job's rejects by `--replay`, if one has: `jobs` are all, newest first."""
-    source = (os.path.abspath(policy.path),)
-    for job in itertools.takewhile(lambda job: job.job_id != job_id, jobs):
-        if job.state == "published" and job.table == table and job.sources == source:
-            return job.job_id
-    return None
+def replayed_by(jobs: Iterable[JobRecord], job_id: str) -> str | None:
+    """The job that has loaded this job's rejects by `--replay`, if one has; what is still wrong is left in its file."""
+    return next((job.job_id for job in jobs if job.state == "published" and job.replays == job_id), None)
 
 
 def earlier_rejects(policy: RejectPolicy) -> list[str]:

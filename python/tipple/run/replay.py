@@ -25,6 +25,8 @@ __all__ = ["Reading", "find_reading"]
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How records become rows of a table."""
 
+    job: str = ""
+    """The job whose rejects they are; empty where that is not known."""
     table: str
     """Its name, as SQL spells it."""
     dialect: Dialect

@@ -166,16 +166,18 @@ class Request:
             for job in self.session.jobs()
         )
 
-    def as_read(self, *, again: bool) -> Reading:
+    def as_read(self, job: str, *, again: bool) -> Reading:
         """How the sources were read.
 
         Args:
+            job: whose rejects are kept.
             again: whether it was an earlier run of this command that has read them.
         """
         guessed = self.guessed
         if again and self._schema_is_guessed and all(source.path != STDIN for source in self.sources):
             guessed = self._guessed_before()
         return Reading(
+            job=job,
             table=self.table.sql,
             # Rows of columnar sources are kept as CSV.
             dialect=self.dialect if self.columnar_plan is None else plan_dialect("csv"),

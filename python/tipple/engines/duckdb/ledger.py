@@ -331,6 +331,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
         f"FROM {_job(connection)} j LEFT JOIN {_slice(connection)} s ON s.job_id = j.job_id "
         "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
     ).fetchall()
+    requests = [json.loads(row[9]) for row in rows]
     return [
         JobRecord(
             job_id=row[0],
@@ -345,9 +346,10 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             # One process at a time has the file open.
             running=False,
             staging=None,
-            sources=tuple(source["path"] for source in json.loads(row[9])["sources"]),
+            sources=tuple(source["path"] for source in request["sources"]),
+            replays=request.get("replays"),
             # A job is in the ledger before its end only with --no-atomic.
             visible_rows=row[6] if row[1] in ("loading", "failed", "cancelled") else 0,
         )
-        for row in rows
+        for row, request in zip(rows, requests, strict=True)
     ]
