@@ -6,7 +6,7 @@
 
 use crate::postgres::copy::Place;
 use serde::{Deserialize, Deserializer, de};
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use tipple_codec::encode::copy_binary::{HEADER, TRAILER};
 
 /// The columns of a row.
@@ -18,7 +18,7 @@ pub const AROUND: (&[u8], &[u8]) = (HEADER, TRAILER);
 /// The fields before the first text: lengths and bytes of job, slice, source, offset and number.
 const HEAD_LENGTHS: [usize; 5] = [16, 4, 4, 8, 8];
 /// Of how many bytes the head is: the number of fields, then these.
-const HEAD_BYTES: usize = 2 + 5 * 4 + 16 + 4 + 4 + 8 + 8;
+pub(super) const HEAD_BYTES: usize = 2 + 5 * 4 + 16 + 4 + 4 + 8 + 8;
 const FIELDS: u16 = 9;
 /// Column, reason, SQLSTATE and record.
 const TEXTS: usize = 4;
@@ -38,9 +38,10 @@ impl JobId {
     /// Reads it as servers write it: hexadecimal digits, in groups or not.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let digits: Vec<u32> = text.chars().filter(|&it| it != '-').map(|it| it.to_digit(16)).collect::<Option<_>>()?;
-        let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect();
-        Some(Self(bytes.try_into().ok().filter(|_| digits.len() == 32)?))
+        let digits = text.replace('-', "");
+        let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| is_whole)?;
+        Some(Self(number.to_be_bytes()))
     }
 }
 
@@ -99,11 +100,12 @@ pub fn write(
 ///
 /// # Errors
 /// The disk's; bytes that are no row.
-pub fn read_head(reader: &mut impl Read) -> io::Result<Option<Head>> {
-    let mut bytes = [0; HEAD_BYTES];
-    if read_most(reader, &mut bytes)? == 0 {
+pub fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
+    if reader.fill_buf()?.is_empty() {
         return Ok(None);
     }
+    let mut bytes = [0; HEAD_BYTES];
+    read_whole(reader, &mut bytes)?;
     let (fields, mut rest) = bytes.split_at(2);
     if fields != FIELDS.to_be_bytes() {
         return Err(damaged());
@@ -147,12 +149,6 @@ pub fn pass_body<R: Read>(reader: &mut R, mut skip: impl FnMut(&mut R, u64) -> i
     Ok(bytes)
 }
 
-/// Bytes of a head.
-#[must_use]
-pub fn head_bytes() -> u64 {
-    HEAD_BYTES as u64
-}
-
 impl Body {
     /// Bytes of it in a row.
     #[must_use]
@@ -174,28 +170,19 @@ fn read_field(reader: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 
 fn read_length(reader: &mut impl Read) -> io::Result<Option<u64>> {
     let mut bytes = [0; 4];
-    if read_most(reader, &mut bytes)? == 0 {
-        return Err(damaged());
-    }
+    read_whole(reader, &mut bytes)?;
     match i32::from_be_bytes(bytes) {
         -1 => Ok(None),
         length => u64::try_from(length).map(Some).map_err(|_| damaged()),
     }
 }
 
-/// Fills the buffer, unless nothing is left; gives how many bytes were read.
-fn read_most(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match reader.read(&mut buffer[filled..]) {
-            Ok(0) if filled == 0 => return Ok(0),
-            Ok(0) => return Err(damaged()),
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
+/// Fills the buffer; that a file ends before it is full is damage like any other.
+fn read_whole(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<()> {
+    reader.read_exact(buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged(),
+        _ => error,
+    })
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
@@ -289,6 +276,6 @@ mod tests {
         let mut file = io::Cursor::new(Vec::new());
         write(file.get_mut(), (JOB, 1, place(0, 2), 3), (None, "", ""), b"").unwrap();
         read_head(&mut file).unwrap();
-        assert_eq!(file.stream_position().unwrap(), head_bytes());
+        assert_eq!(file.stream_position().unwrap(), HEAD_BYTES as u64);
     }
 }

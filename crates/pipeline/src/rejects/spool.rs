@@ -146,7 +146,7 @@ impl Rows {
 
     /// Goes to the row that begins at `at`.
     fn go(&mut self, at: u64) -> io::Result<()> {
-        let looked_at = if self.head.take().is_some() { row::head_bytes() } else { 0 };
+        let looked_at = if self.head.take().is_some() { row::HEAD_BYTES as u64 } else { 0 };
         // What is in the buffer already is not read once more.
         self.reader.seek_relative(at.cast_signed() - (self.at + looked_at).cast_signed())?;
         self.at = at;
@@ -160,7 +160,7 @@ impl Rows {
     pub fn pass(&mut self) -> io::Result<Option<Head>> {
         let Some(head) = self.next_head()? else { return Ok(None) };
         let skip = |reader: &mut BufReader<File>, bytes: u64| reader.seek_relative(bytes.cast_signed());
-        self.at += row::head_bytes() + row::pass_body(&mut self.reader, skip)?;
+        self.at += row::HEAD_BYTES as u64 + row::pass_body(&mut self.reader, skip)?;
         // Nothing keeps one from going where there is nothing.
         if self.at > self.bytes { Err(row::damaged()) } else { Ok(Some(head)) }
     }
@@ -172,7 +172,7 @@ impl Rows {
     pub fn read_next(&mut self) -> io::Result<Option<(Head, Body)>> {
         let Some(head) = self.next_head()? else { return Ok(None) };
         let body = row::read_body(&mut self.reader)?;
-        self.at += row::head_bytes() + body.bytes();
+        self.at += row::HEAD_BYTES as u64 + body.bytes();
         Ok(Some((head, body)))
     }
 

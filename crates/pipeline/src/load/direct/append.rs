@@ -123,7 +123,7 @@ impl<'c, 'p> Appender<'c, 'p> {
                         waiting_bytes = 0;
                     }
                 }
-                Ok(Parcel::Rejects(lines)) => lines.copy_to_ledger(&self.session)?,
+                Ok(Parcel::Rejects(rows)) => rows.copy_to_ledger(&self.session)?,
                 Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
