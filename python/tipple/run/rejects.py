@@ -95,7 +95,10 @@ def write_rejects(
     if unremarked:
         notes.append(f"and {unremarked:,} more rejects of many lines like these")
     if aside is not None:
-        notes.append(f"{policy.path} held other records, of another load or mended since: they are in {aside} now")
+        notes.append(
+            f"{policy.path} held other records, of another load or mended since: they are in {aside} now; rejects are "
+            f"loaded with --rejects {aside} --replay"
+        )
     return notes
 
 
