@@ -187,3 +187,10 @@ def test_why_a_job_failed_is_said_where_its_summary_cannot_be_written(tmp_path: 
     assert run.returncode == 1, run.stderr
     assert "invalid input syntax for type integer" in run.stderr
     assert "what the exit status 1 says is done, but the summary /dev/full could not be written" in run.stderr
+
+
+def test_a_mistyped_verb(tmp_path: Path) -> None:
+    run = tipple(tmp_path, "laod", "t.csv", output="/dev/null")
+    assert run.returncode == 2
+    assert "No such command 'laod'. Did you mean load?" in run.stderr
+    assert "mean" not in tipple(tmp_path, "x", output="/dev/null").stderr

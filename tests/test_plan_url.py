@@ -99,6 +99,7 @@ def test_no_raw_password_is_ever_shown(before: str, after: str) -> None:
         ("host=h password=SECRET", "not a URL"),
         ("SECRET!://x", "unknown scheme in"),
         ("night.duckdb", "'night.duckdb' is not a URL"),
+        ("duckdb:night.duckdb", "'duckdb:night.duckdb' is not a URL"),
         ("", "not a URL"),
         ("duckdb:///a\0b", "zero"),
     ],

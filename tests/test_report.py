@@ -24,9 +24,11 @@ from tipple import errors
 from tipple._core import CoreError
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
 from tipple.report.bar import BarProgress, ProgressConsole
+from tipple.report.causes import cause_lines
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
+    RejectCause,
     SourceReport,
     VerifyReport,
     mb_per_second,
@@ -570,3 +572,28 @@ def test_rate_follows_a_stall_and_a_new_phase() -> None:
     assert rate.bytes_per_second == 0
     rate.update("verify", 700, 61)
     assert rate.bytes_per_second == pytest.approx(200)
+
+
+def cause(rejects: int, column: str | None = None, **changes: Any) -> RejectCause:
+    facts = {"sqlstate": "22P02", "first_file": "a.csv", "first_record_number": 7, "first_reason": "no number"}
+    return RejectCause(rejects=rejects, column=column, **{**facts, **changes})
+
+
+def test_causes_of_rejects() -> None:
+    """The most frequent ones each in a line that is harmless to a terminal, the rest in one."""
+    causes = [
+        cause(2000, "a"),
+        cause(5, sqlstate=None, first_record_number=None),
+        cause(4, "b", first_reason="\x1b[2J" + "x" * 200),
+        *(cause(n, f"c{n}") for n in (3, 2, 1)),
+    ]
+    assert cause_lines(causes[:2]) == [
+        "2,000 x column a, 22P02: no number (a.csv, record 7)",
+        "5 x record: no number (a.csv)",
+    ]
+    assert cause_lines(causes)[2].startswith("4 x column b, 22P02: \\x1b[2Jx")
+    assert "more characters" in cause_lines(causes)[2]
+    assert cause_lines(causes)[5:] == ["1 by another cause"]
+    assert cause_lines([*causes, cause(1)])[5:] == ["2 by other causes"]
+    text = plain_text([report(rejects=2005, reject_causes=causes[:2])])
+    assert "2,000 x column a, 22P02: no number (a.csv, record 7)" in " ".join(text.split())

@@ -110,9 +110,12 @@ class RejectFiles:
         """Writes what the files of a spool hold, in the order of the sources, unless these are not the `expected`
         rejects by slice; `before` says by slice how many records of its source come before it."""
 
-    def finish(self) -> tuple[list[tuple[int, int, int | None]], int, list[bytes]]:
+    def finish(
+        self,
+    ) -> tuple[list[tuple[int, int, int | None]], int, list[bytes], list[tuple[str, str, int, int, int, str]]]:
         """Completes both files: rejects that may be many records (source, record number, lines, None where it is longer
-        than records may be), how many more of those there are, and how those begin that end inside quotes."""
+        than records may be), how many more of those there are, and how those begin that end inside quotes; the causes,
+        the most frequent first: column, SQLSTATE, rejects, and of the first source, record number and reason."""
 
 @final
 class SpooledRejects(Iterator[tuple[int, int, int]]):

@@ -135,7 +135,11 @@ class Interrupted(TippleError):
 
 
 class TooManyRejects(TippleError):
-    """More records than may be rejected cannot be stored."""
+    """More records than may be rejected cannot be stored.
+
+    Attributes:
+        causes: why those found so far were refused, a line each.
+    """
 
     def __init__(self, limit: str, last: BadRecord | None = None, *, found: str = "") -> None:
         text = f"more records than --max-rejects {limit} allows cannot be stored{found}"
@@ -146,6 +150,11 @@ class TooManyRejects(TippleError):
             hint="mend the source, or raise --max-rejects, and run the command again",
             detail={"limit": limit, "record": None if last is None else last.detail},
         )
+        self.causes: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """The message, and the causes below it."""
+        return "\n  rejected  ".join([self.message, *self.causes])
 
 
 class BadRecord(TippleError):

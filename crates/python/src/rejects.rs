@@ -25,8 +25,11 @@ type SpooledRow = (u32, usize, u64, u64, Option<String>, String, String, PyBacke
 type LedgerRow = (usize, u64, u64, Option<String>, String, String, PyBackedBytes);
 
 /// Source, record number and lines of rejects that may be many records, and how many more there are; what those begin with that
-/// end inside quotes.
-type Told = (Vec<(usize, u64, Option<usize>)>, u64, Vec<Vec<u8>>);
+/// end inside quotes; the causes.
+type Told = (Vec<(usize, u64, Option<usize>)>, u64, Vec<Vec<u8>>, Vec<Cause>);
+
+/// Column, SQLSTATE and rejects; source, record number and reason of the first.
+type Cause = (String, String, u64, usize, u64, String);
 
 /// The raw records of a load's rejects and their reasons, while they are being written.
 #[pyclass(module = "tipple._core")]
@@ -81,12 +84,16 @@ impl RejectFiles {
         }
     }
 
-    /// Completes both files: which rejects may be many records, and how those begin that end inside quotes.
+    /// Completes both files: which rejects may be many records, how those begin that end inside quotes, and the causes.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Told> {
         let files = self.files.take().ok_or_else(finished)?;
         let told = py.detach(|| files.finish()).map_err(|error| exception(&error))?;
         let remarks = told.remarks.iter().map(|remark| (remark.source, remark.record_number, remark.lines));
-        Ok((remarks.collect(), told.unremarked, told.open_ended))
+        let causes = told.causes.into_iter().map(|cause| {
+            let files::Cause { column, sqlstate, rejects, source, record_number, reason } = cause;
+            (column, sqlstate, rejects, source, record_number, reason)
+        });
+        Ok((remarks.collect(), told.unremarked, told.open_ended, causes.collect()))
     }
 }
 

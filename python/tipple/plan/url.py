@@ -75,8 +75,9 @@ def parse_target(text: str) -> Target:
     scheme, separator, rest = text.partition("://")
     scheme = scheme.lower()
     if not separator:
-        if re.fullmatch(r"[\w./~-]+", text):
-            raise UsageError(f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{text}")
+        named = re.fullmatch(r"(?:duckdb:)?([\w./~-]+)", text, re.IGNORECASE)
+        if named is not None:
+            raise UsageError(f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{named[1]}")
         raise UsageError("the target is not a URL", hint=URL_EXAMPLES)
     engine = ENGINE_BY_SCHEME.get(scheme)
     if engine is None:

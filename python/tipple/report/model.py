@@ -19,6 +19,7 @@ __all__ = [
     "LoadReport",
     "LoadStatus",
     "PhaseTime",
+    "RejectCause",
     "SniffColumn",
     "SniffDecision",
     "SniffReport",
@@ -100,6 +101,20 @@ class SniffReport(msgspec.Struct, frozen=True, kw_only=True):
     sampled_bytes: Annotated[int, Meta(description="How much of the sources was looked at.", ge=0)]
 
 
+class RejectCause(msgspec.Struct, frozen=True, kw_only=True):
+    """Rejects of one column and one SQLSTATE."""
+
+    column: Annotated[str | None, Meta(description="The column to blame; null where it is the record as a whole.")]
+    sqlstate: Annotated[str | None, Meta(description="Its SQLSTATE; null where no server would refuse the records.")]
+    rejects: Annotated[int, Meta(description="How many.", ge=1)]
+    first_file: Annotated[str, Meta(description="The source of the first.")]
+    first_record_number: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The number of the first in its source, from 1; null where it is not known."),
+    ]
+    first_reason: Annotated[str, Meta(description="Why the first was refused.")]
+
+
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """Summary of one load of sources into one table."""
 
@@ -150,6 +165,9 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     reasons_file: Annotated[
         str | None, Meta(description="Why they are rejects, as CSV: file, record, byte, column, reason, SQLSTATE.")
     ]
+    reject_causes: Annotated[
+        list[RejectCause], Meta(description="Why records were rejected, the most frequent first; as the files have it.")
+    ] = []
     seconds: Annotated[float, Meta(description="Wall time of the whole job.", ge=0)]
     load_seconds: Annotated[float, Meta(description="Of that, the time in which rows came in.", ge=0)] = 0
     processing_seconds: Annotated[

@@ -17,6 +17,7 @@ from rich.text import Text
 from tipple.plan.size import format_bytes, format_count, format_duration
 from tipple.plan.storage import StorageSize, depths
 from tipple.plan.structure import AppliedStructure
+from tipple.report.causes import cause_lines
 from tipple.report.job import JobReport
 from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
 
@@ -232,6 +233,8 @@ def _render_outcome(report: LoadReport, prefix: str, console: Console, *, unless
         _line(console, "merged", prefix + _merged_text(report))
     if report.rejects:
         _line(console, "rejects", f"{prefix}{_rejects_text(report)}", style="bold red")
+        for text in cause_lines(report.reject_causes):
+            _line(console, "", text)
     if report.verify is not None:
         _line(
             console,

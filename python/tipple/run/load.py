@@ -34,9 +34,8 @@ from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
 from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
 from tipple.plan.url import TableName, Target, parse_table_name
-from tipple.report.model import (
-    LoadReport,
-)
+from tipple.report.causes import cause_lines
+from tipple.report.model import LoadReport, RejectCause
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.arguments import check_number, checked
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
@@ -47,6 +46,7 @@ from tipple.run.outputs import Files, NamedFile
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import (
     Telling,
+    causes_so_far,
     check_writable,
     earlier_rejects,
     outputs_of,
@@ -440,21 +440,21 @@ def load(
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
             with _part.finishing():
+                causes: list[RejectCause] = []
                 loaded_by = None
                 if policy is not None and result.status == "already loaded" and result.rejects and not replay:
                     loaded_by = replayed_by(session.jobs(), result.job_id)
                 if policy is not None and loaded_by is not None:
                     result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay")
                 elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
-                    telling = Telling(
-                        by_row=request.columnar_plan is not None,
-                        null_reasons=request.null_reasons,
-                        remedy=where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once),
-                    )
+                    remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
+                    telling = Telling.of(request, remedy)
                     names = [identity.path for identity in identities]
                     whose = replayed.job if replayed is not None and replayed.job else result.job_id
                     reading = request.as_read(whose, again=result.status == "already loaded" and not replay)
-                    result.notes += write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
+                    written = write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
+                    result.notes += written.notes
+                    causes = written.causes
                 elif policy is not None and not dry_run:
                     result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)
@@ -469,6 +469,7 @@ def load(
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic=atomic, ledger=ledger)}") from None
     except TooManyRejects as error:
         error.hint = f"{error.hint}; {_what_is_stored(atomic=atomic, ledger=ledger)}"
+        error.causes = cause_lines(causes_so_far(task, Telling.of(request), request.dialect))
         raise
     except TippleError as error:
         if not atomic and error.hint is not None:
@@ -492,6 +493,7 @@ def load(
         runner.phases,
         started_at,
         verify_seconds=phase_seconds(runner, "verify"),
+        causes=causes,
         sniff=request.guess.report(),
         storage=storage,
     )

@@ -11,13 +11,16 @@ from contextlib import suppress
 import msgspec
 
 from tipple._core import RejectFiles
-from tipple.engines.base import JobRecord
+from tipple.engines import spool
+from tipple.engines.base import JobRecord, LoadTask
 from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName
+from tipple.report.model import RejectCause
 from tipple.run.outputs import NamedFile, check_place
 from tipple.run.replay import Reading
+from tipple.run.request import Request
 
 
 class Telling(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +33,23 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     """What to do where the files cannot be written."""
 
+    @classmethod
+    def of(cls, request: Request, remedy: str = "") -> Telling:
+        """How those of a load are told."""
+        return cls(by_row=request.columnar_plan is not None, null_reasons=request.null_reasons, remedy=remedy)
+
     def json(self, dialect: Dialect) -> str:
         """The core's `Telling`."""
         quotes = None if dialect.quote is None or dialect.escape is None else (dialect.quote, dialect.escape)
         told = {"by_row": self.by_row, "quotes": quotes, "null_reasons": self.null_reasons}
         return msgspec.json.encode(told).decode()
+
+
+class Written(msgspec.Struct, kw_only=True):
+    """What there is to say of the files of rejects that were written."""
+
+    notes: list[str]
+    causes: list[RejectCause]
 
 
 def where_kept(job_id: str, *, ledger: bool, reads_once: bool) -> str:
@@ -54,7 +69,7 @@ def write_rejects(
     telling: Telling,
     *,
     replay: bool,
-) -> list[str]:
+) -> Written:
     """Writes the files, each complete before it has its name, and gives what is to be said of them.
 
     Files of these names that hold other records are put aside: somebody may have mended them, or another load may have
@@ -76,7 +91,7 @@ def write_rejects(
         raw, reasons, _ = unfinished
         files = RejectFiles(raw, reasons, [os.fsencode(name) for name in sources], telling.json(reading.dialect))
         fill(files)
-        remarks, unremarked, open_ended = files.finish()
+        remarks, unremarked, open_ended, causes = files.finish()
         with open(unfinished[2], "wb") as kept:
             kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
         aside = None if replay else _put_aside(policy, raw)
@@ -99,7 +114,39 @@ def write_rejects(
             f"{policy.path} held other records, of another load or mended since: they are in {aside} now; rejects are "
             f"loaded with --rejects {aside} --replay"
         )
-    return notes
+    return Written(notes=notes, causes=_causes(causes, sources))
+
+
+def causes_so_far(task: LoadTask, telling: Telling, dialect: Dialect) -> list[RejectCause]:
+    """Why a load that has ended by its limit has rejected records, as far as it has told the spool of them."""
+    names = [source.path for source in task.sources]
+    spooled = [str(path) for path in spool.files(task)]
+    if task.spool is None or not spooled:
+        return []
+    try:
+        raw, reasons = (os.path.join(task.spool, name) for name in ("raw", "reasons"))
+        files = RejectFiles(raw, reasons, [os.fsencode(name) for name in names], telling.json(dialect))
+        files.add_spooled(spooled, {})
+        *_, causes = files.finish()
+    except OSError:
+        # The load has failed already, and says why.
+        return []
+    # What comes before a slice is known only when all is read.
+    return [msgspec.structs.replace(cause, first_record_number=None) for cause in _causes(causes, names)]
+
+
+def _causes(told: Iterable[tuple[str, str, int, int, int, str]], sources: Sequence[str]) -> list[RejectCause]:
+    return [
+        RejectCause(
+            column=column or None,
+            sqlstate=sqlstate or None,
+            rejects=rejects,
+            first_file=sources[source],
+            first_record_number=record_number,
+            first_reason=reason,
+        )
+        for column, sqlstate, rejects, source, record_number, reason in told
+    ]
 
 
 def _put_aside(policy: RejectPolicy, written: str) -> str | None:

@@ -18,6 +18,7 @@ from tipple.plan.url import Target
 from tipple.report.model import (
     LoadReport,
     PhaseTime,
+    RejectCause,
     SniffReport,
     SourceReport,
     VerifyReport,
@@ -42,6 +43,7 @@ def make_report(
     started_at: str,
     *,
     verify_seconds: float,
+    causes: list[RejectCause],
     sniff: SniffReport | None,
     storage: list[StorageSize],
 ) -> LoadReport:
@@ -89,6 +91,7 @@ def make_report(
         rows_superseded=result.merged.superseded if result.merged else None,
         rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
         reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
+        reject_causes=causes,
         seconds=round(seconds, 6),
         load_seconds=sum(phase.seconds for phase in phases if phase.name == "load"),
         processing_seconds=sum(phase.seconds for phase in phases if phase.name in PROCESSING_PHASES),

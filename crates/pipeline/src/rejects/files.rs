@@ -3,6 +3,7 @@
 use super::Reject;
 use memchr::{memchr_iter, memchr3_iter};
 use serde::Deserialize;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -32,6 +33,15 @@ pub struct Telling {
     pub null_reasons: HashMap<String, String>,
 }
 
+impl Telling {
+    /// Why a record was refused.
+    fn reason<'r>(&'r self, reject: &'r Reject) -> &'r str {
+        let column = reject.column.as_deref().unwrap_or_default();
+        let null_reason = self.null_reasons.get(column).filter(|_| reject.sqlstate == NOT_NULL_VIOLATION);
+        null_reason.unwrap_or(&reject.reason)
+    }
+}
+
 /// A reject that may be many records, because a quote was not closed where it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -43,9 +53,28 @@ pub struct Remark {
     pub lines: Option<usize>,
 }
 
+/// Rejects of one column and one SQLSTATE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Empty where no column is to blame.
+    pub column: String,
+    /// Empty where no server would refuse them.
+    pub sqlstate: String,
+    /// How many.
+    pub rejects: u64,
+    /// Of the first of them: the index of its source,
+    pub source: usize,
+    /// its number there (the row, from 1, of a columnar one),
+    pub record_number: u64,
+    /// and why it was refused.
+    pub reason: String,
+}
+
 /// What was seen while the files were written.
 #[derive(Debug, Default)]
 pub struct Told {
+    /// Why records were rejected, what most were rejected for first.
+    pub causes: Vec<Cause>,
     /// Rejects that may be many records, the first few.
     pub remarks: Vec<Remark>,
     /// How many more of those there are.
@@ -63,6 +92,8 @@ pub struct RejectFiles {
     sources: Vec<Vec<u8>>,
     telling: Telling,
     told: Told,
+    /// Where a cause stands in `told`, by SQLSTATE and column.
+    known_causes: HashMap<String, HashMap<String, usize>>,
     row: Vec<u8>,
 }
 
@@ -75,7 +106,8 @@ impl RejectFiles {
         let raw = BufWriter::new(File::create(raw)?);
         let mut reasons = BufWriter::new(File::create(reasons)?);
         reasons.write_all(HEADER)?;
-        Ok(Self { raw, reasons, sources, telling, told: Told::default(), row: Vec::new() })
+        let (told, known_causes) = (Told::default(), HashMap::new());
+        Ok(Self { raw, reasons, sources, telling, told, known_causes, row: Vec::new() })
     }
 
     /// Writes rejects, in the order in which they are to stand.
@@ -86,6 +118,7 @@ impl RejectFiles {
         for reject in rejects {
             self.raw.write_all(&reject.record)?;
             self.write_reason(reject)?;
+            self.count(reject);
             self.look_at(reject);
         }
         Ok(())
@@ -98,6 +131,8 @@ impl RejectFiles {
     pub fn finish(mut self) -> io::Result<Told> {
         self.raw.flush()?;
         self.reasons.flush()?;
+        // The sort is stable: of as many, those that came first.
+        self.told.causes.sort_by_key(|cause| Reverse(cause.rejects));
         Ok(self.told)
     }
 
@@ -114,15 +149,32 @@ impl RejectFiles {
         } else {
             write!(row, ",{},{},", reject.record_number, reject.offset)
         };
-        let column = reject.column.as_deref().unwrap_or_default();
-        let null_reason = self.telling.null_reasons.get(column).filter(|_| reject.sqlstate == NOT_NULL_VIOLATION);
-        for text in [column, null_reason.unwrap_or(&reject.reason)] {
+        for text in [reject.column.as_deref().unwrap_or_default(), self.telling.reason(reject)] {
             put_field(text.as_bytes(), row);
             row.push(b',');
         }
         put_field(reject.sqlstate.as_bytes(), row);
         row.push(b'\n');
         self.reasons.write_all(row)
+    }
+
+    fn count(&mut self, reject: &Reject) {
+        let column = reject.column.as_deref().unwrap_or_default();
+        let known = self.known_causes.get(&reject.sqlstate).and_then(|columns| columns.get(column));
+        if let Some(cause) = known.and_then(|&at| self.told.causes.get_mut(at)) {
+            cause.rejects += 1;
+            return;
+        }
+        let columns = self.known_causes.entry(reject.sqlstate.clone()).or_default();
+        columns.insert(column.to_owned(), self.told.causes.len());
+        self.told.causes.push(Cause {
+            column: column.to_owned(),
+            sqlstate: reject.sqlstate.clone(),
+            rejects: 1,
+            source: reject.source,
+            record_number: if self.telling.by_row { reject.offset + 1 } else { reject.record_number },
+            reason: self.telling.reason(reject).to_owned(),
+        });
     }
 
     fn look_at(&mut self, reject: &Reject) {
@@ -213,6 +265,33 @@ mod tests {
         assert!(told.remarks.is_empty());
         let (_, reasons, _) = written(Telling { by_row: true, ..Telling::default() }, &rejects[..1]);
         assert!(reasons.ends_with("\"a,b.csv\",41,,n,\"invalid: \"\"x\"\"\",22P02\n"), "{reasons}");
+    }
+
+    #[test]
+    fn causes_are_counted_the_most_frequent_first() {
+        let rejects = [
+            reject(b"1\n", None, "one field", "22P04"),
+            reject(b"2\n", Some("n"), "first", "22P02"),
+            reject(b"3\n", Some("m"), "other column", "22P02"),
+            reject(b"4\n", Some("n"), "other code", "22003"),
+            reject(b"5\n", Some("n"), "second", "22P02"),
+            reject(b",\n", Some("m"), "a constraint", "23502"),
+        ];
+        let null_reasons = HashMap::from([("m".into(), "no NULL".into())]);
+        let (.., told) = written(Telling { null_reasons, by_row: true, ..Telling::default() }, &rejects);
+        let causes: Vec<_> =
+            told.causes.iter().map(|it| (&*it.column, &*it.sqlstate, it.rejects, &*it.reason)).collect();
+        assert_eq!(
+            causes,
+            [
+                ("n", "22P02", 2, "first"),
+                ("", "22P04", 1, "one field"),
+                ("m", "22P02", 1, "other column"),
+                ("n", "22003", 1, "other code"),
+                ("m", "23502", 1, "no NULL"),
+            ]
+        );
+        assert_eq!(told.causes[0].record_number, 41);
     }
 
     #[test]

@@ -17,6 +17,7 @@ from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
+from tipple.engines.loaded_before import MOST_JOBS, Loaded
 from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
@@ -133,6 +134,31 @@ def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], follo
         [job["job_id"], list(followers)],
     )
     return found is not None and found[0] > 0
+
+
+def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, contents: Sequence[str]) -> list[Loaded]:
+    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
+    rows = connection.execute(
+        f"""
+        SELECT source ->> 'content', CAST(source ->> 'size' AS BIGINT), job_id::VARCHAR, finished_at::VARCHAR
+        FROM (
+            SELECT job_id, finished_at, unnest(from_json(request -> 'sources', '["JSON"]')) AS source
+            FROM (
+                SELECT job_id, finished_at, request FROM {_job(connection)}
+                WHERE target = $target AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
+                  AND finished_at >= coalesce((SELECT max(finished_at) FROM {_job(connection)} WHERE target = $target
+                                               AND state = 'published' AND mode = 'replace'), '-infinity'::TIMESTAMP)
+                ORDER BY finished_at DESC LIMIT {MOST_JOBS}
+            )
+        )
+        WHERE list_contains(CAST($contents AS VARCHAR[]), source ->> 'content') ORDER BY finished_at DESC
+        """,
+        {"target": table.sql, "contents": list(contents)},
+    ).fetchall()
+    return [
+        Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
+        for content, size, job_id, finished_at in rows
+    ]
 
 
 def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:

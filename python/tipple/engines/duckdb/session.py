@@ -9,6 +9,7 @@ from contextlib import suppress
 import duckdb
 import msgspec
 
+from tipple.engines import loaded_before
 from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes, turns
 from tipple.engines.duckdb.capabilities import CAPABILITIES
@@ -119,10 +120,16 @@ class DuckSession:
             return []
         try:
             found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
-            return [*found, *doctor.not_durable(task)]
+            return [*self._loaded_before(task), *found, *doctor.not_durable(task)]
         except (duckdb.Error, OSError):
             # Advice is no reason to fail.
             return []
+
+    def _loaded_before(self, task: LoadTask) -> list[Finding]:
+        contents = loaded_before.contents(task)
+        if not contents or not ledger.exists(self.connection):
+            return []
+        return loaded_before.warn(task, ledger.loaded_before(self.connection, task.table, contents))
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""

@@ -19,6 +19,7 @@ from psycopg import errors
 from tipple._core import RejectFiles
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
+from tipple.engines.loaded_before import MOST_JOBS, Loaded
 from tipple.engines.postgresql import unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
@@ -234,6 +235,29 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
         (job.job_id, list(followers)),
     ).fetchone()
     return found is not None and bool(found[0])
+
+
+_LOADED_BEFORE = """
+SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
+FROM (
+    SELECT job_id, finished_at, request FROM tipple.job
+    WHERE target = %(target)s AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
+      AND finished_at >= coalesce((SELECT max(finished_at) FROM tipple.job
+                                   WHERE target = %(target)s AND state = 'published' AND mode = 'replace'), '-infinity')
+    ORDER BY finished_at DESC LIMIT %(most)s
+) j, jsonb_array_elements(request -> 'sources') source
+WHERE source ->> 'content' = ANY (%(contents)s)
+ORDER BY finished_at DESC
+"""
+
+
+def loaded_before(connection: psycopg.Connection[Any], table: TableName, contents: Sequence[str]) -> list[Loaded]:
+    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
+    wanted = {"target": table.sql, "most": MOST_JOBS, "contents": list(contents)}
+    return [
+        Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
+        for content, size, job_id, finished_at in connection.execute(_LOADED_BEFORE, wanted).fetchall()
+    ]
 
 
 def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> list[LedgerJob]:

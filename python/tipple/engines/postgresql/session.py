@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
-from tipple.engines import core
+from tipple.engines import core, loaded_before
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
@@ -179,10 +179,20 @@ class PostgresSession:
                 return []
             swaps = strategy in ("swap", "partition")
             findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
-            return [*unlogged.warnings(self.connection, load.task, load.chooser.structure), *findings]
+            return [
+                *unlogged.warnings(self.connection, load.task, load.chooser.structure),
+                *self._loaded_before(load.task),
+                *findings,
+            ]
         except psycopg.Error:
             # Advice is no reason to fail; if the server is gone, the load itself will say so.
             return []
+
+    def _loaded_before(self, task: LoadTask) -> list[Finding]:
+        contents = loaded_before.contents(task)
+        if not contents or not ledger.exists(self.connection):
+            return []
+        return loaded_before.warn(task, ledger.loaded_before(self.connection, task.table, contents))
 
     @_told
     def sizes(self, table: TableName | None) -> list[StorageSize]:

@@ -1,0 +1,58 @@
+"""Sources whose content an earlier job has loaded into the same table, under another name, time or options.
+
+The same command does nothing twice; but a file that was touched or copied, or a directory that has got one more file
+since, makes another command, and what the old one has loaded would be stored once more without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tipple.engines.base import LoadTask
+from tipple.engines.findings import Finding
+
+MOST_JOBS = 100
+"""So many of a table's jobs are looked at, the newest."""
+MOST_SOURCES = 1000
+"""So many sources of this load are asked for."""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of an earlier job."""
+
+    content: str
+    """The digest of its head and tail (`Identity.content`)."""
+    size: int
+    """In bytes."""
+    job_id: str
+    finished_at: str
+
+
+def contents(task: LoadTask) -> list[str]:
+    """The contents to look for among those of earlier jobs: none where rows of theirs would not be there twice."""
+    adds = task.ledger and task.mode == "append" and task.definition is None and not task.restart
+    if not adds or task.request.get("on_error") == "replay":
+        return []
+    return [source.content for source in task.sources[:MOST_SOURCES] if source.size]
+
+
+def warn(task: LoadTask, loaded: Sequence[Loaded]) -> list[Finding]:
+    """What to say of the sources of a load that an earlier one has loaded, the newest first."""
+    known = {(one.content, one.size): one for one in reversed(loaded)}
+    again = [source for source in task.sources if (source.content, source.size) in known]
+    if not again:
+        return []
+    first = again[0]
+    job = known[first.content, first.size]
+    others = "" if len(again) == 1 else f" and {len(again) - 1:,} more"
+    return [
+        Finding(
+            level="note",
+            subject=f"{first.path}{others}",
+            found=f"the same content was loaded into this table before, by job {job.job_id} on {job.finished_at[:19]}",
+            effect=f"{'its' if not others else 'their'} rows will be there twice, unless they were removed since",
+            remedy="name only what is new",
+        )
+    ]

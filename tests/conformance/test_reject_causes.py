@@ -1,0 +1,45 @@
+"""Reports and errors say why records were rejected, column by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loading import load
+from targets import Target, write
+
+CONTENT = "1,2024-01-01\nx,2024-01-02\n3,never\n,2024-01-04\n5\ny,2024-01-06\n7,2024-01-07\n"
+
+
+def test_causes_in_the_report(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, d date)")
+    path = write(tmp_path / "in.csv", CONTENT)
+    options = {"header": "no", "on_error": "skip", "max_rejects": 10, "rejects": tmp_path / "bad"}
+    for run in (load(engine_target, path, check=3, **options), load(engine_target, path, check=3, **options)):
+        assert run.summary is not None
+        causes = run.summary["reject_causes"]
+        told = [
+            (cause["column"], cause["sqlstate"], cause["rejects"], cause["first_record_number"]) for cause in causes
+        ]
+        assert told[0] == ("a", "22P02", 2, 2)
+        assert sorted(told[1:], key=lambda cause: cause[3]) == [
+            ("d", "22007", 1, 3),
+            ("a", "23502", 1, 4),
+            ("d", "22P04", 1, 5),
+        ]
+        assert sum(cause["rejects"] for cause in causes) == run.summary["rejects"]
+        assert {cause["first_file"] for cause in causes} == {str(path)}
+        assert causes[0]["first_reason"] == 'invalid input syntax for type integer: "x"'
+
+
+def test_causes_where_there_are_too_many(engine_target: Target, tmp_path: Path) -> None:
+    """A load that ends by its limit says what it has found, and leaves no file of rejects that could be replayed."""
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, d date)")
+    path = write(tmp_path / "in.csv", CONTENT)
+    options = {"header": "no", "on_error": "skip", "max_rejects": 4, "rejects": tmp_path / "bad", "jobs": 1}
+    run = load(engine_target, path, check=1, **options)
+    assert "more records than --max-rejects 4 allows" in run.stderr
+    assert f'rejected  1 x column a, 22P02: invalid input syntax for type integer: "x" ({path})' in run.stderr
+    assert "rejected  1 x column d, 22007" in run.stderr
+    assert not (tmp_path / "bad").exists()
+    assert engine_target.count("t") == 0
+    assert "rejected  " in load(engine_target, path, check=1, **{**options, "max_rejects": "10%"}).stderr
