@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import tipple
+from command import run_tipple
 from loading import load
 from targets import Target, write
 
@@ -43,3 +46,19 @@ def test_causes_where_there_are_too_many(engine_target: Target, tmp_path: Path) 
     assert not (tmp_path / "bad").exists()
     assert engine_target.count("t") == 0
     assert "rejected  " in load(engine_target, path, check=1, **{**options, "max_rejects": "10%"}).stderr
+
+
+def test_jobs_have_their_rejects(engine_target: Target, tmp_path: Path) -> None:
+    """The list counts them, and a replay says whose they are."""
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, d date)")
+    path = write(tmp_path / "in.csv", CONTENT)
+    options = {"header": "no", "on_error": "skip", "max_rejects": 10, "rejects": tmp_path / "bad"}
+    load(engine_target, path, check=3, **options)
+    write(tmp_path / "bad", "9,2024-01-09\nx,2024-01-02\n")
+    load(engine_target, path, check=3, replay=True, **options)
+    replay, first = tipple.list_jobs(engine_target.url)
+    assert (first.rejects, replay.rejects) == (5, 1)
+    assert (first.replays, replay.replays) == (None, first.job_id)
+    shown = run_tipple("jobs", engine_target.url, "show", replay.job_id).stdout
+    assert f"rejects   1\nreplays   the rejects of job {first.job_id}\n" in shown
+    assert re.search(rf"{first.job_id} +published +\S+ +1/1 +2 +5 ", run_tipple("jobs", engine_target.url).stdout)

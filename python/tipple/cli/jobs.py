@@ -96,7 +96,7 @@ def _list(records: Sequence[JobRecord]) -> None:
     table.add_column("job", no_wrap=True)
     for heading in ("state", "table"):
         table.add_column(heading, overflow="fold")
-    for heading in ("slices done", "rows"):
+    for heading in ("slices done", "rows", "rejects"):
         table.add_column(heading, justify="right")
     table.add_column("started", overflow="fold")
     for record in records:
@@ -106,6 +106,7 @@ def _list(records: Sequence[JobRecord]) -> None:
             record.table,
             f"{record.slices_done}/{record.slices}",
             format_count(record.rows),
+            format_count(record.rejects),
             record.started_at[:19],
         )
     # A job's id is there to be copied: rather a long line than a folded one.
@@ -120,6 +121,9 @@ def _show(records: Sequence[JobRecord]) -> None:
         click.echo(f"mode      {record.mode}")
         click.echo(f"slices    {record.slices_done} of {record.slices} done")
         click.echo(f"rows      {format_count(record.rows)}")
+        click.echo(f"rejects   {format_count(record.rejects)}")
+        if record.replays:
+            click.echo(f"replays   the rejects of job {record.replays}")
         if record.visible_rows:
             click.echo(f"visible   {format_count(record.visible_rows)} rows are in the table already (--no-atomic)")
         click.echo(f"started   {record.started_at}")

@@ -421,6 +421,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     staging: str | None
     """Its staging table, where it still exists."""
     sources: tuple[str, ...]
+    rejects: int = 0
+    """Records that its slices which are done have rejected."""
     replays: str | None = None
     """The job whose rejects it loads, of a load with `--replay`."""
     visible_rows: int = 0

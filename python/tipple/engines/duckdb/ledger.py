@@ -353,7 +353,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
     rows = connection.execute(
         "SELECT j.job_id::VARCHAR, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'), "
         "coalesce(j.rows, sum(s.rows), 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, "
-        "any_value(j.request::VARCHAR) "
+        "any_value(j.request::VARCHAR), coalesce(sum(s.rejects), 0)::BIGINT "
         f"FROM {_job(connection)} j LEFT JOIN {_slice(connection)} s ON s.job_id = j.job_id "
         "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
     ).fetchall()
@@ -373,6 +373,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             running=False,
             staging=None,
             sources=tuple(source["path"] for source in request["sources"]),
+            rejects=row[10],
             replays=request.get("replays"),
             # A job is in the ledger before its end only with --no-atomic.
             visible_rows=row[6] if row[1] in ("loading", "failed", "cancelled") else 0,

@@ -466,7 +466,8 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                j.owner_pid,
                j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
                CASE WHEN j.state IN ('loading', 'failed', 'cancelled') AND j.plan ->> 'strategy' = 'incremental'
-               THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint, j.request ->> 'replays'
+               THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint, j.request ->> 'replays',
+               coalesce(sum(s.rejects), 0)::bigint
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
         """
@@ -487,6 +488,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in locks,
             staging=row[10],
             sources=tuple(source["path"] for source in row[11] or ()),
+            rejects=row[15],
             replays=row[14],
             visible_rows=row[13],
         )
