@@ -13,8 +13,8 @@ import msgspec
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
 
-MOST_JOBS = 100
-"""So many of a table's jobs are looked at, the newest."""
+MOST_BYTES = 1 << 20
+"""Of a table's jobs the newest are looked at, until those before have so much to say of their sources."""
 MOST_SOURCES = 1000
 """So many sources of this load are asked for."""
 

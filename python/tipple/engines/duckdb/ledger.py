@@ -17,7 +17,7 @@ from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
-from tipple.engines.loaded_before import MOST_JOBS, Loaded
+from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
@@ -148,7 +148,7 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
                 WHERE target = $target AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
                   AND finished_at >= coalesce((SELECT max(finished_at) FROM {_job(connection)} WHERE target = $target
                                                AND state = 'published' AND mode = 'replace'), '-infinity'::TIMESTAMP)
-                ORDER BY finished_at DESC LIMIT {MOST_JOBS}
+                QUALIFY sum(strlen(request)) OVER (ORDER BY finished_at DESC) - strlen(request) <= {MOST_BYTES}
             )
         )
         WHERE list_contains(CAST($contents AS VARCHAR[]), source ->> 'content') ORDER BY finished_at DESC

@@ -19,7 +19,7 @@ from psycopg import errors
 from tipple._core import RejectFiles
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
-from tipple.engines.loaded_before import MOST_JOBS, Loaded
+from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.engines.postgresql import unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
@@ -240,12 +240,13 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
 _LOADED_BEFORE = """
 SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
 FROM (
-    SELECT job_id, finished_at, request FROM tipple.job
+    SELECT job_id, finished_at, request,
+           sum(pg_column_size(request)) OVER (ORDER BY finished_at DESC) - pg_column_size(request) AS before
+    FROM tipple.job
     WHERE target = %(target)s AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
       AND finished_at >= coalesce((SELECT max(finished_at) FROM tipple.job
                                    WHERE target = %(target)s AND state = 'published' AND mode = 'replace'), '-infinity')
-    ORDER BY finished_at DESC LIMIT %(most)s
-) j, jsonb_array_elements(request -> 'sources') source
+) j, jsonb_array_elements(CASE WHEN before <= %(most)s THEN request -> 'sources' END) source
 WHERE source ->> 'content' = ANY (%(contents)s)
 ORDER BY finished_at DESC
 """
@@ -253,7 +254,7 @@ ORDER BY finished_at DESC
 
 def loaded_before(connection: psycopg.Connection[Any], table: TableName, contents: Sequence[str]) -> list[Loaded]:
     """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
-    wanted = {"target": table.sql, "most": MOST_JOBS, "contents": list(contents)}
+    wanted = {"target": table.sql, "most": MOST_BYTES, "contents": list(contents)}
     return [
         Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
         for content, size, job_id, finished_at in connection.execute(_LOADED_BEFORE, wanted).fetchall()
