@@ -175,3 +175,21 @@ def test_columns_that_a_header_does_not_have_are_told(engine_target: Target, tmp
     assert run.summary is not None
     assert told not in run.summary["notes"]
     assert engine_target.rows("SELECT * FROM t ORDER BY a") == [(n, 7, None) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_told"),
+    [
+        ("id,nmae\n1,x\n", True),
+        ("ID,other\n", True),
+        ("idd,name\n1,x\n", True),
+        ("1,x\nid,y\n", False),
+        ("first,x\n", False),
+    ],
+)
+def test_a_header_with_a_mistyped_name(target: DuckdbTarget, tmp_path: Path, data: str, is_told: bool) -> None:
+    """It is no header, as not all of it names columns; but who reads that an id is no number should know why."""
+    target.execute("CREATE TABLE t (id integer, name varchar)")
+    run = load_text(target, tmp_path / "in.csv", data, check=1)
+    assert 'type integer: "' in run.stderr
+    assert ("looks like a header" in run.stderr) == is_told

@@ -462,7 +462,10 @@ def load(
         reason = request.null_in_key(error.column, error.sqlstate)
         if reason is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
-        first = first_remedy(error, request.dialect, header=request.header) if request.columnar_plan is None else ""
+        first = ""
+        if request.columnar_plan is None:
+            names = [column.name for column in request.columns]
+            first = first_remedy(error, request.dialect, names, header=request.header)
         remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from tipple.errors import BadRecord
 from tipple.plan.sources import Dialect
@@ -19,22 +20,36 @@ _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
 
-def first_remedy(error: BadRecord, dialect: Dialect, *, header: bool) -> str:
-    """What to try before anything else: of words that mean NULL, and of lines above a header; else nothing.
+def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, header: bool) -> str:
+    """What to try before anything else: of words that mean NULL, of headers that were not taken for one, and of lines
+    above them; else nothing.
 
     Args:
         error: the complaint.
         dialect: what the sources were read in.
+        columns: the names of the columns that were loaded.
         header: whether a header was skipped, so that nothing can stand above it.
     """
     text = error.text or ""
     if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
         beside = "" if dialect.null_text else " (empty fields are then empty texts)"
         return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
+    if error.record_number == 1 and not header and _names_one(text, columns):
+        return (
+            "the first record looks like a header, but not all of its names are columns of the table: correct them, or "
+            "skip it by --header yes and say by --columns what the fields are; or else "
+        )
     above = error.record_number <= _FIRST_RECORDS and not header and not dialect.skip_lines
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
+
+
+def _names_one(text: str, columns: Sequence[str]) -> bool:
+    """Whether a field that was refused is the name of a column, or one that was mistyped."""
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(text.strip().lower(), [column.lower() for column in columns], n=1, cutoff=0.75))
 
 
 def core_remedy(error: BadRecord, dialect: Dialect) -> str:
