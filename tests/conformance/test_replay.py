@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from loading import load
+import pytest
+
+from command import environment
+from extension.pages import make_ready
+from loading import load, load_words
 from spoilt import TABLE
-from targets import Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 
 def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> None:
@@ -170,3 +178,89 @@ def test_open_quotes_are_not_replayed_together(engine_target: Target, tmp_path: 
         (3, "abc"),
         (7, "def"),
     ]
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_the_same_command_after_a_replay(engine_target: Target, tmp_path: Path, mode: str) -> None:
+    """What was replayed is a part of what the command has loaded, and no change by somebody else."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"1,,,x\nbad,,,y\n4,,nodate,v\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {
+        "on_error": "skip",
+        "max_rejects": 3,
+        "rejects": rejects,
+        "header": "no",
+        "mode": mode,
+    }
+    load(engine_target, path, check=3, **options)
+    rejects.write_bytes(b"2,,,y\n4,,nodate,v\n")
+    load(engine_target, path, replay=True, check=3, **options)
+    run = load(engine_target, path, check=3, **options)
+    assert run.summary is not None
+    assert run.summary["status"] == "already loaded"
+    assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,)]
+    assert rejects.read_bytes() == b"4,,nodate,v\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"write_path": "direct"}, {"commit_every": 1000}, {"structure": "sorted", "key": "a"}, {"structure": "memory"}],
+    ids=str,
+)
+def test_options_for_a_new_table_do_not_stop_a_replay(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, object]
+) -> None:
+    """The same command with --replay, though the table has rows by then."""
+    if "write_path" in options:
+        make_ready(postgres_target.server, postgres_target.database)
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "in.csv", b"1,x\nbad,y\n3,z\n")
+    rejects = tmp_path / "bad.csv"
+    options = {**options, "schema": schema, "on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "no"}
+    load(postgres_target, path, check=3, **options)
+    rejects.write_bytes(b"2,y\n")
+    load(postgres_target, path, replay=True, **options)
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, "x"), (2, "y"), (3, "z")]
+
+
+def test_a_replay_that_has_not_written_what_is_left(engine_target: Target, tmp_path: Path) -> None:
+    """It was killed after its commit: to mend the file further would load what is in it twice."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"1,,,x\nbad,,,y\n4,,nodate,v\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "no"}
+    load(engine_target, path, check=3, **options)
+    rejects.write_bytes(b"2,,,y\n4,,nodate,v\n")
+    before = {name: name.read_bytes() for name in tmp_path.iterdir() if name.name.startswith("bad.csv")}
+    times = rejects.stat()
+    load(engine_target, path, replay=True, check=3, **options)
+    for name, content in before.items():
+        name.write_bytes(content)
+    os.utime(rejects, ns=(times.st_atime_ns, times.st_mtime_ns))
+    run = load(engine_target, path, check=3, **options)
+    assert run.summary is not None
+    assert any("do not change the file" in note for note in run.summary["notes"])
+    load(engine_target, path, replay=True, check=3, **options)
+    assert rejects.read_bytes() == b"4,,nodate,v\n"
+    assert engine_target.count("t") == 2
+    again = load(engine_target, path, check=3, **options)
+    assert again.summary is not None
+    assert not any("do not change the file" in note for note in again.summary["notes"])
+
+
+def test_two_loads_with_one_name_for_their_rejects(tmp_path: Path) -> None:
+    """Each writes complete files; what the first has written is put aside."""
+    commands = []
+    for number in (1, 2):
+        target = DuckdbTarget(tmp_path / f"{number}.duckdb")
+        target.execute("CREATE TABLE t (a integer)")
+        path = write(tmp_path / f"{number}.csv", f"x{number}{'y' * 50}\n" * 60_000)
+        options = {"on_error": "skip", "max_rejects": "100%", "rejects": tmp_path / "bad", "header": "no"}
+        commands.append([sys.executable, "-m", "tipple", *load_words(target.url, (path,), "t", options)])
+    for _ in range(3):
+        running = [subprocess.Popen([*command, "--restart"], env=environment()) for command in commands]
+        assert [process.wait(timeout=120) for process in running] == [3, 3]
+        found = {path.read_bytes() for path in tmp_path.glob("bad*") if re.fullmatch(r"bad(\.before-\d+)?", path.name)}
+        assert found == {(tmp_path / f"{number}.csv").read_bytes() for number in (1, 2)}
+    assert not list(tmp_path.glob("*.unfinished"))

@@ -410,6 +410,38 @@ def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 1), (12, 2)]
 
 
+@pytest.mark.parametrize(
+    ("divided", "parts", "missing"),
+    [
+        (
+            'BY RANGE ("D x", id)',
+            ["FOR VALUES FROM ('2024-01-01', MINVALUE) TO ('2024-02-01', MINVALUE)"],
+            '("D x", id) = (2024-05-01, 3)',
+        ),
+        ('BY LIST ("D x")', ["FOR VALUES IN ('2024-01-01', '2024-01-02')"], '("D x") = (2024-05-01)'),
+        ("BY HASH (id)", ["FOR VALUES WITH (MODULUS 1, REMAINDER 0)"], None),
+        ('BY LIST ("D x")', ["FOR VALUES IN ('2024-01-01')", "DEFAULT"], None),
+        ('BY LIST ("D x")', ["DEFAULT"], None),
+        ("BY RANGE (abs(id))", ["FOR VALUES FROM (0) TO (3)"], "(abs(id)) = (3)"),
+    ],
+)
+def test_rows_without_a_partition_are_found_by_a_query(
+    postgres_target: PostgresTarget, tmp_path: Path, divided: str, parts: list[str], missing: str | None
+) -> None:
+    """They are told as the server tells them, whether they are asked for or tried."""
+    postgres_target.execute(f'CREATE TABLE t (id integer NOT NULL, "D x" date NOT NULL) PARTITION {divided}')
+    for number, part in enumerate(parts):
+        postgres_target.execute(f"CREATE TABLE t{number} PARTITION OF t {part}")
+    path = write(tmp_path / "in.csv", "1,2024-01-01\n2,2024-01-02\n3,2024-05-01\n")
+    rejects = tmp_path / "bad.csv"
+    load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3 if missing else 0)
+    assert numbered(rejects) == ([(3, "23514")] if missing else [])
+    assert sorted(postgres_target.rows("SELECT id FROM t")) == ([(1,), (2,)] if missing else [(1,), (2,), (3,)])
+    if missing:
+        reason = f'no partition of relation "t" found for row (Partition key of the failing row contains {missing}.)'
+        assert reason.replace('"', '""') in (tmp_path / "bad.csv.reasons.csv").read_text()
+
+
 @pytest.mark.parametrize("index", ["(a)", '(A, "b c")', "(b c, a)"])
 def test_a_unique_index_that_is_no_constraint(engine_target: Target, tmp_path: Path, index: str) -> None:
     """Its violations are rejects like those of a UNIQUE constraint."""

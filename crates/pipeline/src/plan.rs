@@ -309,6 +309,9 @@ pub enum Target {
         /// Which batches are whole row groups of the engine.
         #[serde(default)]
         row_groups: Option<WholeRowGroups>,
+        /// Whether the batches just end where the job has failed: an engine that does not survive to be told so.
+        #[serde(default)]
+        ends_quietly: bool,
     },
     /// COPY into a PostgreSQL server.
     Postgres(Box<PostgresTarget>),

@@ -52,6 +52,7 @@ fn plan(files: &Files, cut_plan: CutPlan, columns: Vec<Column>, window_bytes: us
             examined: None,
             with_records: false,
             row_groups: None,
+            ends_quietly: false,
         },
     })
 }
@@ -271,8 +272,13 @@ fn whole_row_groups_are_shared_by_all_readers() {
         for count in [Some(1), Some(3), None] {
             let mut load = large_plan(&files, 2);
             let whole = WholeRowGroups { rows: 999, count, most_bytes: usize::MAX };
-            load.target =
-                Target::Arrow { preserve_order: false, examined: None, with_records: false, row_groups: Some(whole) };
+            load.target = Target::Arrow {
+                preserve_order: false,
+                examined: None,
+                with_records: false,
+                row_groups: Some(whole),
+                ends_quietly: false,
+            };
             let job = LoadJob::start(load);
             let mut numbers: Vec<usize> = pull(&job, readers)
                 .expect("no error")
@@ -322,7 +328,13 @@ fn a_failure_does_not_wait_for_the_engine() {
     let mut load = large_plan(&files, 2);
     // The bad slice first, as one window: the other stream fills the channel meanwhile.
     load.window_bytes = 1 << 16;
-    load.target = Target::Arrow { preserve_order: true, examined: None, with_records: false, row_groups: None };
+    load.target = Target::Arrow {
+        preserve_order: true,
+        examined: None,
+        with_records: false,
+        row_groups: None,
+        ends_quietly: false,
+    };
     let job = LoadJob::start(load);
     let begin = Instant::now();
     let bad = bad_record(job.wait(LONG).expect("the job ends"));

@@ -156,6 +156,8 @@ class _TableRun(Part):
         self.counts_slices = counts_slices
         try:
             return load(**self.entry.options, restart=self.job.restart, dry_run=True, _part=self)
+        except Interrupted:
+            raise
         except UsageError as error:
             raise type(error)(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
         except TippleError as error:

@@ -52,6 +52,7 @@ from tipple.run.rejects import (
     outputs_of,
     reject_policy,
     replayed_by,
+    unwritten_replay,
     where_kept,
     write_rejects,
 )
@@ -239,6 +240,10 @@ def load(
     cpus = parse_cpus(pin_cpus, cores) if pin_cpus is not None else ()
     policy = reject_policy(name, on_error, max_rejects, rejects, replay=replay)
     asked_structure = parse_structure(structure, load_as, key=tuple(key or ()), access_method=access_method, mode=mode)
+    if replay and structure != "parquet":
+        # What is for tables that are new or empty: these rows come on top of others.
+        asked_structure, commit_every = None, None
+        write_path = "auto" if write_path == "direct" else write_path
     tablespaces = (tablespace,) if isinstance(tablespace, str) else tuple(tablespace)
     _require_structures(target.engine, asked_structure, tablespaces)
     if (mode == "upsert") != bool(key) and structure not in KEYED:
@@ -446,12 +451,14 @@ def load(
                     loaded_by = replayed_by(session.jobs(), result.job_id)
                 if policy is not None and loaded_by is not None:
                     result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay")
+                    result.notes += unwritten_replay(policy, result.job_id, loaded_by)
                 elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
                     remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
                     telling = Telling.of(request, remedy)
                     names = [identity.path for identity in identities]
                     whose = replayed.job if replayed is not None and replayed.job else result.job_id
-                    reading = request.as_read(whose, again=result.status == "already loaded" and not replay)
+                    again = result.status == "already loaded" and not replay
+                    reading = request.as_read(whose, result.job_id, again=again)
                     written = write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
                     result.notes += written.notes
                     causes = written.causes

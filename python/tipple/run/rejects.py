@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -19,7 +20,7 @@ from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName
 from tipple.report.model import RejectCause
 from tipple.run.outputs import NamedFile, check_place
-from tipple.run.replay import Reading
+from tipple.run.replay import Reading, read_reading
 from tipple.run.request import Request
 
 
@@ -86,26 +87,29 @@ def write_rejects(
     Raises:
         TippleError: a file cannot be written.
     """
-    unfinished = [_unfinished(path) for path in policy.paths]
+    raw, reasons, how = unfinished = [_unfinished(path) for path in policy.paths]
+    names = [os.fsencode(name) for name in sources]
     try:
-        raw, reasons, _ = unfinished
-        files = RejectFiles(raw, reasons, [os.fsencode(name) for name in sources], telling.json(reading.dialect))
-        fill(files)
-        remarks, unremarked, open_ended, causes = files.finish()
-        with open(unfinished[2], "wb") as kept:
-            kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
-        aside = None if replay else _put_aside(policy, raw)
-        for path, name in zip(unfinished, policy.paths, strict=True):
-            os.replace(path, name)
+        with _alone(policy):
+            try:
+                files = RejectFiles(raw, reasons, names, telling.json(reading.dialect))
+                fill(files)
+                remarks, unremarked, open_ended, causes = files.finish()
+                with open(how, "wb") as kept:
+                    kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
+                aside = None if replay else _put_aside(policy, raw)
+                for path, name in zip(unfinished, policy.paths, strict=True):
+                    os.replace(path, name)
+            except BaseException:
+                for path in unfinished:
+                    with suppress(OSError):
+                        os.remove(path)
+                raise
     except OSError as error:
         raise TippleError(
             f"the rows were published, but the rejects could not be written to {policy.path}: {error.strerror}",
             hint=telling.remedy,
         ) from None
-    finally:
-        for path in unfinished:
-            with suppress(OSError):
-                os.remove(path)
     notes = [_remark(sources[source], number, lines) for source, number, lines in remarks]
     if unremarked:
         notes.append(f"and {unremarked:,} more rejects of many lines like these")
@@ -115,6 +119,43 @@ def write_rejects(
             f"loaded with --rejects {aside} --replay"
         )
     return Written(notes=notes, causes=_causes(causes, sources))
+
+
+@contextmanager
+def _alone(policy: RejectPolicy) -> Iterator[None]:
+    """Waits until no other process writes files of these names, and keeps those that come from doing so.
+
+    The lock is that of the last file to get its name: who has waited for it holds a file that is complete by then, or
+    was removed, and begins anew with another one.
+    """
+    path = _unfinished(policy.reading_path)
+    descriptor = _locked(path)
+    while not _is_named(descriptor, path):
+        os.close(descriptor)
+        descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: str) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        # Where locks are unknown, nobody gets one.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_named(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def causes_so_far(task: LoadTask, telling: Telling, dialect: Dialect) -> list[RejectCause]:
@@ -176,6 +217,20 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
 def replayed_by(jobs: Iterable[JobRecord], job_id: str) -> str | None:
     """The job that has loaded this job's rejects by `--replay`, if one has; what is still wrong is left in its file."""
     return next((job.job_id for job in jobs if job.state == "published" and job.replays == job_id), None)
+
+
+def unwritten_replay(policy: RejectPolicy, job_id: str, replay_id: str) -> list[str]:
+    """What to say where a replay was killed between its commit and its files: the file still has what it has loaded."""
+    try:
+        reading = read_reading(policy)
+    except TippleError:
+        return []
+    if reading is None or reading.job != job_id or reading.written_by in ("", replay_id):
+        return []
+    return [
+        f"{policy.path} still has the records that job {replay_id} has loaded, as that was interrupted before it wrote "
+        "what is left: do not change the file, and run the same command with --replay, which loads nothing twice"
+    ]
 
 
 def earlier_rejects(policy: RejectPolicy) -> list[str]:

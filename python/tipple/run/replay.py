@@ -19,7 +19,7 @@ from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
-__all__ = ["Reading", "find_reading"]
+__all__ = ["Reading", "find_reading", "read_reading"]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str = ""
     """The job whose rejects they are; empty where that is not known."""
+    written_by: str = ""
+    """The job that has written the files: that one, or the last replay; empty where that is not known."""
     table: str
     """Its name, as SQL spells it."""
     dialect: Dialect
@@ -68,25 +70,34 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_reading(policy: RejectPolicy) -> Reading | None:
-    """What was kept beside the rejects; None where there is nothing, as of rejects that somebody has put together.
+    """What was kept beside the rejects that are to be replayed; None where there is nothing.
 
     Raises:
         TippleError: it cannot be read.
         UsageError: a record that is not mended would be read together with the one behind it.
     """
+    reading = read_reading(policy)
+    if reading is not None and reading.open_ended:
+        _refuse_open_ended(policy, reading.open_ended)
+    return reading
+
+
+def read_reading(policy: RejectPolicy) -> Reading | None:
+    """What was kept beside rejects; None where there is nothing, as of rejects that somebody has put together.
+
+    Raises:
+        TippleError: it cannot be read.
+    """
     with suppress(FileNotFoundError):
         try:
             with open(policy.reading_path, "rb") as file:
-                reading = msgspec.json.decode(file.read(), type=Reading)
+                return msgspec.json.decode(file.read(), type=Reading)
         except (msgspec.DecodeError, IsADirectoryError, PermissionError) as error:
             raise TippleError(
                 f"cannot read {policy.reading_path}, which says how the rejects are to be read: {error}",
                 hint="load the sources again by the same command without --replay, which loads nothing twice and "
                 "writes it; without that file the options are found out from the sources",
             ) from None
-        if reading.open_ended:
-            _refuse_open_ended(policy, reading.open_ended)
-        return reading
     return None
 
 

@@ -166,11 +166,12 @@ class Request:
             for job in self.session.jobs()
         )
 
-    def as_read(self, job: str, *, again: bool) -> Reading:
+    def as_read(self, job: str, written_by: str, *, again: bool) -> Reading:
         """How the sources were read.
 
         Args:
             job: whose rejects are kept.
+            written_by: the job that keeps them: a replay, if not that one.
             again: whether it was an earlier run of this command that has read them.
         """
         guessed = self.guessed
@@ -178,6 +179,7 @@ class Request:
             guessed = self._guessed_before()
         return Reading(
             job=job,
+            written_by=written_by,
             table=self.table.sql,
             # Rows of columnar sources are kept as CSV.
             dialect=self.dialect if self.columnar_plan is None else plan_dialect("csv"),

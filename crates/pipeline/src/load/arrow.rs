@@ -43,6 +43,7 @@ pub struct BatchSource {
     receiver: Receiver<RecordBatch>,
     ending: Arc<Ending>,
     row_groups: Option<Arc<Mutex<RowGroups>>>,
+    ends_quietly: bool,
     counters: Arc<Counters>,
 }
 
@@ -70,7 +71,9 @@ pub(super) fn channel(
         Target::Postgres(_) => None,
     };
     let row_groups = whole.map(|plan| Arc::new(Mutex::new(RowGroups::new(plan))));
-    let source = BatchSource { schema, receiver, ending: ending.clone(), row_groups, counters: counters.clone() };
+    let ends_quietly = matches!(plan.target, Target::Arrow { ends_quietly: true, .. });
+    let source =
+        BatchSource { schema, receiver, ending: ending.clone(), row_groups, ends_quietly, counters: counters.clone() };
     (source, BatchSink { sender, ending })
 }
 
@@ -118,6 +121,8 @@ impl Iterator for Reader {
         self.ended = true;
         let error = match self.source.ending.get() {
             Some(Ok(())) => return None,
+            // Whoever waits for the job learns of it there.
+            Some(Err(_)) if self.source.ends_quietly => return None,
             Some(Err(error)) => error.clone(),
             None => Error::Internal { message: "the job ended without saying how".into() },
         };

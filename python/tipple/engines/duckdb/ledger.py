@@ -123,13 +123,14 @@ def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], follo
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
     The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
-    which any later job changes, but for the `followers`, with which it was run as a whole.
+    which any later job changes, but for the `followers`, with which it was run as a whole, and replays of its rejects.
     """
     found = first_row(
         connection,
         f"SELECT count(*) FROM {_job(connection)} later JOIN {_job(connection)} job ON later.target = job.target "
         "WHERE job.job_id = ? AND later.job_id <> job.job_id AND later.state = 'published' "
         "AND later.finished_at > job.finished_at AND (later.mode = 'replace' OR job.mode = 'replace') "
+        "AND later.request ->> 'replays' IS DISTINCT FROM job.job_id::VARCHAR "
         "AND NOT coalesce(list_contains(CAST(? AS BLOB[]), later.request_key), false)",
         [job["job_id"], list(followers)],
     )
@@ -346,6 +347,19 @@ def give_up(connection: duckdb.DuckDBPyConnection, job_id: str, state: str) -> N
         "finished_at = coalesce(finished_at, now()::TIMESTAMP) WHERE job_id = ?",
         [state, job_id],
     )
+
+
+def forget_rejects(connection: duckdb.DuckDBPyConnection) -> int:
+    """Removes the rejects of jobs that were given up, and says how many: no command asks for them, unless the rows
+    beside them are in the table."""
+    if not _is_complete(connection):
+        return 0
+    removed = first_row(
+        connection,
+        f"DELETE FROM {catalog(connection)}.tipple.reject WHERE job_id IN (SELECT job_id FROM {_job(connection)} "
+        "WHERE state = 'superseded' OR state IN ('failed', 'cancelled') AND coalesce(rows, 0) = 0)",
+    )
+    return int(removed[0]) if removed is not None else 0
 
 
 def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:

@@ -33,11 +33,15 @@ class ConstraintViolated(RecordRefused):
 class Insert(threading.Thread):
     """The INSERT on a thread of its own, so that the main thread can show progress and take Ctrl-C."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str, job: _core.LoadJob) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, statement: str, job: _core.LoadJob, *, may_interrupt: bool = True
+    ) -> None:
+        """`may_interrupt`: whether DuckDB survives that; otherwise its batches end when the job is cancelled."""
         super().__init__(name="tipple insert", daemon=True)
         self.connection = connection
         self.statement = statement
         self.job = job
+        self.may_interrupt = may_interrupt
         self.rows = 0
         self.error: duckdb.Error | None = None
         # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
@@ -68,6 +72,8 @@ class Insert(threading.Thread):
             # It never began, so it will not end.
             return
         while not self.ended.wait(INTERRUPT_SECONDS):
+            if not self.may_interrupt:
+                continue
             try:
                 self.connection.interrupt()
             except duckdb.Error:

@@ -140,6 +140,8 @@ class Rows:
         # To sort rows, and to write them to files in any order, DuckDB takes them as they come.
         if self.keep_order or not (self.files is not None or self.structure.order_by):
             target["row_groups"] = row_groups.whole(self.connection, in_order=self.keep_order)
+        # DuckDB 2.0 crashes or hangs for ever where a COPY into Parquet files ends by an error or an interrupt.
+        target["ends_quietly"] = self.files is not None
         stored, outcome = self._pull(reading, self._insert_statement(), target, phase="load", violations=violating)
         if stored != outcome["rows"]:
             raise TippleError(
@@ -182,7 +184,7 @@ class Rows:
             in_order=target["preserve_order"],
         )
         job = core.start_load(self.task, plan)
-        insert = Insert(self.connection, statement, job)
+        insert = Insert(self.connection, statement, job, may_interrupt=not target.get("ends_quietly", False))
         # Once all rows are read, what is left is to sort and to write them.
         sorts = phase == "load" and bool(self.structure.order_by)
         try:

@@ -183,7 +183,11 @@ class DuckSession:
     def drop_leftovers(self) -> list[str]:
         """Removes files of jobs that are no more; says which."""
         removed = parquet.clean_all(self.connection, self.path) if self.path is not None else []
-        return [f"removed the files of job {name.removeprefix('.')}" for name in removed]
+        forgotten = ledger.forget_rejects(self.connection) if ledger.exists(self.connection) else 0
+        return [
+            *(f"removed the files of job {name.removeprefix('.')}" for name in removed),
+            *([f"removed {forgotten:,} rejects of jobs that were given up"] if forgotten else []),
+        ]
 
     def close(self) -> None:
         """Ends the session."""

@@ -225,12 +225,14 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
     The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table, or
-    of partitions, which any later job changes, but for the `followers`, with which it was run as a whole.
+    of partitions, which any later job changes, but for the `followers`, with which it was run as a whole, and replays
+    of its rejects.
     """
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
         "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')) "
+        "AND later.request ->> 'replays' IS DISTINCT FROM job.job_id::text "
         "AND (later.request_key = ANY (%s::bytea[])) IS NOT TRUE)",
         (job.job_id, list(followers)),
     ).fetchone()
@@ -456,6 +458,15 @@ UPDATE tipple.job SET state = %s, request_key = NULL, staging = NULL, owner_pid 
        finished_at = clock_timestamp(), epoch = epoch + 1
 WHERE job_id = %s AND state = 'loading'
 """
+
+
+FORGET_REJECTS = """
+DELETE FROM tipple.reject r USING tipple.job j
+WHERE r.job_id = j.job_id AND (j.state = 'superseded' OR j.state IN ('failed', 'cancelled')
+      AND NOT (j.plan ->> 'strategy' = 'incremental'
+               AND EXISTS (SELECT FROM tipple.slice s WHERE s.job_id = j.job_id AND s.rows > 0)))
+"""
+"""The rejects of jobs that were given up: no command asks for them, unless the rows beside them are in the table."""
 
 
 def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:

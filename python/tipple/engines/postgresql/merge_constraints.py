@@ -33,6 +33,17 @@ WHERE c.conrelid = to_regclass(%s) AND c.contype IN ('c', 'f')
 ORDER BY c.contype, c.conname
 """
 
+_PARTITIONS = """
+SELECT (SELECT array_agg(pg_get_partition_constraintdef(inhrelid)) FROM pg_inherits WHERE inhparent = t.partrelid),
+       ARRAY(SELECT a.attname::text FROM unnest(t.partattrs::smallint[]) WITH ORDINALITY k (n, place)
+             JOIN pg_attribute a ON a.attrelid = t.partrelid AND a.attnum = k.n ORDER BY place),
+       0 = ANY (t.partattrs::smallint[]),
+       (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY place)
+        FROM unnest(t.partattrs::smallint[]) WITH ORDINALITY k (n, place)
+        JOIN pg_attribute a ON a.attrelid = t.partrelid AND a.attnum = k.n)
+FROM pg_partitioned_table t WHERE t.partrelid = to_regclass(%s)
+"""
+
 _UNIQUE = """
 SELECT (SELECT relname FROM pg_class WHERE oid = i.indexrelid),
        ARRAY(SELECT pg_get_indexdef(i.indexrelid, place, false) FROM generate_series(1, i.indnkeyatts) place),
@@ -102,6 +113,7 @@ def alone(connection: psycopg.Connection[Any], task: LoadTask, target: TableName
     # A record that is left out because the table has its key violates nothing.
     key = " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, task.key))
     counts = f" AND NOT EXISTS (SELECT FROM {target.sql} t WHERE {key})" if task.on_conflict == "ignore" else ""
+    yield from _no_partition(connection, target, loaded, counts)
     for row in connection.execute(_ALONE, (target.sql,)).fetchall():
         name, condition, kind, is_full, other, other_name, is_self, may_read, columns, other_columns = row
         if not columns or not loaded.issuperset(columns):
@@ -138,6 +150,31 @@ def alone(connection: psycopg.Connection[Any], task: LoadTask, target: TableName
             sqlstate="23503",
             repeats=is_self,
         )
+
+
+def _no_partition(
+    connection: psycopg.Connection[Any], target: TableName, loaded: set[str], counts: str
+) -> Iterator[Alone]:
+    """That the table has a partition for a row; nothing where its key is an expression, or not loaded.
+
+    Of partitions below those the server will tell when the rows are merged.
+    """
+    found = connection.execute(_PARTITIONS, (target.sql,)).fetchone()
+    if found is None:
+        return
+    constraints, columns, has_expressions, listed = found
+    # The only partition has no constraint if it is the default one.
+    if not constraints or None in constraints or has_expressions or not loaded.issuperset(columns):
+        return
+    values = " || ', ' || ".join(f"coalesce(s.{quote_identifier(column)}::text, 'null')" for column in columns)
+    beginning = f"Partition key of the failing row contains ({listed}) = ("
+    yield Alone(
+        is_violated=f"({' OR '.join(f'({constraint})' for constraint in constraints)}) IS NOT TRUE{counts}",
+        reason=f'no partition of relation "{target.name}" found for row',
+        detail=f"{_literal(beginning)} || {values} || ').'",
+        sqlstate="23514",
+        repeats=False,
+    )
 
 
 def uniques(connection: psycopg.Connection[Any], task: LoadTask, target: TableName) -> list[Unique]:

@@ -249,7 +249,7 @@ class PostgresSession:
 
     @_told
     def drop_leftovers(self) -> list[str]:
-        """Drops the staging tables of jobs that are no more; says which."""
+        """Drops the staging tables of jobs that are no more, and the rejects of those given up; says which."""
         unlisted = stage.drop_unlisted(self.connection)
         if not ledger.exists(self.connection):
             return unlisted
@@ -262,7 +262,12 @@ class PostgresSession:
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")
-        return [*(f"dropped the staging table {name}" for (name,) in rows), *unlisted]
+        forgotten = self.connection.execute(ledger.FORGET_REJECTS).rowcount
+        return [
+            *(f"dropped the staging table {name}" for (name,) in rows),
+            *unlisted,
+            *([f"removed {forgotten:,} rejects of jobs that were given up"] if forgotten else []),
+        ]
 
     def end_dead_owner(self, table: TableName) -> bool:
         """Ends the session that holds a table's lock for a process of this machine that is no more.

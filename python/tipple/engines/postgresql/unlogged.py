@@ -75,15 +75,25 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
         lasts = not is_unlogged(connection, task.table)
     if lasts:
         return []
+    # What is said of a partitioned table itself changes none of its partitions.
+    divided = task.partition_by is not None or _is_partitioned(connection, task.table)
+    what = "each partition" if divided else str(task.table)
     return [
         Finding(
             level="broken",
             subject=f"table {task.table}",
             found="not written to the log",
             effect="ALL ITS ROWS ARE LOST when the server crashes, and a standby never has any",
-            remedy=f"ALTER TABLE {task.table} SET LOGGED makes it durable",
+            remedy=f"ALTER TABLE {what} SET LOGGED makes it durable",
         )
     ]
+
+
+def _is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    found = connection.execute(
+        "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)", (table.sql,)
+    ).fetchone()
+    return found is not None and bool(found[0])
 
 
 def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: int | None) -> None:
