@@ -435,9 +435,10 @@ def test_rows_without_a_partition_are_found_by_a_query(
     path = write(tmp_path / "in.csv", "1,2024-01-01\n2,2024-01-02\n3,2024-05-01\n")
     rejects = tmp_path / "bad.csv"
     load(postgres_target, path, **SKIP, rejects=rejects, header="no", check=3 if missing else 0)
-    assert numbered(rejects) == ([(3, "23514")] if missing else [])
+    assert rejects.exists() == bool(missing)
     assert sorted(postgres_target.rows("SELECT id FROM t")) == ([(1,), (2,)] if missing else [(1,), (2,), (3,)])
     if missing:
+        assert numbered(rejects) == [(3, "23514")]
         reason = f'no partition of relation "t" found for row (Partition key of the failing row contains {missing}.)'
         assert reason.replace('"', '""') in (tmp_path / "bad.csv.reasons.csv").read_text()
 

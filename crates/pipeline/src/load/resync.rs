@@ -5,13 +5,44 @@
 //! long text whose last quote is missing does not look like that, and stays one reject.
 
 use super::Context;
-use tipple_codec::dialect::Family;
+use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Scanner;
 
 /// How much of what follows is looked at: enough for a few records, and little where many bad ones have several lines.
 const SAMPLE_BYTES: usize = 16 * 1024;
 /// So many records in a row are records, whatever comes behind them.
 const ENOUGH: usize = 4;
+
+/// Whether each quote of a whole record opens at the beginning of a field, and is closed at its end.
+fn is_well_quoted(record: &[u8], dialect: &Dialect) -> bool {
+    let Dialect { quote, escape, delimiter, .. } = *dialect;
+    let mut begins_field = true;
+    let mut at = 0;
+    while let Some(&byte) = record.get(at) {
+        at += 1;
+        if byte != quote {
+            begins_field = byte == delimiter;
+            continue;
+        }
+        if !begins_field {
+            return false;
+        }
+        loop {
+            match (record.get(at).copied(), record.get(at + 1).copied()) {
+                (None, _) => return false,
+                (Some(byte), Some(next)) if byte == escape && (next == quote || next == escape) => at += 2,
+                (Some(byte), _) if byte == quote => break,
+                _ => at += 1,
+            }
+        }
+        at += 1;
+        begins_field = false;
+        if record.get(at).is_some_and(|&next| next != delimiter && next != b'\n' && next != b'\r') {
+            return false;
+        }
+    }
+    true
+}
 
 impl Context<'_> {
     /// The length of the first line of a bad record of several lines, where those behind it look like records.
@@ -26,7 +57,8 @@ impl Context<'_> {
         let line_end = dialect.line_end.bytes();
         // All of a line end: a newline alone may well be a value's, where records end with CRLF.
         let first = memchr::memmem::find(text, line_end)? + line_end.len();
-        if first >= record_bytes {
+        // A record whose quotes are where they belong is what it seems to be, however its lines may look by themselves.
+        if first >= record_bytes || is_well_quoted(&text[..record_bytes], dialect) {
             return None;
         }
         let mut sample = text[first..text.len().min(first + SAMPLE_BYTES)].to_vec();
@@ -38,5 +70,32 @@ impl Context<'_> {
         let records = scanner.scan(&sample);
         let all_are_regular = is_all && records.irregular.is_none() && records.consumed == sample.len();
         (records.rows() >= ENOUGH || (records.rows() > 0 && all_are_regular)).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_belong_around_fields() {
+        let doubled = Dialect::csv();
+        let escaped = Dialect { escape: b'\\', ..doubled.clone() };
+        for (record, well) in [
+            ("a,b\n", true),
+            ("", true),
+            ("\"\"\n", true),
+            ("a,\"b\nc\",d\n", true),
+            ("\"a\"\"b\",\"\"\"\"\r\n", true),
+            ("a,b\"c\nd\"\n", false),
+            ("a,\"b\nc,\"d\",e\n", false),
+            ("a,\"b\n", false),
+            ("a, \"b\"\n", false),
+        ] {
+            assert_eq!(is_well_quoted(record.as_bytes(), &doubled), well, "{record}");
+        }
+        for (record, well) in [("a,\"b\\\"c\",d\n", true), ("a,\"b\\\\\",d\n", true), ("a,\"b\"\"c\"\n", false)] {
+            assert_eq!(is_well_quoted(record.as_bytes(), &escaped), well, "{record}");
+        }
     }
 }

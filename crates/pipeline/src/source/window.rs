@@ -73,6 +73,8 @@ pub struct WindowReader<'s, 'p> {
     dialect: &'s Dialect,
     /// The last record of the file has got its record end.
     ended: bool,
+    /// Something of the last window was consumed: what is left may be whole records, and not one that is too long.
+    went_on: bool,
 }
 
 impl<'s, 'p> WindowReader<'s, 'p> {
@@ -97,6 +99,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
             max_record_bytes,
             dialect,
             ended: false,
+            went_on: false,
         }
     }
 
@@ -124,8 +127,8 @@ impl Windows for WindowReader<'_, '_> {
         if pending >= self.max_record_bytes && left > 0 {
             // Behind what was moved to the front, bytes are left that stand there already.
             self.buffer.truncate(pending);
-            let bytes = &self.buffer[..];
-            return Ok(Some(Window { bytes, source_bytes: pending, offset: self.offset, last: false, overlong: true }));
+            let (bytes, overlong) = (&self.buffer[..], !self.went_on);
+            return Ok(Some(Window { bytes, source_bytes: pending, offset: self.offset, last: false, overlong }));
         }
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
@@ -142,6 +145,7 @@ impl Windows for WindowReader<'_, '_> {
     fn consume(&mut self, bytes: usize) {
         self.begin = bytes;
         self.offset += bytes as u64;
+        self.went_on = bytes > 0;
     }
 
     fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {

@@ -153,6 +153,8 @@ impl<'c, 'p> Stream<'c, 'p> {
                 }
                 Some(Stop::Problem(problem)) if problem.is_unsure() => {
                     self.context.note_fallback(|| example(self.context, parsed, &problem));
+                    // What the server makes of it, nobody here knows.
+                    self.context.forget_digest();
                     self.copy(parsed, relation, at(place), rejects)?;
                     (place, *copied) = (place + 1, *copied + 1);
                 }
