@@ -62,3 +62,19 @@ def test_jobs_have_their_rejects(engine_target: Target, tmp_path: Path) -> None:
     shown = run_tipple("jobs", engine_target.url, "show", replay.job_id).stdout
     assert f"rejects   1\nreplays   the rejects of job {first.job_id}\n" in shown
     assert re.search(rf"{first.job_id} +published +\S+ +1/1 +2 +5 ", run_tipple("jobs", engine_target.url).stdout)
+
+
+def test_clean_forgets_the_rejects_of_jobs_that_were_given_up(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, d date)")
+    path = write(tmp_path / "in.csv", CONTENT)
+    options = {"header": "no", "on_error": "skip", "max_rejects": 10, "rejects": tmp_path / "bad"}
+    load(engine_target, path, check=3, **options)
+    load(engine_target, path, check=3, restart=True, **options)
+    assert engine_target.value("SELECT count(*) FROM tipple.reject") == 10
+    assert "removed 5 rejects" in run_tipple("jobs", engine_target.url, "clean").stdout
+    assert engine_target.value("SELECT count(*) FROM tipple.reject") == 5
+    assert "nothing to clean up" in run_tipple("jobs", engine_target.url, "clean").stdout
+    (tmp_path / "bad").unlink()
+    # Those of a job that counts are still written again.
+    load(engine_target, path, check=3, **options)
+    assert (tmp_path / "bad").read_text().count("\n") == 5

@@ -361,6 +361,19 @@ def test_an_interrupted_run_has_a_report(tmp_path: Path, publish: str) -> None:
     assert "not started" in {table.status for table in report.tables}
 
 
+def test_an_interrupt_while_it_plans(tmp_path: Path) -> None:
+    """It is no mistake in the file."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    job = prepare(target, tmp_path)
+
+    def interrupt(snapshot: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(tipple.Interrupted) as caught:
+        tipple.run(job, settings={"into": target.url}, progress=interrupt)
+    assert caught.value.exit_status == 130
+
+
 def test_one_table_by_two_names(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Only the target knows that they are the same."""
     job = prepare(postgres_target, tmp_path, job=JOB + 'table = "public.parent"\n')

@@ -319,6 +319,24 @@ def test_jobs_of_a_ledger_that_one_may_not_read(postgres_target: PostgresTarget,
     server.execute("DROP ROLE nosy")
 
 
+def test_jobs_of_unlogged_tables_that_one_may_not_ask_for(postgres_target: PostgresTarget, path: Path) -> None:
+    schema = write(path.with_name("t.sql"), "CREATE TABLE t (a integer, b text)")
+    load(postgres_target, path, schema=schema, structure="memory")
+    server = postgres_target.server
+    server.execute("DROP ROLE IF EXISTS nosy")
+    server.execute("CREATE ROLE nosy LOGIN PASSWORD 'nosy'")
+    for statement in ON_LEDGER:
+        server.execute(statement.replace(LOADER, "nosy"), postgres_target.database)
+    url = server.url("nosy", postgres_target.database, password="nosy")
+    run = run_tipple("jobs", url, check=False)
+    assert run.exit_code == 2, str(run)
+    (statement,) = re.findall(r"GRANT .* ON tipple.unlogged_job TO .*", run.stderr)
+    server.execute(statement, postgres_target.database)
+    assert "published" in run_tipple("jobs", url).stdout
+    server.execute("DROP OWNED BY nosy", postgres_target.database)
+    server.execute("DROP ROLE nosy")
+
+
 def test_strings_as_old_servers_read_them(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Backslashes stand for themselves in statements and in the ledger, whatever the session's settings are."""
     schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer PRIMARY KEY, b text CHECK (b <> '\\'));\n")

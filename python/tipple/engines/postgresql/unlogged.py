@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
+from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_identifier
 
 _CREATE = """
 CREATE UNLOGGED TABLE IF NOT EXISTS tipple.unlogged_job (
@@ -54,7 +56,15 @@ def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
     """Whether no crash has emptied unlogged tables since `remember`."""
     if not _exists(connection):
         return False
-    return connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone() is not None
+    try:
+        found = connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone()
+    except errors.InsufficientPrivilege:
+        role = quote_identifier(connection.info.user)
+        raise UsageError(
+            f"the role {role} may not read tipple.unlogged_job, which says what unlogged tables still have",
+            hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role}",
+        ) from None
+    return found is not None
 
 
 def is_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> bool:
