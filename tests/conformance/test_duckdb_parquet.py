@@ -14,7 +14,7 @@ import pytest
 
 from command import Command, run_tipple, start_tipple
 from faults.oracle import FIRST_SEED
-from loading import load_here, load_words
+from loading import load, load_here, load_words
 from targets import DuckdbTarget, lines, write
 from tipple.engines.duckdb.parquet import ParquetWork
 
@@ -512,3 +512,19 @@ def test_killed(target: DuckdbTarget, tmp_path: Path, schema: Path, mode: str) -
     assert shown(target) == done
     assert target.value("SELECT count(DISTINCT id) FROM t") == done
     assert len(jobs(target)) == (2 if mode == "append" else 1)
+
+
+@pytest.mark.parametrize("partition_by", [None, "list(kind)"])
+def test_a_record_that_ends_the_load(target: DuckdbTarget, tmp_path: Path, partition_by: str | None) -> None:
+    """DuckDB crashes or hangs, now and then, where a COPY into Parquet files fails: it must never learn of it."""
+    schema = write(tmp_path / "s.sql", SCHEMA)
+    records = "".join(f"{n},2024-01-0{n % 9 + 1},kind {n % 10},{n}.5\n" for n in range(300_000))
+    path = write(tmp_path / "in.csv", records + "x,y\n")
+    options = {"schema": schema, "structure": "parquet", "partition_by": partition_by, "header": "no"}
+    for _ in range(8 if partition_by is None else 1):
+        run = load(target, path, **options, check=1)
+        assert "record    300,001" in run.stderr
+    assert not list(tmp_path.rglob("*.parquet"))
+    write(path, records)
+    load(target, path, **options)
+    assert target.count("t") == 300_000
