@@ -301,3 +301,13 @@ def test_records_are_stored_in_the_order_of_files(postgres_target: PostgresTarge
     assert [a for (a,) in postgres_target.rows("SELECT a FROM t GROUP BY a ORDER BY min(ctid)")] == list(range(6))
     broken = "SELECT count(*) FROM (SELECT a < lag(a) OVER (ORDER BY ctid) AS back FROM t) s WHERE back"
     assert postgres_target.value(broken) == 0
+
+
+def test_what_makes_unlogged_partitions_last(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """SET LOGGED of the partitioned table itself changes none of its partitions."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    options = {"schema": schema, "structure": "memory", "partition_by": "range(a, every=10)"}
+    run = load(postgres_target, path, **options)
+    assert run.summary is not None
+    assert "SET LOGGED for each partition" in " ".join(run.summary["notes"])

@@ -6,12 +6,13 @@ since, makes another command, and what the old one has loaded would be stored on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
+from tipple.plan.url import TableName
 
 MOST_BYTES = 1 << 20
 """Of a table's jobs the newest are looked at, until those before have so much to say of their sources."""
@@ -30,7 +31,18 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: str
 
 
-def contents(task: LoadTask) -> list[str]:
+def warnings(task: LoadTask, ask: Callable[[TableName, Sequence[str]], Sequence[Loaded]]) -> list[Finding]:
+    """What to say of the sources of a load that an earlier one has loaded.
+
+    Args:
+        task: the load.
+        ask: asks the ledger for sources of these contents that jobs have loaded into the table, the newest first.
+    """
+    contents = _contents(task)
+    return _warn(task, ask(task.table, contents)) if contents else []
+
+
+def _contents(task: LoadTask) -> list[str]:
     """The contents to look for among those of earlier jobs: none where rows of theirs would not be there twice."""
     adds = task.ledger and task.mode == "append" and task.definition is None and not task.restart
     if not adds or task.request.get("on_error") == "replay":
@@ -38,8 +50,7 @@ def contents(task: LoadTask) -> list[str]:
     return [source.content for source in task.sources[:MOST_SOURCES] if source.size]
 
 
-def warn(task: LoadTask, loaded: Sequence[Loaded]) -> list[Finding]:
-    """What to say of the sources of a load that an earlier one has loaded, the newest first."""
+def _warn(task: LoadTask, loaded: Sequence[Loaded]) -> list[Finding]:
     known = {(one.content, one.size): one for one in reversed(loaded)}
     again = [source for source in task.sources if (source.content, source.size) in known]
     if not again:

@@ -139,6 +139,8 @@ def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], follo
 
 def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, contents: Sequence[str]) -> list[Loaded]:
     """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
+    if not exists(connection):
+        return []
     rows = connection.execute(
         f"""
         SELECT source ->> 'content', CAST(source ->> 'size' AS BIGINT), job_id::VARCHAR, finished_at::VARCHAR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import uuid
 from contextlib import suppress
@@ -120,16 +121,11 @@ class DuckSession:
             return []
         try:
             found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
-            return [*self._loaded_before(task), *found, *doctor.not_durable(task)]
+            known = loaded_before.warnings(task, functools.partial(ledger.loaded_before, self.connection))
+            return [*known, *found, *doctor.not_durable(task)]
         except (duckdb.Error, OSError):
             # Advice is no reason to fail.
             return []
-
-    def _loaded_before(self, task: LoadTask) -> list[Finding]:
-        contents = loaded_before.contents(task)
-        if not contents or not ledger.exists(self.connection):
-            return []
-        return loaded_before.warn(task, ledger.loaded_before(self.connection, task.table, contents))
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables take."""

@@ -256,6 +256,8 @@ ORDER BY finished_at DESC
 
 def loaded_before(connection: psycopg.Connection[Any], table: TableName, contents: Sequence[str]) -> list[Loaded]:
     """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
+    if not exists(connection):
+        return []
     wanted = {"target": table.sql, "most": MOST_BYTES, "contents": list(contents)}
     return [
         Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)

@@ -181,18 +181,12 @@ class PostgresSession:
             findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
             return [
                 *unlogged.warnings(self.connection, load.task, load.chooser.structure),
-                *self._loaded_before(load.task),
+                *loaded_before.warnings(load.task, functools.partial(ledger.loaded_before, self.connection)),
                 *findings,
             ]
         except psycopg.Error:
             # Advice is no reason to fail; if the server is gone, the load itself will say so.
             return []
-
-    def _loaded_before(self, task: LoadTask) -> list[Finding]:
-        contents = loaded_before.contents(task)
-        if not contents or not ledger.exists(self.connection):
-            return []
-        return loaded_before.warn(task, ledger.loaded_before(self.connection, task.table, contents))
 
     @_told
     def sizes(self, table: TableName | None) -> list[StorageSize]:

@@ -87,14 +87,14 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
         return []
     # What is said of a partitioned table itself changes none of its partitions.
     divided = task.partition_by is not None or _is_partitioned(connection, task.table)
-    what = "each partition" if divided else str(task.table)
+    statement = "ALTER TABLE ... SET LOGGED for each partition" if divided else f"ALTER TABLE {task.table} SET LOGGED"
     return [
         Finding(
             level="broken",
             subject=f"table {task.table}",
             found="not written to the log",
             effect="ALL ITS ROWS ARE LOST when the server crashes, and a standby never has any",
-            remedy=f"ALTER TABLE {what} SET LOGGED makes it durable",
+            remedy=f"{statement} makes it durable",
         )
     ]
 
