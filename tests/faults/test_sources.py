@@ -128,6 +128,9 @@ def tar_archive() -> bytes:
         ("\ufeff1,a\n".encode("utf-32-le"), False, "is UTF-32 text", "iconv"),
         ("\ufeff1,a\n".encode("utf-32-be"), False, "is UTF-32 text", "iconv"),
     ],
+    # Names of one's own: of the data they would hold the time at which gzip packed it, and each
+    # worker that collects these tests must find the same ones.
+    ids=["tar", "packed_tar", "packed_twice", "packed_parquet", "utf16le", "packed_utf16be", "utf32le", "utf32be"],
 )
 def test_what_is_no_text_is_named(
     target: Target, tmp_path: Path, data: bytes, packed: bool, message: str, remedy: str
