@@ -316,6 +316,22 @@ def test_side_by_side(postgres_target: PostgresTarget, tmp_path: Path, big_file:
     assert snapshots[-1]["tables_total"] == 9
 
 
+@PUBLISH
+def test_progress_never_goes_back(engine_target: Target, tmp_path: Path, big_file: BigFile, publish: str) -> None:
+    """Bytes and rows are those of the files: other phases count their own work, and are none of them."""
+    job = big_job(engine_target, tmp_path, big_file, publish)
+    for name in ("t", "u"):
+        engine_target.execute(f"CREATE INDEX {name}_amount ON {name} (amount)")
+    snapshots: list[dict[str, Any]] = []
+    tipple.run(job, settings={"into": engine_target.url}, progress=lambda s: snapshots.append(dict(s)))
+    for figure in ("bytes_done", "rows", "tables_done"):
+        shown = [snapshot[figure] for snapshot in snapshots if snapshot["phase"] == "run"]
+        assert shown == sorted(shown), figure
+    last = snapshots[-1]
+    assert (last["tables_done"], last["bytes_done"]) == (3, last["bytes_total"])
+    assert last["rows"] == 2 * big_file.rows + 2
+
+
 def test_a_display_that_fails_ends_the_job(tmp_path: Path) -> None:
     """An error of the caller's own function stops the loads, and is what the caller gets."""
     target = DuckdbTarget(tmp_path / "target.duckdb")

@@ -90,6 +90,7 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
     refuse_twice([field.name for field in fields], label)
     _refuse_objects(source, label)
     _refuse_unlike(source, label)
+    _refuse_hidden_index(source, label)
     # A reader may give its rows away twice without a word, half of them to each.
     again = (lambda: _core.ArrowStream(source)) if hasattr(kind, "__len__") else None
     columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
@@ -141,6 +142,20 @@ def _unlike(kind: Any) -> str | None:
     # An array has its length beside its child.
     parts = [_unlike(child) for _, child in kind.children if isinstance(child, type(kind))]
     return next((part for part in parts if part is not None), None)
+
+
+def _refuse_hidden_index(source: Any, label: str) -> None:
+    """Refuses an index of pandas that has a name but is a mere range: it is described in the stream's metadata only.
+
+    Raises:
+        UsageError: there is one.
+    """
+    index = getattr(source, "index", None)
+    if type(index).__name__ == "RangeIndex" and index.name is not None:
+        raise UsageError(
+            f"{label}: pandas does not hand out the values of the index {index.name!r}, which is a RangeIndex",
+            hint="frame.reset_index() makes it a column, frame.reset_index(drop=True) leaves it out",
+        )
 
 
 def recognise(paths: Sequence[str], format: str) -> Columnar | None:

@@ -38,6 +38,8 @@ END_SECONDS = 15
 CANCEL_SECONDS = 0.5
 """After Ctrl-C: how often statements that go on are cancelled again."""
 FAILED_STATUS = 1
+LOAD = "load"
+"""The phase in which a load's rows come in."""
 PUBLISHED_WITH_REJECTS = 3
 USAGE_STATUS = 2
 
@@ -184,7 +186,8 @@ class _TableRun(Part):
             self.error = error
             self.status = "interrupted" if self.job.stop.is_set() else "not published"
         except BaseException as error:
-            self.error, self.status = error, "failed"
+            # After Ctrl-C, whatever a load ends by is most likely the statement that was cancelled.
+            self.error, self.status = error, "interrupted" if self.job.stop.is_set() else "failed"
         finally:
             self.job.ended(self)
 
@@ -205,8 +208,9 @@ class _TableRun(Part):
         return rendezvous.meet(load, publish, place)
 
     def _note(self, snapshot: Mapping[str, Any]) -> None:
-        # What a phase does not tell stays as the one before it left it.
-        self.snapshot = {**self.snapshot, "streams": [], **snapshot}
+        # What a phase does not tell stays as the one before it left it; only one counts bytes of files into the table.
+        other = {} if snapshot["phase"] == LOAD else {key: self.snapshot.get(key, 0) for key in ("bytes_done", "rows")}
+        self.snapshot = {**self.snapshot, "streams": [], **snapshot, **other}
         if self.streams and snapshot["phase"] in PUBLISHING_PHASES:
             # From here on it waits for the server, on a session of its own: others may have its cores.
             self.job.release(self)
@@ -354,6 +358,7 @@ class _Run:
                 self.stop.set()
         if failure is not None:
             raise failure
+        self._show("run")
 
     def _interrupt(self) -> None:
         """Ends the statements that the loads wait for; their other waits look at `stop` by themselves."""

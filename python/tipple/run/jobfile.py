@@ -300,6 +300,8 @@ class _Reader:
         ]:
             for key, value in given.items():
                 place: Path = (*path, key)
+                if key in AFTER and keys is known:
+                    source.refuse(place, "no table comes after others by default", "write it under [tables.NAME]")
                 source.known_key(keys, place)
                 value, filled = self._fill(source, place, value, self.values, **{TABLE: name})
                 values[key] = source.convert(keys, place, value, filled=filled)
@@ -350,7 +352,10 @@ class _Reader:
             declared = {key for document in self.documents for key in document.content.get("variables", {})}
             if name not in declared | self.used:
                 near = get_close_matches(name, sorted(declared | self.used), n=1)
-                hint = f"did you mean {near[0]}?" if near else f"variables of the job: {', '.join(sorted(declared))}"
+                known = f"variables of the job: {', '.join(sorted(declared | self.used))}"
+                if not declared | self.used:
+                    known = f"write ${{{name}}} in the file where its value belongs"
+                hint = f"did you mean {near[0]}?" if near else known
                 raise UsageError(f"--set {name}: {self.path} has no such variable", hint=hint)
 
     def _check_places(self, job: JobFile) -> None:

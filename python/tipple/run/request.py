@@ -335,7 +335,9 @@ class Request:
                 names = self.guess.as_columns(names, loadable) or names
             return self._named(names, loadable, all_names, self._header_place(), exact=True)
         if not self.header_given and (self.dialect.format == "csv" or self.sniffer.auto):
-            found = self._heads.columns(lambda fields: self._columns_of_head(fields, loadable), _IF_RECORDS)
+            # Generated ones too: a header with one is a header, and refused as such.
+            known = {column.name: column for column in table.columns}
+            found = self._heads.columns(lambda fields: self._columns_of_head(fields, known), _IF_RECORDS)
             if found is not None:
                 self.header = True
                 self.notes.append("the first record of each file holds column names: taken as a header")
