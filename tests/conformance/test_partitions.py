@@ -352,6 +352,22 @@ def test_replace_some_partitions(postgres_target: PostgresTarget, tmp_path: Path
     load_text(postgres_target, tmp_path / "wrong.csv", "1,x\n", replace_scope="partitions", check=2)
 
 
+def test_replacing_the_default_partition_is_said(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is replaced as a whole, too: before, the plan warns of it, and after, the report says that it was."""
+    postgres_target.execute(RANGES)
+    postgres_target.execute("CREATE TABLE t_rest PARTITION OF t DEFAULT")
+    postgres_target.execute("INSERT INTO t VALUES (1, 'old'), (5000, 'old'), (6000, 'old')")
+    options = {"mode": "replace", "replace_scope": "partitions"}
+    warned, done = "replaces all rows of", "have replaced all rows of the default partition"
+    other = load_text(postgres_target, tmp_path / "1.csv", "2,new\n", **options)
+    assert any(warned in note and "t_rest" in note for note in other.summary["notes"])
+    assert not any(done in note for note in other.summary["notes"])
+    assert postgres_target.sorted_rows("t") == [(2, "new"), (5000, "old"), (6000, "old")]
+    run = load_text(postgres_target, tmp_path / "2.csv", "7000,new\n", **options)
+    assert any(done in note for note in run.summary["notes"])
+    assert postgres_target.sorted_rows("t") == [(2, "new"), (7000, "new")]
+
+
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_checksum_of_rows_that_the_server_routes(
     postgres_target: PostgresTarget, tmp_path: Path, *, skip: bool

@@ -447,10 +447,13 @@ class PartitionPublish:
     def _say(self, steps: list[Step]) -> None:
         counts: Counter[str] = Counter(step.action for step in steps)
         parts = [f"{counts[action]} {shown}" for action, shown in SHOWN.items() if counts[action]]
-        if self.structure is not None and any(
-            step.leaf.place.bound == partition_bounds.DEFAULT and step.action == "insert" for step in steps
-        ):
-            self.notes.append("the default partition keeps its own structure: its rows went in by INSERT")
+        if any(step.leaf.place.bound == partition_bounds.DEFAULT and step.action == "insert" for step in steps):
+            if self.structure is not None:
+                self.notes.append("the default partition keeps its own structure: its rows went in by INSERT")
+            if self.task.replace_scope == "partitions":
+                self.notes.append(
+                    "records that belong to no other partition have replaced all rows of the default partition"
+                )
         if parts:
             self.notes.append(f"partitions of {self.task.table}: {', '.join(parts)}")
         reasons = [step.why for step in steps if step.why]

@@ -203,7 +203,7 @@ def _require_keys_beforehand(task: LoadTask, asked: PartitionBy) -> None:
 
 
 def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
-    """What is going to cost time at publish."""
+    """What is going to cost time at publish, or rows that nobody thinks of."""
     real = partition_bounds.read(connection, task.table)
     found = []
     for partition in real.partitions if real is not None else ():
@@ -212,6 +212,11 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
                 f"the default partition {partition.name} has rows: publishing has to scan it under lock; "
                 "move its rows into partitions of their own to spare that"
             )
+            if task.replace_scope == "partitions":
+                found.append(
+                    f"one record that belongs to no other partition replaces all rows of {partition.name}: "
+                    "it is the default partition"
+                )
     return found
 
 
