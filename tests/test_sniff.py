@@ -25,6 +25,10 @@ BAR = {**CSV, "delimiter": "|"}
 TBL = {"format": "tbl", "delimiter": "|", "null_text": "", "header": "no"}
 TEXT = {"format": "text", "delimiter": "\t", "null_text": "\\N", "header": "no"}
 NAMED = {"header": "yes"}
+COMMAS = {**SEMICOLON, "decimal_separator": ","}
+DMY = {"date_style": "DMY"}
+MDY = {"date_style": "MDY"}
+DATE = "date"
 
 INT, DEC, DBL, TXT = "bigint", "numeric", "double precision", "text"
 
@@ -84,12 +88,14 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "text_escaped_line_end": ("a.txt", "1\ta\\\nb\n2\tc\n", TEXT, [INT, TXT]),
     # -- not as the name says
     "semicolons": ("a.csv", "1;a\n2;b\n", SEMICOLON, [INT, TXT]),
-    "decimal_commas": ("a.csv", "1;Anna;2,5\n2;Bob;3,75\n3;Eva;4,1\n", SEMICOLON, [INT, TXT, TXT]),
-    "decimal_commas_two_columns": ("a.csv", "1;2,5\n2;3,75\n", SEMICOLON, [INT, TXT]),
-    "decimal_commas_first": ("a.csv", "1,5;a;x\n2,4;b;y\n3,3;c;z\n", SEMICOLON, [TXT, TXT, TXT]),
+    "decimal_commas": ("a.csv", "1;Anna;2,5\n2;Bob;3,75\n3;Eva;4,1\n", COMMAS, [INT, TXT, DEC]),
+    "decimal_commas_two_columns": ("a.csv", "1;2,5\n2;3,75\n", COMMAS, [INT, DEC]),
+    "decimal_commas_first": ("a.csv", "1,5;a;x\n2,4;b;y\n3,3;c;z\n", COMMAS, [DEC, TXT, TXT]),
     "lists_with_semicolons": ("a.csv", "1,a;b;c\n2,d;e;f\n", CSV, [INT, TXT]),
-    "decimal_commas_header": ("a.csv", "id;preis\n1;2,5\n2;3,75\n3;1,0\n", SEMICOLON | NAMED, [INT, TXT]),
-    "excel": ("a.csv", 'Nr;Name;Am\r\n1;"a;b";31.12.2024\r\n2;"c";01.01.2025\r\n', SEMICOLON | NAMED, [INT, TXT, TXT]),
+    "decimal_commas_header": ("a.csv", "id;preis\n1;2,5\n2;3,75\n3;1,0\n", COMMAS | NAMED, [INT, DEC]),
+    "excel": (
+        "a.csv", 'Nr;Name;Am\r\n1;"a;b";31.12.2024\r\n2;"c";01.01.2025\r\n', SEMICOLON | NAMED | DMY, [INT, TXT, DATE]
+    ),
     "tabs_in_csv": ("a.csv", "1\ta\n2\tb\n", TAB, [INT, TXT]),
     "bars_in_csv": ("a.csv", "1|a|x\n2|b|y\n", BAR, [INT, TXT, TXT]),
     "trailing_semicolons": ("a.csv", "1;a;\n2;b;\n", SEMICOLON, [INT, TXT]),
@@ -146,7 +152,14 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     # -- types
     "leading_zeros": ("a.csv", "00123,1\n00456,2\n", CSV, [TXT, INT]),
     "telephone": ("a.csv", "+4930123,1\n+4940456,2\n", CSV, [TXT, INT]),
-    "thousands": ("a.csv", '1,"1,234"\n2,"12,345.50"\n', CSV, [INT, TXT]),
+    "thousands": ("a.csv", '1,"1,234"\n2,"12,345.50"\n', CSV | {"thousands": ","}, [INT, DEC]),
+    "thousands_of_thousands": ("a.csv", '1,"1,234"\n2,"1,234,567"\n', CSV | {"thousands": ","}, [INT, INT]),
+    "thousands_or_thousandths": ("a.csv", '1,"1,234"\n2,"5,678"\n', CSV, [INT, TXT]),
+    "points_between_thousands": ("a.csv", "1;1.234,50\n2;7,25\n", COMMAS | {"thousands": "."}, [INT, DEC]),
+    "points_that_are_none": ("a.csv", "1;1.234;2,5\n2;7.123;7,25\n", COMMAS, [INT, TXT, DEC]),
+    "points_and_commas": ("a.csv", "1;2.75;2,5\n2;7.1;7,25\n", SEMICOLON, [INT, DEC, TXT]),
+    "commas_and_whole_numbers": ("a.csv", "1;0,125\n2;7\n3;1,5\n", COMMAS, [INT, DEC]),
+    "two_commas": ("a.csv", "1;1,2,3\n2;7,25\n", SEMICOLON, [INT, TXT]),
     "booleans": ("a.csv", "true,t\nFALSE,f\n", CSV, ["boolean", "boolean"]),
     "only_f": ("a.csv", "1,f\n2,f\n", CSV, [INT, TXT]),
     "yes_and_no": ("a.csv", "1,yes\n2,no\n", CSV, [INT, TXT]),
@@ -160,7 +173,19 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "time_zones": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00+02,2\n", CSV, ["timestamp with time zone", INT]),
     "zones_on_some": ("a.csv", "2024-02-29T12:00:00Z,1\n2024-02-29 12:00,2\n", CSV, [TXT, INT]),
     "no_such_day": ("a.csv", "2024-02-30,1\n2024-02-28,2\n", CSV, [TXT, INT]),
-    "local_dates": ("a.csv", "13/12/2024,1\n01/02/2024,2\n", CSV, [TXT, INT]),
+    "local_dates": ("a.csv", "13/12/2024,1\n01/02/2024,2\n", CSV | DMY, [DATE, INT]),
+    "german_dates": ("a.csv", "1;31.12.2024\n2;1.2.2024\n", SEMICOLON | DMY, [INT, "date"]),
+    "dates_of_two_digits": ("a.csv", "1,01.02.24\n2,31.12.99\n", CSV | DMY, [INT, "date"]),
+    "american_dates": ("a.csv", "12/31/2024,1\n01/02/2024,2\n", CSV | MDY, [DATE, INT]),
+    "american_times": ("a.csv", "12/31/2024 9:05 AM,1\n01/02/2024 12:30:05 PM,2\n", CSV | MDY, ["timestamp", INT]),
+    "other_columns_show_the_order": ("a.csv", "1/2/2024,31/1/2024\n3/4/2024,1/1/2024\n", CSV | DMY, ["date", "date"]),
+    "dates_in_no_order": ("a.csv", "01/02/2024,1\n03/04/2024,2\n", CSV, [TXT, INT]),
+    "dates_in_both_orders": ("a.csv", "13/02/2024,1\n03/14/2024,2\n", CSV, [TXT, INT]),
+    "orders_that_differ": ("a.csv", "13/02/2024,1/2/2024\n03/02/2024,1/31/2024\n", CSV, [TXT, TXT]),
+    "dates_and_days_that_are_none": ("a.csv", "31/12/2024,1\n31/02/2024,2\n", CSV | DMY, [TXT, INT]),
+    "dates_in_two_forms": ("a.csv", "31/12/2024,1\n2024-12-30,2\n", CSV | DMY, [DATE, INT]),
+    "versions_like_dates": ("a.csv", "13.2.10,1\n14.1.24,2\n", CSV, [TXT, INT]),
+    "slashes_and_the_year_first": ("a.csv", "2024/12/31,1\n2024/1/2,2\n", CSV, [DATE, INT]),
     "uuids": ("a.csv", "6ba7b810-9dad-11d1-80b4-00c04fd430c8,1\n", CSV, ["uuid", INT]),
     "quoted_empty": ("a.csv", '1,""\n2,"3"\n', CSV, [INT, TXT]),
     "versions": ("a.csv", "1.2.3,1\n1.10.0,2\n", CSV, [TXT, INT]),
@@ -192,7 +217,10 @@ def sniff(path: Path, expected_fields: int | None = None, **given: str) -> Sniff
 
 def facts(sniffed: Sniffed) -> dict[str, Any]:
     dialect = sniffed.dialect
-    found = {name: getattr(dialect, name) for name in ("format", "delimiter", "quote", "escape", "null_text")}
+    names = ("format", "delimiter", "quote", "escape", "null_text", "date_style", "thousands")
+    found = {name: getattr(dialect, name) for name in names}
+    if dialect.decimal_separator != ".":
+        found["decimal_separator"] = dialect.decimal_separator
     return {name: value for name, value in found.items() if value is not None} | {"header": sniffed.header.value}
 
 
@@ -243,6 +271,9 @@ def test_the_options_say_the_same(tmp_path: Path, name: str) -> None:
         header=options["header"],
         encoding=options.get("encoding"),
         trailing_delimiter=True if "trailing-delimiter" in options else None,
+        date_style=options.get("date-style"),
+        decimal_separator=options.get("decimal-separator"),
+        thousands=options.get("thousands"),
     )
     assert again == dialect
 
@@ -328,12 +359,16 @@ def test_numbers_for_an_engine_without_plain_numeric(tmp_path: Path) -> None:
 
 
 def test_dates_are_told(tmp_path: Path) -> None:
-    sniffed = sniff(write(tmp_path / "a.csv", "13/12/2024,12/13/2024,1.2.2024\n1/2/2024,1/2/2024,2.3.2024\n"))
-    notes = describe_dates(sniffed.profile, ["d", "m", "u"])
-    assert "column d" in notes[0]
-    assert "ISO,DMY" in notes[0]
-    assert "ISO,MDY" in notes[1]
-    assert "does not show" in notes[2]
+    for data, said in (
+        ("1/2/2024,1\n2/3/2024,2\n", "does not show"),
+        ("13/12/2024,1\n12/13/2024,2\n", "differ in the order"),
+        ("31/12/2024,1\n31/02/2024,2\n", "none in the order DMY"),
+    ):
+        sniffed = sniff(write(tmp_path / "a.csv", data))
+        (note,) = describe_dates(sniffed.profile, ["d", "n"], sniffed.dialect.date_style)
+        assert "column d" in note
+        assert said in note
+        assert describe_dates(sniffed.profile, [None, "n"], sniffed.dialect.date_style) == []
 
 
 def test_files_of_one_header(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import pytest
 from psycopg import sql
 
 from value_cases import MOODS, OIDS, Case, cases
-from value_fields import disturb
+from value_fields import disturb, local_day, local_moment
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = bool(os.environ.get("TIPPLE_LONG"))
@@ -68,7 +68,11 @@ def probe() -> Path:
 
 
 def codec_answers(probe: Path, case: Case, version: int, fields: Sequence[str]) -> list[str]:
-    questions = "".join(f"{case.question}\t{version}\t{field.encode().hex()}\n" for field in fields)
+    return probe_answers(probe, case.question, version, fields)
+
+
+def probe_answers(probe: Path, question: str, version: int, fields: Sequence[str]) -> list[str]:
+    questions = "".join(f"{question}\t{version}\t{field.encode().hex()}\n" for field in fields)
     run = subprocess.run([probe], input=questions, stdout=subprocess.PIPE, text=True, check=True)
     answers = run.stdout.splitlines()
     assert len(answers) == len(fields)
@@ -169,6 +173,28 @@ def test_codec_answers_as_the_server_does(
             assert not wrong, f"{len(wrong)} of {len(fields)} under {session}: {wrong[:20]}"
 
 
+@pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
+@pytest.mark.parametrize("label", ["date", "timestamp", "timestamptz in UTC"])
+def test_dates_in_an_order_are_those_of_a_session_with_it(label: str, order: str, probe: Path, server: Server) -> None:
+    """What the user says of a file means what `DateStyle` would make of it."""
+    case = next(case for case in CASES if case.label == label)
+    rng = random.Random(f"{label} {order} {server.version}")
+    texts = [local_day, local_moment] if label != "date" else [local_day]
+    fields = [rng.choice(texts)(rng) for _ in range(FIELDS_PER_CASE)]
+    fields += [disturb(rng, local_moment(rng)) for _ in range(FIELDS_PER_CASE)]
+    ours = probe_answers(probe, f"{order}|{case.question}", server.version, fields)
+    sure = [our for our in ours[:FIELDS_PER_CASE] if our != UNSURE and not our.startswith("!")]
+    assert len(sure) > FIELDS_PER_CASE // 10
+    for style in ("ISO", "SQL", "Postgres", "German"):
+        theirs = server.answers(case, fields, {"DateStyle": f"{style}, {order.upper()}", "TimeZone": "UTC"})
+        wrong = [
+            (field[:80], f"codec {our}", f"server {their}")
+            for field, our, their in zip(fields, ours, theirs, strict=True)
+            if our not in (their, UNSURE)
+        ]
+        assert not wrong, f"{len(wrong)} of {len(fields)} under {style}, {order}: {wrong[:20]}"
+
+
 SURE = {
     "int4": ("+5", " 5 ", "005", "0x1f", "1_000"),
     "float8": ("1e5", "-1.5E-3", ".5", "NaN", "inf", "-Infinity", " 1 ", "0.30000000000000004", "1e400"),
@@ -190,11 +216,14 @@ SURE = {
         "2001-02-03 BC",
         "2001-02-03 00:00:00",
         "2001-02-30",
+        "2001/02/03",
+        "2001.2.3",
         "epoch",
     ),
     "timestamp": (
         "2001-02-03",
         "2001-02-03 04:05",
+        "2001-02-03 4:05 PM",
         "2001-02-03T04:05:06Z",
         "2001-02-03 04:05:06.123456789+02:00",
     ),

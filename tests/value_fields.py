@@ -74,8 +74,29 @@ def day(rng: random.Random) -> str:
     if kind < 0.8:
         return f"{year:04}-{month:02}-{number:02}"
     return rng.choice(
-        (f"{year:04}{month:02}{number:02}", f"{year:04}-{month}-{number}", f"{year}-{month:02}-{number:02}")
-    )
+        (
+            f"{year:04}{month:02}{number:02}", f"{year:04}-{month}-{number}", f"{year}-{month:02}-{number:02}",
+            f"{year:04}/{month:02}/{number:02}", f"{year:04}.{month}.{number}", f"{year}/{month}.{number}",
+        )
+    )  # fmt: skip
+
+
+def local_day(rng: random.Random) -> str:
+    """A day in an order that only settings decide."""
+    separator = rng.choice("./-")
+    year = rng.choice((rng.randint(1900, 2100), rng.randint(0, 99), rng.randint(0, 9999), rng.randint(0, 999_999)))
+    short = (rng.choice((rng.randint(1, 12), rng.randint(0, 33))) for _ in range(2))
+    parts = [rng.choice((f"{part:02}", str(part))) for part in short]
+    parts.insert(rng.choice((2, 2, 2, 0, 1)), rng.choice((f"{year:04}", f"{year:02}", f"{year % 100:02}")))
+    return separator.join(parts) if rng.random() < 0.9 else f"{parts[0]}-{parts[1]}/{parts[2]}"
+
+
+def local_moment(rng: random.Random) -> str:
+    text = local_day(rng)
+    if rng.random() < 0.6:
+        text += rng.choice((" ", " ", " ", "T", "  ", "\t", "")) + clock(rng)
+        text += rng.choice(("", "", " AM", "PM", " pm", "Z", "+02", " +0530", " BC", " UTC", " CET", " 5"))
+    return text
 
 
 def clock(rng: random.Random) -> str:
@@ -84,6 +105,8 @@ def clock(rng: random.Random) -> str:
     text = rng.choice(
         (f"{hour:02}:{minute:02}:{second:02}",) * 4 + (f"{hour}:{minute}:{second}", f"{hour:02}:{minute:02}")
     )
+    if rng.random() < 0.1:
+        return text + rng.choice((" AM", " PM", "pm", "am", "  PM"))
     if rng.random() < 0.5:
         text += "." + rng.choice((digits(rng, 6), digits(rng, 12), "9" * rng.randint(0, 9), "0" * 6 + digits(rng, 3)))
     return text

@@ -193,3 +193,20 @@ def test_a_header_with_a_mistyped_name(target: DuckdbTarget, tmp_path: Path, dat
     run = load_text(target, tmp_path / "in.csv", data, check=1)
     assert 'type integer: "' in run.stderr
     assert ("looks like a header" in run.stderr) == is_told
+
+
+def test_values_that_only_directories_hold_are_told(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Hive's `year=2024`: the files do not have that column, and nobody should believe that it was loaded."""
+    for year in (2023, 2024):
+        place = tmp_path / f"year={year}" / "region=EU"
+        place.mkdir(parents=True)
+        write(place / "a.csv", f"a,b\n{year},x\n")
+    run = load_here(target, tmp_path / "year=*" / "region=EU" / "*.csv", schema="auto")
+    (told,) = (note for note in run.summary["notes"] if "directories' names" in note)
+    assert "hold year, region" in told
+    again = load_here(target, tmp_path / "year=2023" / "region=EU" / "a.csv", table="u", schema="auto", restart=True)
+    assert any("directories' names" in note for note in again.summary["notes"])
+    target.execute("CREATE TABLE v (year integer, region varchar)")
+    file = write(tmp_path / "year=2023" / "v.csv", "year,region\n2023,EU\n")
+    kept = load_here(target, file, table="v")
+    assert not any("directories' names" in note for note in kept.summary["notes"])

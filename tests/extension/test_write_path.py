@@ -16,6 +16,7 @@ import pytest
 import tipple
 from big import BigFile
 from command import Run, start_tipple
+from conformance import test_notations as notations
 from conformance.test_structures import is_in_order
 from extension.pages import (
     COLUMNS,
@@ -564,3 +565,17 @@ def test_lengths_are_in_bytes(postgres_server: PostgresServer, tmp_path: Path) -
         assert target.rows("SELECT octet_length(a) FROM t ORDER BY 1") == [(5,), (5,)]
         again = load_text(target, tmp_path / "in.csv", "äö\nab\n", header="no", table="u")
         assert path_of(again)[0] == "direct"
+
+
+def test_notations_on_pages(target: PostgresTarget, tmp_path: Path) -> None:
+    """Dates and numbers that are rewritten; the loops for pages must not read a number before it is."""
+    target.execute(notations.TABLE)
+    run = load_text(
+        target, tmp_path / "in.csv", notations.EXPORT * 500, **notations.GERMAN, write_path="direct", verify="checksum"
+    )
+    assert run.summary is not None
+    assert run.summary["write_path"] == "direct"
+    assert target.rows(f"SELECT DISTINCT * FROM ({notations.SELECT}) AS s ORDER BY id") == notations.ROWS
+    assert target.count("t") == 500 * len(notations.ROWS)
+    bad = load_text(target, tmp_path / "bad.csv", "1;;;1.5;;\n", **notations.GERMAN, check=1)
+    assert "amount" in bad.stderr

@@ -149,3 +149,28 @@ def _answers(server: PostgresServer) -> bool:
         return server.rows("SELECT 1") == [(1,)]
     except Exception:
         return False
+
+
+def test_rejects_on_a_full_disk(postgres_target: PostgresTarget, disk: Callable[[int], Path], tmp_path: Path) -> None:
+    """Where the client has no room for rejects, the job can go on once it has: what is staged stays."""
+    place = disk(1)
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    records = 600_000
+    path = tmp_path / "in.csv"
+    with path.open("w") as file:
+        for number in range(records):
+            file.write(f"{number if number % 20 or number < records // 2 else 'x'},{'y' * 40}\n")
+    options = {"on_error": "skip", "max_rejects": "10%", "rejects": tmp_path / "bad", "jobs": 1}
+    environment = {"TMPDIR": str(place)}
+    run = load(postgres_target, path, env=environment, check=False, **options)
+    assert_says_disk_full(run)
+    assert postgres_target.count("t") == 0
+    ((job, state),) = postgres_target.rows("SELECT job_id::text, state FROM tipple.job")
+    assert state == "loading"
+    resize_disk(place, 200)
+    done = load(postgres_target, path, env=environment, check=3, **options)
+    assert done.summary is not None
+    assert done.summary["job_id"] == job
+    rejected = records // 40
+    assert (postgres_target.count("t"), done.summary["rejects"]) == (records - rejected, rejected)
+    assert len((tmp_path / "bad").read_bytes().splitlines()) == rejected

@@ -2,7 +2,7 @@
 //!
 //! Each line of standard input is `type<TAB>version<TAB>hex(text)`: the column's type as a plan has it (the JSON form of
 //! `ColumnType`), or `scaled18:precision,scale` (also `scaled38`) for a numeric read into an integer, or `check` for
-//! JSON as it is checked for other engines; then the server's major version and the field's bytes. Each line of
+//! JSON as it is checked for other engines; a `DateOrder` and a `|` before it says how dates are written; then the server's major version and the field's bytes. Each line of
 //! standard output is the answer: the field's COPY binary payload in hexadecimal, `!` with the SQLSTATE of a refusal,
 //! or `?` where only the server can say. Where the type has pages, the field is put on one too, which must come to the same:
 //! there processors with wide registers read common spellings in another way.
@@ -14,6 +14,7 @@ use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
 use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop, read};
+use tipple_codec::notation::Notation;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
 use tipple_codec::value::{Refusal, ServerVersion, TypeFamily, json, numeric};
@@ -64,21 +65,32 @@ fn answer(
         let answer = value.map(|value| numeric::encode_binary_from_scaled(value, scale, out));
         return Some((answer, TypeFamily::Plain));
     }
+    let (notation, kind) = match kind.split_once('|') {
+        Some((order, kind)) => (Notation::Date(serde_json::from_str(&format!("\"{order}\"")).ok()?), kind),
+        None => (Notation::Plain, kind),
+    };
+    let dialect = Dialect { notations: vec![notation], ..Dialect::csv() };
     let kind: ColumnType = serde_json::from_str(kind).ok()?;
     let family = kind.family();
-    Some((encode(kind, server, field, out), family))
+    Some((encode(kind, &dialect, server, field, out), family))
 }
 
 /// The field as the only one of a record, in quotes so that nothing in it means anything.
-fn encode(kind: ColumnType, server: ServerVersion, field: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn encode(
+    kind: ColumnType,
+    dialect: &Dialect,
+    server: ServerVersion,
+    field: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     let mut quoted = vec![b'"'];
     for &byte in field {
         quoted.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == b'"')));
     }
     quoted.extend(b"\"\n");
     let columns = [Column { name: "v".into(), kind, not_null: false }];
-    let mut scanner = Scanner::new(Dialect::csv(), 1);
-    let mut encoder = CopyBinaryEncoder::new(&columns, Dialect::csv(), server, false);
+    let mut scanner = Scanner::new(dialect.clone(), 1);
+    let mut encoder = CopyBinaryEncoder::new(&columns, dialect.clone(), server, false);
     let encoded = encoder.encode(&scanner.scan(&quoted), out);
     let answer = encoded.problem.map_or(Ok(()), |problem| Err(refusal_of(&problem)));
     let mut spellings = vec![quoted];
@@ -87,7 +99,7 @@ fn encode(kind: ColumnType, server: ServerVersion, field: &[u8], out: &mut Vec<u
         spellings.push([field, b"\n"].concat());
     }
     for spelling in &spellings {
-        let Some(on_page) = put_on_page(&columns, server, spelling) else { continue };
+        let Some(on_page) = put_on_page(&columns, dialect, server, spelling) else { continue };
         let expected = answer.map(|()| out.clone());
         assert_eq!(on_page, expected, "{:?} on a page of {columns:?}", String::from_utf8_lossy(spelling));
     }
@@ -99,12 +111,17 @@ fn encode(kind: ColumnType, server: ServerVersion, field: &[u8], out: &mut Vec<u
 }
 
 /// What the first of several such records is on a page, as COPY binary; `None` where it has no place on pages.
-fn put_on_page(columns: &[Column], server: ServerVersion, record: &[u8]) -> Option<Result<Vec<u8>, Refusal>> {
+fn put_on_page(
+    columns: &[Column],
+    dialect: &Dialect,
+    server: ServerVersion,
+    record: &[u8],
+) -> Option<Result<Vec<u8>, Refusal>> {
     let layout = PageLayout { block_size: 8192, fillfactor: 100 };
-    let mut encoder = HeapPageEncoder::new(columns, &[Some(0)], Dialect::csv(), server, layout).ok()?;
+    let mut encoder = HeapPageEncoder::new(columns, &[Some(0)], dialect.clone(), server, layout).ok()?;
     // Records behind it, so that it may be read by more bytes than it has.
     let window = record.repeat(BEHIND.div_ceil(record.len()) + 1);
-    let mut scanner = Scanner::new(Dialect::csv(), 1);
+    let mut scanner = Scanner::new(dialect.clone(), 1);
     let mut memory = vec![0; 2 * layout.block_size];
     let mut pages = PageBuffer::new(&mut memory[..], layout);
     let encoded = encoder.encode_unless(&scanner.scan(&window), 0, &mut pages, |_| false);

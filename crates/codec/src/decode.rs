@@ -1,6 +1,7 @@
 //! The value text of a field: quotes and escapes removed, NULL told apart from an empty text.
 
 use crate::dialect::{Dialect, Family};
+use crate::notation::Notation;
 use crate::scan::RawField;
 use crate::value::Span;
 
@@ -10,6 +11,7 @@ pub struct Decoder {
     dialect: Dialect,
     quote_hint: QuoteHint,
     scratch: Vec<u8>,
+    rewritten: Vec<u8>,
 }
 
 /// Length and first byte of the NULL text.
@@ -56,7 +58,7 @@ impl Decoder {
         let Dialect { family, quote, escape, ref null_rules, .. } = dialect;
         let forces_null = null_rules.iter().any(|rule| rule.quoted_is_null);
         let quote = (family == Family::Csv && quote == escape && !forces_null).then_some(quote);
-        Self { dialect, quote_hint: QuoteHint { quote }, scratch: Vec::new() }
+        Self { dialect, quote_hint: QuoteHint { quote }, scratch: Vec::new(), rewritten: Vec::new() }
     }
 
     /// What tells quickly that a field which is not marked is not NULL.
@@ -70,9 +72,33 @@ impl Decoder {
         self.quote_hint
     }
 
-    /// The text of a field of this column, or `None` for NULL.
+    /// The text of a field of this column in the grammar of the column's type, or `None` for NULL.
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
+        match self.notation(column) {
+            Notation::Plain => self.decode_plain(field, column),
+            notation => self.decode_noted(field, column, notation),
+        }
+    }
+
+    /// How the values of a column are written.
+    #[inline(always)]
+    pub(crate) fn notation(&self, column: usize) -> Notation {
+        self.dialect.notations.get(column).copied().unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn decode_noted<'a>(&'a mut self, field: RawField<'a>, column: usize, notation: Notation) -> Option<&'a [u8]> {
+        let mut rewritten = std::mem::take(&mut self.rewritten);
+        rewritten.clear();
+        let is_other = self.decode_plain(field, column).is_some_and(|text| notation.rewrite(text, &mut rewritten));
+        self.rewritten = rewritten;
+        if is_other { Some(&self.rewritten) } else { self.decode_plain(field, column) }
+    }
+
+    /// The text of a field as it is written, or `None` for NULL.
+    #[inline(always)]
+    fn decode_plain<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
         if !field.marked {
             let null = self.dialect.null_text.as_bytes();
             // Most often it is empty, and then its length says all.
@@ -346,10 +372,15 @@ mod tests {
     /// A text between quotes may be read on into the window; a copy may not.
     #[test]
     fn the_span_of_a_decoded_text_is_the_windows_or_its_own() {
-        let window = b"\"ab\"|\"a\"\"b\"|x,more than a word behind";
-        for (range, text, own) in [(0..4, &b"ab"[..], false), (5..11, b"a\"b", true)] {
-            let field = RawField { bytes: &window[range.clone()], marked: true, readable: window.len() - range.start };
-            let mut decoder = Decoder::new(Dialect::csv());
+        let window = b"\"ab\"|\"a\"\"b\"|1.2.2024|\"1.2.2024\"|x,more than a word behind";
+        let date = &b"2024-02-01"[..];
+        for (range, text, own) in
+            [(0..4, &b"ab"[..], false), (5..11, b"a\"b", true), (12..20, date, true), (21..31, date, true)]
+        {
+            let marked = window[range.start] == b'"';
+            let field = RawField { bytes: &window[range.clone()], marked, readable: window.len() - range.start };
+            let notations = vec![Notation::Date(crate::notation::DateOrder::Dmy)];
+            let mut decoder = Decoder::new(Dialect { notations, ..Dialect::csv() });
             let decoded = decoder.decode(field, 0).unwrap();
             assert_eq!(decoded, text);
             let span = field.span(decoded);

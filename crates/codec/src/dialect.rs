@@ -2,6 +2,7 @@
 //!
 //! The names and rules are those of PostgreSQL's COPY (`sql-copy`, "File Formats").
 
+use crate::notation::Notation;
 use serde::{Deserialize, Serialize};
 
 /// What a quote, an escape and a newline do inside a record.
@@ -108,6 +109,9 @@ pub struct Dialect {
     /// By column: how NULL is told in other ways; empty where no column has one.
     #[serde(default)]
     pub null_rules: Vec<NullRule>,
+    /// By column: how its values are written; empty where all are [`Notation::Plain`].
+    #[serde(default)]
+    pub notations: Vec<Notation>,
     /// The fields' widths in characters; for [`Family::Fixed`] only, one per column.
     #[serde(default)]
     pub widths: Vec<u32>,
@@ -136,6 +140,7 @@ impl Dialect {
             trailing_delimiter: false,
             line_end: LineEnd::Lf,
             null_rules: Vec::new(),
+            notations: Vec::new(),
             widths: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ pub mod decode;
 pub mod dialect;
 pub mod digest;
 pub mod encode;
+pub mod notation;
 pub mod problem;
 pub mod route;
 pub mod scan;

@@ -110,6 +110,17 @@ Examples:
 @click.option("--force-not-null", metavar="A,B,...|*", help="Columns where the unquoted NULL text is a value.")
 @click.option("--field-widths", metavar="N,N,...", help="The fields' widths in characters, for --format fixed.")
 @click.option(
+    "--date-style",
+    metavar="DMY|MDY|YMD",
+    help="The order of day, month and year in dates such as 31/12/2024. Default: as --format auto sees it.",
+)
+@click.option(
+    "--decimal-separator",
+    metavar="C",
+    help="What stands before the fraction of a number: . or , . Default: a point, or as the sample shows it.",
+)
+@click.option("--thousands", metavar="C", help="A character between groups of three digits, as in 1,234.50.")
+@click.option(
     "--columns",
     metavar="A,B,...",
     help="The columns in the order of the fields; of parquet and arrow, the fields to load. Default: all.",
@@ -296,6 +307,9 @@ def load(
     force_null: str | None,
     force_not_null: str | None,
     field_widths: str | None,
+    date_style: str | None,
+    decimal_separator: str | None,
+    thousands: str | None,
     columns: str | None,
     partition_by: str | None,
     replace_scope: Literal["table", "partitions"],
@@ -352,6 +366,9 @@ def load(
             force_null=split_names(force_null) if force_null is not None else (),
             force_not_null=split_names(force_not_null) if force_not_null is not None else (),
             field_widths=_widths(field_widths) if field_widths is not None else None,
+            date_style=date_style,
+            decimal_separator=decimal_separator,
+            thousands=thousands,
             columns=split_names(columns) if columns is not None else None,
             mode=mode,
             key=split_names(key) if key is not None else None,

@@ -443,6 +443,9 @@ class Session(Protocol):
     def resolve_new(self, table: TableName) -> TableName:
         """The name with the schema in which an unqualified table would be created."""
 
+    def use_date_style(self, order: str) -> None:
+        """Dates that only the target reads have day, month and year in this order: `DMY`, `MDY` or `YMD`."""
+
     def plan(self, task: LoadTask) -> LoadResult:
         """What `load` would do."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -208,6 +209,11 @@ def is_of_circumstances(sqlstate: str | None) -> bool:
 def may_pass(sqlstate: str | None) -> bool:
     """Whether the same may succeed when it is done again, because what stood against it was others, room or time."""
     return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE
+
+
+def lacks_room(message: str | None) -> bool:
+    """Whether the system has told the core that a disk of this machine, or a share of it, is full."""
+    return any(f"(os error {number})" in (message or "") for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:

@@ -22,7 +22,7 @@ from tipple.errors import UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.url import quote_identifier
 
-__all__ = ["TOO_LONG", "HiveColumn", "hive_column"]
+__all__ = ["TOO_LONG", "HiveColumn", "hive_column", "names_in_paths"]
 
 TOO_LONG = "is too long to name a directory"
 """What is said of a value; DuckDB would say that it cannot create one."""
@@ -42,6 +42,13 @@ _UNITS = {
     "week": "CAST(CAST(date_trunc('week', {0}) AS DATE) AS VARCHAR)",
     "day": "CAST(CAST({0} AS DATE) AS VARCHAR)",
 }
+
+
+def names_in_paths(paths: Iterable[str]) -> list[str]:
+    """The names of columns whose values only the directories of files hold, as `year=2024` does."""
+    parts = [part for path in paths for part in path.split("/")[:-1]]
+    found = (re.fullmatch(r"([A-Za-z_]\w*)=.*", part) for part in parts)
+    return list(dict.fromkeys(match[1] for match in found if match is not None))
 
 
 class HiveColumn(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """What the columns of a sample are: header, the text that means NULL, types and names.
 
 A type is only guessed as far as the sample goes, so it is the widest of its family (`bigint`, exact decimals), and
-whatever would lose something as a number stays text: leading zeros, codes such as `12E5`, decimal commas, thousands
-separators, dates in an order that only settings decide.
+whatever would lose something as a number stays text: leading zeros, codes such as `12E5`; and so do dates and numbers
+in a notation that the sample does not show beyond doubt (`sniff_notations.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.sniff_codes import CODE, is_code
+from tipple.plan.sniff_notations import local_dates
 from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import TableName
 
@@ -436,11 +437,11 @@ def _why_text(column: ColumnProfile) -> str:
     if CODE in kinds:
         return "codes such as 12E5, of which a number would be another text"
     if "decimal_comma" in kinds:
-        return "decimal commas, which no number type reads"
+        return "decimal commas, which --decimal-separator , reads"
     if "thousands" in kinds:
-        return "thousands separators, which no number type reads"
+        return "thousands separators, which --thousands , reads, or decimal commas (--decimal-separator ,)"
     if "local_date" in kinds:
-        return "dates whose order of day and month depends on settings"
+        return "dates that no order of day and month reads, or one that is not known (--date-style)"
     if not kinds:
         return "only texts such as NULL or -"
     if kinds <= _NUMBERS and (column.inexact or kinds & {"float", "not_finite"}):
@@ -450,24 +451,18 @@ def _why_text(column: ColumnProfile) -> str:
     return "values of different types: " + ", ".join(sorted(kind.replace("_", " ") for kind in kinds))
 
 
-def describe_dates(profile: Profile, names: Sequence[str]) -> list[str]:
-    """Notes on columns of dates in an order of day and month that only settings decide."""
+def describe_dates(profile: Profile, names: Sequence[str | None], date_style: str | None) -> list[str]:
+    """Notes on columns with dates whose order of day and month is not known; those without a name do not matter."""
     notes = []
     for name, column in zip(names, profile.columns, strict=False):
-        if not column.kinds or set(column.kinds) != {"local_date"}:
+        if name is None or not local_dates(column):
             continue
-        if column.first_over_12 and not column.second_over_12:
-            order, style = "day before month", "DMY"
-        elif column.second_over_12 and not column.first_over_12:
-            order, style = "month before day", "MDY"
-        else:
-            order, style = "an order of day and month that the sample does not show", ""
-        remedy = (
-            f"PGOPTIONS='-c datestyle=ISO,{style}' makes a PostgreSQL server read them into a date column"
-            if style
-            else "only PostgreSQL reads them into a date column, in the order of its datestyle"
-        )
-        notes.append(f"the column {name} holds dates with {order}; {remedy}")
+        why = f"that are none in the order {date_style}" if date_style else "that differ in the order of day and month"
+        remedy = "no one order reads all of them"
+        if not date_style and not (column.first_over_12 and column.second_over_12):
+            why = "whose order of day and month the sample does not show"
+            remedy = "--date-style DMY says that the day comes first, MDY the month"
+        notes.append(f"the column {name} holds dates {why}; {remedy}")
     return notes
 
 

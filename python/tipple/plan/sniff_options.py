@@ -30,6 +30,12 @@ def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = 
     for option, names in (("--force-null", dialect.force_null), ("--force-not-null", dialect.force_not_null)):
         if names:
             options[option] = ",".join(names)
+    if dialect.date_style is not None:
+        options["--date-style"] = dialect.date_style
+    if dialect.decimal_separator != ".":
+        options["--decimal-separator"] = dialect.decimal_separator
+    if dialect.thousands is not None:
+        options["--thousands"] = dialect.thousands
     if columns is not None:
         options["--columns"] = ",".join(quote_identifier(column) for column in columns)
     return " ".join(f"{option} {shlex.quote(value)}" for option, value in options.items())

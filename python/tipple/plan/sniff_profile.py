@@ -121,6 +121,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     force_null: tuple[str, ...] = ()
     force_not_null: tuple[str, ...] = ()
     field_widths: tuple[int, ...] | None = None
+    date_style: str | None = None
+    decimal_separator: str | None = None
+    thousands: str | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

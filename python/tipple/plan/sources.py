@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan.notation import check_separators, date_style_of
 from tipple.plan.size import format_bytes
 
 __all__ = [
@@ -86,6 +87,12 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Columns whose NULL text without quotes is a value; `*` for all."""
     widths: tuple[int, ...] = ()
     """The fields' widths in characters; for `fixed` only."""
+    date_style: str | None = None
+    """The order of day, month and year, as PostgreSQL's `DateStyle` names it: `DMY`, `MDY` or `YMD`."""
+    decimal_separator: str = "."
+    """What stands before the fraction of a number: a point or a comma."""
+    thousands: str | None = None
+    """One byte, what stands between a number's groups of three digits."""
 
 
 _DEFAULT_DIALECTS: dict[Format, Dialect] = {
@@ -167,6 +174,9 @@ def plan_dialect(
     force_null: Sequence[str] = (),
     force_not_null: Sequence[str] = (),
     field_widths: Sequence[int] | None = None,
+    date_style: str | None = None,
+    decimal_separator: str | None = None,
+    thousands: str | None = None,
 ) -> Dialect:
     """COPY's defaults for the format, what the user said in their place, and COPY's checks.
 
@@ -180,6 +190,8 @@ def plan_dialect(
         comment: one character; lines that begin with it are left out.
         force_null, force_not_null: names of columns, or `*` alone.
         field_widths: of `fixed`, in characters.
+        date_style: `DMY`, `MDY` or `YMD`.
+        decimal_separator, thousands: as in DuckDB's `read_csv`.
 
     Raises:
         UsageError: what COPY refuses as well, and options that the format does not have.
@@ -231,7 +243,11 @@ def plan_dialect(
         force_null=tuple(force_null),
         force_not_null=tuple(force_not_null),
         widths=tuple(field_widths or ()),
+        date_style=None if date_style is None else date_style_of(date_style),
+        decimal_separator=decimal_separator or ".",
+        thousands=thousands,
     )
+    check_separators(dialect.decimal_separator, dialect.thousands)
     _check_dialect(dialect)
     return dialect
 

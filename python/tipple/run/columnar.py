@@ -150,7 +150,7 @@ def _refuse_hidden_index(source: Any, label: str) -> None:
     Raises:
         UsageError: there is one.
     """
-    index = getattr(source, "index", None)
+    index: Any = getattr(source, "index", None)
     if type(index).__name__ == "RangeIndex" and index.name is not None:
         raise UsageError(
             f"{label}: pandas does not hand out the values of the index {index.name!r}, which is a RangeIndex",

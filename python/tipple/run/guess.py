@@ -10,6 +10,7 @@ import msgspec
 
 from tipple.engines.base import TableColumn
 from tipple.errors import BadRecord, UsageError
+from tipple.plan.notation import DATES, NUMBERS, kind_name
 from tipple.plan.schema import TableDefinition
 from tipple.plan.sniff_columns import (
     SniffedColumn,
@@ -21,6 +22,7 @@ from tipple.plan.sniff_columns import (
     guessed_kind,
     wider_type,
 )
+from tipple.plan.sniff_notations import Noted
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
@@ -39,6 +41,18 @@ _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 
 _NOT_IN_ENCODING = "22021"
 """SQLSTATE of bytes that are no text in the encoding."""
+
+
+def _needed(noted: Noted, dialect: Dialect, columns: Sequence[TableColumn]) -> tuple[Dialect, Noted]:
+    """Without what only columns show whose values are kept as texts: that says nothing certain of others."""
+    kinds = [kind_name(column.codec_type) for column in columns]
+    if not any(kinds[index] in DATES for index in noted.dates if index < len(kinds)) and noted.date_style is not None:
+        dialect = msgspec.structs.replace(dialect, date_style=None)
+        noted = msgspec.structs.replace(noted, date_style=None)
+    if not any(kinds[index] in NUMBERS for index in noted.numbers if index < len(kinds)) and noted.numbers:
+        dialect = msgspec.structs.replace(dialect, decimal_separator=".", thousands=None)
+        noted = msgspec.structs.replace(noted, decimal_separator=None, thousands=None)
+    return dialect, noted
 
 
 class Guess:
@@ -152,6 +166,8 @@ class Guess:
             # Both readings can be stored: as texts they lose nothing.
             dialect = msgspec.structs.replace(dialect, null_text=usual_null)
             decisions = [decision for decision in decisions if decision.option != "null"]
+        dialect, noted = _needed(sniffed.noted, dialect, columns)
+        decisions += noted.decisions
         header_word = "yes" if header else "no"
         named = None
         if header and self.named_columns is not None:
@@ -181,19 +197,14 @@ class Guess:
             guessed = ", ".join(f"{column.name} {column.type_text}" for column in self.columns[:8])
             more = f", and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
             notes.append(f"--schema auto: names and types were guessed from a sample: {guessed}{more}")
-        names = [column.name for column in self.columns or columns]
-        notes += describe_dates(sniffed.profile, names) if self.columns else []
+        names = [column.name if self.columns or kind_name(column.codec_type) in DATES else None for column in columns]
+        notes += describe_dates(sniffed.profile, names, dialect.date_style)
         return dialect
 
     @staticmethod
     def _needs_null(indexes: Sequence[int], columns: Sequence[TableColumn]) -> bool:
-        for index in indexes:
-            if index < len(columns):
-                codec_type = columns[index].codec_type
-                kind = codec_type if isinstance(codec_type, str) else next(iter(codec_type))
-                if kind not in _TEXT_TYPES:
-                    return True
-        return False
+        kinds = [kind_name(columns[index].codec_type) for index in indexes if index < len(columns)]
+        return any(kind not in _TEXT_TYPES for kind in kinds)
 
     def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:
         """Which columns have guessed types that change some values, and the core's `Guessed` of each."""

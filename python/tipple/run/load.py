@@ -104,6 +104,9 @@ def load(
     force_null: Sequence[str] = (),
     force_not_null: Sequence[str] = (),
     field_widths: Sequence[int] | None = None,
+    date_style: str | None = None,
+    decimal_separator: str | None = None,
+    thousands: str | None = None,
     columns: Sequence[str] | None = None,
     mode: Mode | None = None,
     key: Sequence[str] | None = None,
@@ -161,6 +164,11 @@ def load(
         force_null, force_not_null: columns (or `*` for all) of `csv` where the NULL text means NULL in quotes too, or
             is a value without quotes; as COPY's options of these names.
         field_widths: the fields' widths in characters, for `fixed`.
+        date_style: the order of day, month and year in dates such as `31/12/2024`: `DMY`, `MDY` or `YMD`. Default: as
+            the sample shows it with `auto`; else PostgreSQL has the order of its `DateStyle`, and DuckDB none.
+        decimal_separator: what stands before the fraction of a number: `.` or `,`. Default: `.`, or with `auto` as the
+            sample shows it.
+        thousands: a character that stands between a number's groups of three digits, and is left out.
         columns: the columns in the order of the files' fields. Default: all of the table's own. Of Parquet and Arrow,
             whose fields have names: the fields to load.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
@@ -295,6 +303,9 @@ def load(
         force_null=tuple(force_null),
         force_not_null=tuple(force_not_null),
         field_widths=None if field_widths is None else tuple(field_widths),
+        date_style=date_style,
+        decimal_separator=decimal_separator,
+        thousands=thousands,
     )
     if columnar is not None:
         refuse_text_options(columnar.format, msgspec.structs.asdict(options))

@@ -60,6 +60,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             force_null=options.force_null or kept.force_null,
             force_not_null=options.force_not_null or kept.force_not_null,
             field_widths=options.field_widths or kept.widths or None,
+            date_style=options.date_style or kept.date_style,
+            decimal_separator=options.decimal_separator or kept.decimal_separator,
+            thousands=options.thousands or kept.thousands,
         )
 
     def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:

@@ -21,6 +21,8 @@ from tipple.engines.base import (
 from tipple.errors import UsageError
 from tipple.plan import tpch
 from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of, refuse_encoded
+from tipple.plan.hive import names_in_paths
+from tipple.plan.notation import notations
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, fold_identifier
@@ -82,6 +84,7 @@ class Request:
         self.nullable_key: frozenset[str] = frozenset()
         """Columns of an upsert's key that no constraint keeps from being NULL."""
         self.null_rules: list[dict[str, bool]] = []
+        self.notations: list[Any] = []
 
     def resolve(self) -> None:
         """Finds out all of it."""
@@ -115,7 +118,7 @@ class Request:
                 f"--field-widths has {len(widths)} widths for {len(self.columns)} columns",
                 hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by --columns",
             )
-        self.null_rules = self._null_rules()
+        self._rule_columns()
 
     def _sniff(self, found: Table | None) -> None:
         """Looks at the sources; `found` is the table, where it is known."""
@@ -140,7 +143,7 @@ class Request:
             self.columns = self._named(self.wanted_columns, loadable, all_names, "--columns")
         else:
             self.columns = self._named(reading.columns, loadable, all_names, "the load before", exact=True)
-        self.null_rules = self._null_rules()
+        self._rule_columns()
 
     @property
     def _schema_is_guessed(self) -> bool:
@@ -197,6 +200,19 @@ class Request:
             unbounded_numeric=self.session.capabilities.unbounded_numeric,
         )
         return guess.kinds(self.columns)
+
+    def _rule_columns(self) -> None:
+        """What the dialect means for each of the columns, and for a session that reads values itself."""
+        self.null_rules = self._null_rules()
+        if self.columnar is None:
+            self.notations = notations(
+                [column.codec_type for column in self.columns],
+                date_style=self.dialect.date_style,
+                decimal_separator=self.dialect.decimal_separator,
+                thousands=self.dialect.thousands,
+            )
+        if self.dialect.date_style is not None:
+            self.session.use_date_style(self.dialect.date_style)
 
     def _null_rules(self) -> list[dict[str, bool]]:
         """The codec's `NullRule` of every column, or none where no column has one."""
@@ -357,6 +373,12 @@ class Request:
             more = f", and {len(missing) - 8} more" if len(missing) > 8 else ""
             self.notes.append(
                 f"the sources do not have these columns, which get their defaults: {', '.join(missing[:8])}{more}"
+            )
+        in_paths = [name for name in names_in_paths(source.path for source in self.sources) if name not in chosen]
+        if in_paths:
+            self.notes.append(
+                f"the directories' names hold {', '.join(in_paths)} (as {in_paths[0]}=… has it), which is not loaded: "
+                "only what the files themselves hold is"
             )
 
     def _choose_columnar(
@@ -525,6 +547,8 @@ class Request:
         # What is not used is not named, so that a job keeps its key.
         if self.null_rules:
             plan["null_rules"] = self.null_rules
+        if self.notations:
+            plan["notations"] = self.notations
         if dialect.widths:
             plan["widths"] = dialect.widths
         return plan

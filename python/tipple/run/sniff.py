@@ -22,6 +22,7 @@ from tipple.plan.sniff_columns import (
     heads_differ,
 )
 from tipple.plan.sniff_encoding import to_utf8
+from tipple.plan.sniff_notations import Notations, Noted, decide_notations
 from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
@@ -56,6 +57,8 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     """Files that are of another encoding than the others, and of which one."""
     null_columns: list[int]
     """The columns that say what means NULL, where it is not the usual text."""
+    noted: Noted
+    """How dates and numbers are written, and which columns say so."""
     profile: Profile
     sampled_bytes: int
 
@@ -86,9 +89,8 @@ class Sniffer:
             quoting = options.quote is not None or options.escape is not None or forced
             checked = "csv" if quoting else self.named or "csv"
         self.dialect = self._plan(checked, options)
-        given = {
-            name: getattr(self.dialect, name) for name in ("delimiter", "quote", "escape") if getattr(options, name)
-        }
+        resolved = ("delimiter", "quote", "escape", "date_style")
+        given = {name: getattr(self.dialect, name) for name in resolved if getattr(options, name)}
         if self.auto and forced:
             given["quote"] = self.dialect.quote
         self.given = msgspec.structs.replace(options, **given)
@@ -109,6 +111,9 @@ class Sniffer:
             force_null=options.force_null,
             force_not_null=options.force_not_null,
             field_widths=options.field_widths,
+            date_style=options.date_style,
+            decimal_separator=options.decimal_separator,
+            thousands=options.thousands,
         )
 
     def look(self, expected_fields: int | None, sources: Sequence[Identity] = ()) -> Sniffed:
@@ -144,9 +149,7 @@ class Sniffer:
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
             decisions += found
-        profile = self._profile(chunks, layout)
-        if any("float" in column.kinds for column in profile.columns):
-            profile = mark_codes(profile, self._profile([masked(chunk) for chunk in chunks], layout))
+        profile = self._with_codes(chunks, layout)
         own = [
             self._profile([chunk for chunk in chunks if chunk.file == number], layout)
             for number in (profile.heads if heads_differ(profile) else ())
@@ -154,8 +157,18 @@ class Sniffer:
         header = decide_header(profile, own)
         different_headers = have_different_headers(profile, own)
         some_headers = headers_of_some(profile)
-        if (self.given.header or header.value) == "no":
-            profile = msgspec.structs.replace(profile, columns=profile.columns_with_heads)
+        has_header = (self.given.header or header.value) != "no"
+        profile = _without_header(profile, has_header=has_header)
+        noted, notations = decide_notations(
+            profile,
+            self.given,
+            lambda tried: _without_header(self._profile(chunks, layout, tried), has_header=has_header),
+        )
+        if notations:
+            profile = _without_header(self._with_codes(chunks, layout, notations), has_header=has_header)
+        options = msgspec.structs.replace(
+            self.given, **{decision.option.replace("-", "_"): decision.value for decision in noted.decisions}
+        )
         null, null_columns = decide_null(profile, layout.format)
         null_text = self.given.null_text
         if self.auto and null_text is None and chunks:
@@ -165,7 +178,7 @@ class Sniffer:
             null_columns = []
         trailing = self.given.trailing_delimiter
         options = msgspec.structs.replace(
-            self.given,
+            options,
             delimiter=layout.delimiter,
             quote=layout.quote if layout.format == "csv" else None,
             escape=layout.escape if layout.format == "csv" else None,
@@ -181,6 +194,7 @@ class Sniffer:
             decisions=decisions,
             odd_encodings=odd_encodings,
             null_columns=null_columns,
+            noted=noted,
             profile=profile,
             sampled_bytes=sample.size_bytes,
         )
@@ -260,12 +274,21 @@ class Sniffer:
         if len(found) > 1:
             raise _different(found.values())
 
-    def _profile(self, chunks: Sequence[Chunk], layout: Layout) -> Profile:
+    def _with_codes(self, chunks: Sequence[Chunk], layout: Layout, notations: Notations | None = None) -> Profile:
+        """The profile in which codes such as 12E5 are told from numbers."""
+        profile = self._profile(chunks, layout, notations)
+        if not any("float" in column.kinds for column in profile.columns):
+            return profile
+        return mark_codes(profile, self._profile([masked(chunk) for chunk in chunks], layout, notations))
+
+    def _profile(self, chunks: Sequence[Chunk], layout: Layout, notations: Notations | None = None) -> Profile:
         places = [{"file": chunk.file, "begins": chunk.begins, "ends": chunk.ends} for chunk in chunks]
         data = [chunk.data for chunk in chunks]
         codec = layout.codec
         if self.given.trailing_delimiter is not None:
             codec["trailing_delimiter"] = self.given.trailing_delimiter
+        if notations:
+            codec["notations"] = [notations.get(index, "plain") for index in range(max(notations) + 1)]
         found = _core.profile_sample(json.dumps(codec), json.dumps(places), data)
         return msgspec.json.decode(found, type=Profile, strict=False)
 
@@ -281,6 +304,11 @@ def _chunks(sample: Sample, encoding: str | None = None) -> list[Chunk]:
         )
         for piece in sample.pieces
     ]
+
+
+def _without_header(profile: Profile, *, has_header: bool) -> Profile:
+    """The profile with columns of records only."""
+    return profile if has_header else msgspec.structs.replace(profile, columns=profile.columns_with_heads)
 
 
 def _refuse_packed_binaries(sample: Sample, streams: Mapping[str, Identity]) -> None:

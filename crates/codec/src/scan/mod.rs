@@ -78,7 +78,8 @@ impl<'w> RawField<'w> {
     where
         'w: 't,
     {
-        if self.marked {
+        // What is rewritten, as dates and numbers in a notation of their own are, has a buffer of its own too.
+        if self.marked || !std::ptr::eq(text, self.bytes) {
             let at = text.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
             if at >= self.bytes.len() {
                 return Span::from(text);
@@ -86,7 +87,6 @@ impl<'w> RawField<'w> {
             // SAFETY: the text begins inside the field, so it is a piece of the window, which has so many bytes from there.
             return unsafe { Span::within(text, self.readable - at) };
         }
-        debug_assert!(std::ptr::eq(text, self.bytes), "what is not marked is its own text");
         // SAFETY: the text is the field itself, which lies in a window that has so many bytes from there on.
         unsafe { Span::within(text, self.readable) }
     }

@@ -36,7 +36,7 @@ pub enum Kind {
     Time,
     /// A UUID in the usual form.
     Uuid,
-    /// Day and month in an order that only settings decide, such as `13/12/2024` or `1.2.24`.
+    /// Day and month in an order that only settings decide, such as `13/12/2024` or `01.02.24`.
     LocalDate,
     /// A number with a decimal comma.
     DecimalComma,
@@ -115,8 +115,7 @@ fn number(shape: &[u8], text: &[u8]) -> Kind {
                 [] if zero_first || shape[0] == b'+' => Kind::LeadingZero,
                 [] if numeric::encode_binary(text, None, ServerVersion(15), &mut Vec::new()).is_ok() => Kind::Decimal,
                 [b'e' | b'E', exponent @ ..] if !zero_first && is_exponent(exponent) => float(text),
-                // Thousands with points and a decimal comma: 1.234,50
-                [b',', cents @ ..] if whole > 0 && fraction == 3 && all_digits(cents) => Kind::DecimalComma,
+                _ if has_pointed_thousands(digits) => Kind::DecimalComma,
                 _ => Kind::Text,
             }
         }
@@ -145,6 +144,14 @@ fn number(shape: &[u8], text: &[u8]) -> Kind {
         b'I' | b'i' | b'N' | b'n' if whole == 0 && not_finite(digits) => Kind::NotFinite,
         _ => Kind::Text,
     }
+}
+
+/// Thousands with points and a decimal comma: `1.234.567,50`.
+fn has_pointed_thousands(digits: &[u8]) -> bool {
+    let Some(comma) = digits.iter().position(|&byte| byte == b',') else { return false };
+    let mut groups = digits[..comma].split(|&byte| byte == b'.');
+    let first = groups.next().is_some_and(|group| (1..=3).contains(&group.len()) && all_digits(group));
+    first && groups.all(|group| group.len() == 3 && all_digits(group)) && all_digits(&digits[comma + 1..])
 }
 
 fn float(text: &[u8]) -> Kind {
@@ -179,6 +186,15 @@ fn date_or_uuid(shape: &[u8], text: &[u8]) -> Kind {
     if clock_length(shape) == Some(shape.len()) {
         return Kind::Time;
     }
+    if let Some(rest) = behind_slashes(shape)
+        && timestamp::parse(shape).is_ok()
+    {
+        return match rest {
+            [] => Kind::Date,
+            [b' ', time @ ..] if is_clock(time) => Kind::Timestamp,
+            _ => Kind::Text,
+        };
+    }
     if is_local_date(shape) {
         return Kind::LocalDate;
     }
@@ -193,7 +209,27 @@ pub(super) fn is_iso_date(text: &[u8]) -> bool {
             .all(|(index, byte)| if matches!(index, 4 | 7) { *byte == b'-' } else { byte.is_ascii_digit() })
 }
 
+/// What stands behind a date such as `2024/12/31`.
+fn behind_slashes(shape: &[u8]) -> Option<&[u8]> {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut rest = shape;
+    for (most, least, separator) in [(4, 4, Some(b'/')), (2, 1, Some(b'/')), (2, 1, None)] {
+        let length = digits(rest);
+        if !(least..=most).contains(&length) {
+            return None;
+        }
+        rest = &rest[length..];
+        if let Some(separator) = separator {
+            rest = rest.strip_prefix(&[separator])?;
+        }
+    }
+    Some(rest)
+}
+
 fn date_and_time(shape: &[u8], time: &[u8]) -> Kind {
+    if is_clock(time) && timestamp::parse(shape).is_ok() {
+        return Kind::Timestamp;
+    }
     let Some(length) = clock_length(time) else { return Kind::Text };
     let zone = &time[length..];
     if timestamp::parse(&shape[..shape.len() - zone.len()]).is_err() {
@@ -239,6 +275,19 @@ pub(super) fn clock_length(text: &[u8]) -> Option<usize> {
     (1..=FRACTION_DIGITS).contains(&fraction).then_some(9 + fraction)
 }
 
+/// The same, with one digit or two for the hour, and perhaps `AM` or `PM`.
+fn is_clock(text: &[u8]) -> bool {
+    let half = |word| text.len() > 2 && text[text.len() - 2..].eq_ignore_ascii_case(word);
+    let twelve = half(b"AM") || half(b"PM");
+    let clock = if twelve { text[..text.len() - 2].trim_ascii_end() } else { text };
+    let mut padded = [b'0'; 16];
+    let padding = usize::from(clock.get(1) == Some(&b':'));
+    let Some(place) = padded.get_mut(padding..padding + clock.len()) else { return false };
+    place.copy_from_slice(clock);
+    let padded = &padded[..padding + clock.len()];
+    clock_length(padded) == Some(padded.len()) && (!twelve || padded[..2] <= b"12"[..])
+}
+
 /// One or two digits, twice, and a year of two or four, with the same separator; perhaps a time behind it.
 fn is_local_date(shape: &[u8]) -> bool {
     let (date, time) = match shape.iter().position(|&byte| byte == b' ') {
@@ -255,13 +304,16 @@ fn is_local_date(shape: &[u8]) -> bool {
         let ([Some(a), Some(b), Some(c)], None) = (found, parts.next()) else { return false };
         [a, b, c]
     };
+    // With points and a year of two digits it may as well be a version, unless all numbers have two.
+    let short_enough = |part: &[u8]| part.len() == 2 && separator != b'-';
     let small = |part: &[u8]| part.len() <= 2 && all_digits(part) && part != b"0" && part != b"00" && value(part) <= 31;
     small(parts[0])
         && small(parts[1])
         && value(parts[0]).min(value(parts[1])) <= 12
         && all_digits(parts[2])
-        && (parts[2].len() == 4 || (parts[2].len() == 2 && separator != b'-'))
-        && time.is_none_or(|time| clock_length(time) == Some(time.len()))
+        && (parts[2].len() == 4
+            || short_enough(parts[2]) && (separator == b'/' || parts[..2].iter().all(|part| short_enough(part))))
+        && time.is_none_or(is_clock)
 }
 
 fn value(digits: &[u8]) -> u32 {
@@ -289,8 +341,17 @@ mod tests {
             (Kind::Decimal, &["0.1", "-1.50", ".5", "-.5", "123456789012345678901234567890.5"]),
             (Kind::Float, &["1e5", "-1.5E-10", "6.02e+23"]),
             (Kind::NotFinite, &["NaN", "inf", "-Infinity"]),
-            (Kind::Date, &["2024-02-29", "0001-01-01"]),
-            (Kind::Timestamp, &["2024-02-29 12:00", "2024-02-29T12:00:01", "2024-02-29 23:59:59.123456"]),
+            (Kind::Date, &["2024-02-29", "0001-01-01", "2024/2/29", "2024/02/03"]),
+            (
+                Kind::Timestamp,
+                &[
+                    "2024-02-29 12:00",
+                    "2024-02-29T12:00:01",
+                    "2024-02-29 23:59:59.123456",
+                    "2024-02-29 9:05",
+                    "2024-02-29 9:05 pm",
+                ],
+            ),
             (
                 Kind::Timestamptz,
                 &[
@@ -302,8 +363,19 @@ mod tests {
             ),
             (Kind::Time, &["12:00", "23:59:59", "00:00:00.000001"]),
             (Kind::Uuid, &["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "ABA7B810-9DAD-11D1-80B4-00C04FD430C8"]),
-            (Kind::LocalDate, &["13/12/2024", "1.2.24", "12-31-1999", "31.12.2024 13:30"]),
-            (Kind::DecimalComma, &["1,5", "-0,25", "1.234,50", "1234,5"]),
+            (
+                Kind::LocalDate,
+                &[
+                    "13/12/2024",
+                    "1/2/24",
+                    "01.02.24",
+                    "12-31-1999",
+                    "31.12.2024 13:30",
+                    "1/2/2024 9:05 PM",
+                    "1/2/2024 12:05:01AM",
+                ],
+            ),
+            (Kind::DecimalComma, &["1,5", "-0,25", "1.234,50", "-12.345.678,5", "1234,5"]),
             (Kind::Thousands, &["1,234", "12,345,678.90"]),
             (Kind::LeadingZero, &["00123", "-01", "+49", "01.50", "-0", "00"]),
             (
@@ -314,10 +386,17 @@ mod tests {
                     "x",
                     "1x",
                     "1.2.3",
+                    "1.2.24",
+                    "1.23.456,7",
+                    "1.234.567",
+                    "1/2/2024 13:05 PM",
                     "-",
                     "+",
                     ".",
                     "2024-02-30",
+                    "2024/02/30",
+                    "2024/2/3/4",
+                    "2024/2",
                     "2024-02-29 25:00",
                     "24:00",
                     "T",
@@ -357,6 +436,6 @@ mod tests {
     #[test]
     fn parts_of_local_dates() {
         assert_eq!(local_date_parts(b" 13/12/2024"), Some((13, 12)));
-        assert_eq!(local_date_parts(b"1.2.24"), Some((1, 2)));
+        assert_eq!(local_date_parts(b"1/2/24"), Some((1, 2)));
     }
 }

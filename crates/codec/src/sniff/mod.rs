@@ -250,6 +250,8 @@ impl Structure {
 
 struct Columns<'a> {
     decoder: Decoder,
+    /// Gives names as they are written.
+    plain: Decoder,
     columns: Vec<ColumnProfile>,
     /// The first records of sources, as far as they have as many fields as others.
     heads: Vec<(&'a [u8], Vec<Span>)>,
@@ -261,8 +263,9 @@ impl<'a> Columns<'a> {
             .map(|_| ColumnProfile { shortest: usize::MAX, scale_min: usize::MAX, ..ColumnProfile::default() })
             .collect();
         // No unmarked field is equal to a text with a line end in it: NULL is told apart below.
-        let decoder = Decoder::new(Dialect { null_text: "\n".into(), ..dialect.clone() });
-        Self { decoder, columns, heads: Vec::new() }
+        let dialect = Dialect { null_text: "\n".into(), ..dialect.clone() };
+        let plain = Decoder::new(Dialect { notations: Vec::new(), ..dialect.clone() });
+        Self { decoder: Decoder::new(dialect), plain, columns, heads: Vec::new() }
     }
 
     fn read(&mut self, chunk: &Chunk<'a>, start: usize, dialect: &Dialect, profile: &mut Profile) {
@@ -305,10 +308,11 @@ impl<'a> Columns<'a> {
             .enumerate()
             .map(|(index, field)| {
                 let raw = RawField::new(&bytes[field.range.clone()], field.marked);
-                let text = self.decoder.decode(raw, index).unwrap_or_default();
+                let kind = kind::classify(self.decoder.decode(raw, index).unwrap_or_default());
+                let text = self.plain.decode(raw, index).unwrap_or_default();
                 HeadField {
                     text: String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned(),
-                    kind: kind::classify(text),
+                    kind,
                     marked: field.marked,
                 }
             })

@@ -2,8 +2,8 @@
 //!
 //! Dates, timestamps and times of day share one grammar on the server. Most of it depends on `DateStyle`, on the session's
 //! time zone or on the clock; what does not, and is read here, is ISO 8601 as people write it: a year of four or
-//! more digits first, or eight digits together; then perhaps a time of day with colons, a numeric time zone, `Z` or
-//! `UTC`, and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`. Types without time zone check it and
+//! more digits first (before dashes, slashes or points), or eight digits together; then perhaps a time of day with colons,
+//! `AM` or `PM`, a numeric time zone, `Z` or `UTC`, and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`. Types without time zone check it and
 //! ignore it, as the server does. Everything else is [`Refusal::Unsure`].
 
 use super::{Refusal, is_space, malformed, starts_with_word, trim};
@@ -43,7 +43,7 @@ const fn is_leap(year: i64) -> bool {
 /// Days since 2000-01-01 of a day in the Gregorian calendar, extended backwards; year 0 is 1 BC. `None` where
 /// there is no such day. Years from -999,999,999 on.
 #[inline]
-pub(super) const fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
+pub(crate) const fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     let known = DAYS_IN_MONTH[(month & 15) as usize] as u32;
     let exists = (month <= 12 && day.wrapping_sub(1) < known) || (month == 2 && day == 29 && is_leap(year));
     if !exists {
@@ -248,7 +248,8 @@ pub(super) const fn round_micros(micros: i64, precision: u8) -> i64 {
     if micros < 0 { -magnitude } else { magnitude }
 }
 
-/// `YYYY-MM-DD` with more year digits or fewer month and day digits, or `YYYYMMDD`. Not yet checked for being a day.
+/// `YYYY-MM-DD` with more year digits or fewer month and day digits, the same with slashes or points, or `YYYYMMDD`. Not
+/// yet checked for being a day.
 fn take_date(cursor: &mut Cursor<'_>) -> Result<(i64, u32, u32), Refusal> {
     let digits = cursor.take_digits();
     let length = digits.len();
@@ -256,9 +257,10 @@ fn take_date(cursor: &mut Cursor<'_>) -> Result<(i64, u32, u32), Refusal> {
         return Err(Refusal::Unsure);
     }
     let leading = number(digits);
-    if cursor.take(b'-') {
+    if let Some(separator @ (b'-' | b'/' | b'.')) = cursor.peek() {
+        cursor.take(separator);
         let month = cursor.take_short()?;
-        if !cursor.take(b'-') {
+        if !cursor.take(separator) {
             return Err(Refusal::Unsure);
         }
         Ok((leading, month, cursor.take_short()?))
@@ -269,10 +271,10 @@ fn take_date(cursor: &mut Cursor<'_>) -> Result<(i64, u32, u32), Refusal> {
     }
 }
 
-/// `HH:MM` or `HH:MM:SS` with a fraction: the microseconds since midnight, or that there is no such time of day.
+/// `HH:MM` or `HH:MM:SS` with a fraction, and perhaps `AM` or `PM`: the microseconds since midnight, or that there is no such time of day.
 /// The outer result is about the spelling.
 fn take_time(cursor: &mut Cursor<'_>) -> Result<Result<i64, Refusal>, Refusal> {
-    let hour = cursor.take_short()?;
+    let mut hour = cursor.take_short()?;
     if !cursor.take(b':') {
         return Err(Refusal::Unsure);
     }
@@ -288,10 +290,37 @@ fn take_time(cursor: &mut Cursor<'_>) -> Result<Result<i64, Refusal>, Refusal> {
     if matches!(cursor.peek(), Some(b'.' | b':')) {
         return Err(Refusal::Unsure);
     }
+    if let Some(half) = take_half(cursor)? {
+        if second > 59 || fraction >= 1_000_000 {
+            return Err(Refusal::Unsure);
+        }
+        if hour > 12 {
+            return Ok(Err(Refusal::OutOfRange));
+        }
+        hour = hour % 12 + half;
+    }
     let micros = i64::from((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction;
     // A minute may have 60 seconds and a day may end with 24:00:00, but nothing may lie beyond that.
     let exists = minute <= 59 && second <= 60 && micros <= MICROS_PER_DAY;
     Ok(if exists { Ok(micros) } else { Err(Refusal::OutOfRange) })
+}
+
+/// `AM` or `PM`, if it follows: the hours to add to those of the first half of the day.
+fn take_half(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Refusal> {
+    let before = cursor.rest;
+    cursor.take_space();
+    let half = match cursor.rest {
+        rest if starts_with_word(rest, b"am") => 0,
+        rest if starts_with_word(rest, b"pm") => 12,
+        _ => {
+            cursor.rest = before;
+            return Ok(None);
+        }
+    };
+    cursor.rest = &cursor.rest[2..];
+    // With a dash right behind it, it is the name of a time zone.
+    let ends = cursor.peek().is_none_or(|byte| is_space(byte) || byte == b'+');
+    if ends { Ok(Some(half)) } else { Err(Refusal::Unsure) }
 }
 
 /// Microseconds of a fraction of a second: 0 to 1,000,000, rounded as the server does, which reads the fraction

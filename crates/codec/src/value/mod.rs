@@ -32,6 +32,7 @@ pub mod uuid;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod wide;
 
+pub(crate) use civil::days_from_civil;
 pub use date::UNIX_EPOCH_DAYS;
 pub use span::Span;
 pub use timestamp::UNIX_EPOCH_MICROS;

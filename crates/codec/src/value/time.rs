@@ -68,6 +68,10 @@ mod tests {
             ("23:59:60", 86_400_000_000),
             ("23:59:59.9999999", 86_400_000_000),
             ("12:34:56+02", 45_296_000_000),
+            ("12:00 AM", 0),
+            ("0:30 am", 1_800_000_000),
+            ("12:34:56.5pm", 45_296_500_000),
+            ("1:02 PM+02", 46_920_000_000),
         ] {
             assert_eq!(parse(text.as_bytes(), 6), Ok(micros), "{text:?}");
         }
@@ -80,10 +84,20 @@ mod tests {
     #[test]
     fn refusals() {
         assert_eq!(parse(b"", 6), Err(Refusal::InvalidSyntax));
-        for text in ["24:00:01", "25:00", "12:60:00", "12:00:61"] {
+        for text in ["24:00:01", "25:00", "12:60:00", "12:00:61", "13:00 PM", "24:00 am"] {
             assert_eq!(parse(text.as_bytes(), 6), Err(Refusal::OutOfRange), "{text}");
         }
-        for text in ["010203", "1:2:3 PM", "2000-01-01 01:02:03", "T01:02", "01:02:03 CET", "noon", "01"] {
+        for text in [
+            "010203",
+            "1:2:3 PX",
+            "1:2:3 PMx",
+            "11:59:60 PM",
+            "2000-01-01 01:02:03",
+            "T01:02",
+            "01:02:03 CET",
+            "noon",
+            "01",
+        ] {
             assert_eq!(parse(text.as_bytes(), 6), Err(Refusal::Unsure), "{text}");
         }
         assert_eq!(parse_tz(b"01:02:03", 6), Err(Refusal::Unsure));

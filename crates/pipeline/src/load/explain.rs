@@ -10,6 +10,7 @@ use crate::postgres::copy::{CopyFailure, Place};
 use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
+use tipple_codec::dialect::Dialect;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
 use tipple_codec::value::Refusal;
@@ -211,7 +212,8 @@ impl Context<'_> {
         if records.rows() == 0 {
             return Some(locate::shown(record));
         }
-        let mut decoder = Decoder::new(self.plan.dialect.clone());
+        // As it is written there, so that it can be found.
+        let mut decoder = Decoder::new(Dialect { notations: Vec::new(), ..self.plan.dialect.clone() });
         decoder.decode(records.field(0, column), column).map(locate::shown)
     }
 }

@@ -241,7 +241,13 @@ fn remedy_of_unsure(kind: &ColumnType) -> &'static str {
         ColumnType::Array(_) => "write the array as {1,2,NULL}, texts in double quotes",
         ColumnType::Bytea => "write the bytes as \\x and hexadecimal digits",
         ColumnType::Interval { .. } => "write the interval as 1 year 2 mons 3 days 04:05:06, or as P1Y2M3DT4H5M6S",
-        ColumnType::TimestampTz { .. } => "write the value in its ISO form, with its distance from UTC",
+        ColumnType::Date | ColumnType::Timestamp { .. } => {
+            "write the value in its ISO form, or say in which order day and month stand: --date-style DMY or MDY"
+        }
+        ColumnType::TimestampTz { .. } => {
+            "write the value in its ISO form, with its distance from UTC (--date-style says in which order day and month \
+             stand)"
+        }
         _ => "write the value in its ISO form",
     }
 }

@@ -148,6 +148,9 @@ class DuckSession:
             # The rows are published: that their room cannot be told is no failure.
             return []
 
+    def use_date_style(self, order: str) -> None:
+        """It reads no such dates itself."""
+
     def interrupt(self) -> None:
         """Cancels the statement that another thread is waiting for, if there is one."""
         # DuckDB says of a COMMIT that it was interrupted, and carries it out.

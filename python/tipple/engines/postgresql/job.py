@@ -537,7 +537,9 @@ def _may_pass(error: BaseException) -> bool:
         return connections.is_lost(error) or core.may_pass(error.sqlstate)
     if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
         return True
-    return isinstance(error, TippleError) and core.may_pass(error.detail.get("sqlstate"))
+    return isinstance(error, TippleError) and (
+        core.may_pass(error.detail.get("sqlstate")) or core.lacks_room(error.detail.get("message"))
+    )
 
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:

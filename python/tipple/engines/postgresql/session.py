@@ -66,6 +66,8 @@ class PostgresSession:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.date_style = ""
+        """The order of dates that the user has named."""
         self.connection = connection.connect(target, "tipple")
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
@@ -129,6 +131,12 @@ class PostgresSession:
         return TableName(found[0], table.name)
 
     @_told
+    def use_date_style(self, order: str) -> None:
+        """Dates that only the server reads have day, month and year in this order; streams take it over from here."""
+        self.date_style = order
+        self.connection.execute("SELECT set_config('DateStyle', %s, false)", (order,))
+
+    @_told
     def plan(self, task: LoadTask) -> LoadResult:
         """What `load` would do."""
         return PostgresLoad(self, task).plan()
@@ -163,6 +171,8 @@ class PostgresSession:
             self.connection.close()
         finally:
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            if self.date_style:
+                self.use_date_style(self.date_style)
 
     @_told
     def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:

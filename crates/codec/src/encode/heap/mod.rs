@@ -19,6 +19,7 @@ use super::unchecked::SLACK_BYTES;
 use crate::column::{Column, ColumnType};
 use crate::decode::{Decoder, NullHint, QuoteHint};
 use crate::dialect::Dialect;
+use crate::notation::Notation;
 use crate::problem::Problem;
 use crate::scan::{FieldColumn, Records};
 use crate::value::reader::{Loop, Reader, Words};
@@ -248,6 +249,8 @@ impl HeapPageEncoder {
             };
             let strip = (&mut self.strip, index);
             match attribute.hot {
+                // Such a number must not be read before it is rewritten.
+                _ if column.decoder.notation(place) != Notation::Plain => column.fill(reader, Others, strip),
                 HotType::Bool => column.fill(reader, Booleans, strip),
                 HotType::Int2 => column.fill(reader, Integers::<_, 2>(reader), strip),
                 HotType::Int4 => column.fill(reader, Integers::<_, 4>(reader), strip),

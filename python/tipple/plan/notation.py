@@ -1,0 +1,94 @@
+"""How dates and numbers are written that only a session's settings, or nobody, would read: words in, the codec's
+`Notation` of each column out.
+
+`DateStyle` is PostgreSQL's word for the order of day, month and year; `decimal_separator` and `thousands` are those of
+DuckDB's `read_csv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tipple.errors import UsageError
+
+__all__ = [
+    "DATES",
+    "DATE_STYLES",
+    "NUMBERS",
+    "check_separators",
+    "date_style_of",
+    "kind_name",
+    "notations",
+    "number_notation",
+]
+
+DATE_STYLES = ("DMY", "MDY", "YMD")
+_DECIMAL_SEPARATORS = ".,"
+_THOUSANDS = ".,' _"
+NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "decimal", "numeric", "integer"})
+DATES = frozenset({"date", "timestamp", "timestamptz"})
+"""The codec's names of types."""
+
+
+def kind_name(codec_type: Any) -> str:
+    """The codec's name of a type, without its modifiers."""
+    return codec_type if isinstance(codec_type, str) else next(iter(codec_type))
+
+
+def date_style_of(text: str) -> str:
+    """The order that a text names, as `DateStyle` has it; what stands before a comma is about output.
+
+    Raises:
+        UsageError: there is no such order.
+    """
+    order = text.rpartition(",")[2].strip().upper()
+    if order not in DATE_STYLES:
+        raise UsageError(
+            f"--date-style must be DMY, MDY or YMD, and not {text!r}",
+            hint="DMY reads 31/12/2024 (and 31.12.24), MDY 12/31/2024; dates that begin with all digits of the year "
+            "need none",
+        )
+    return order
+
+
+def check_separators(decimal_separator: str, thousands: str | None) -> None:
+    """Checks what stands before the fraction of a number, and between its groups of three digits.
+
+    Raises:
+        UsageError: they are no such characters, or the same one.
+    """
+    if len(decimal_separator) != 1 or decimal_separator not in _DECIMAL_SEPARATORS:
+        raise UsageError(
+            f"--decimal-separator must be a point or a comma, and not {decimal_separator!r}",
+            hint="leave it out, or ','",
+        )
+    if thousands is not None and (len(thousands) != 1 or thousands not in _THOUSANDS):
+        raise UsageError(
+            f"--thousands must be one of the characters {_THOUSANDS}, and not {thousands!r}",
+            hint="for example --thousands ',' reads 1,234.50",
+        )
+    if thousands == decimal_separator:
+        raise UsageError(
+            f"--thousands and --decimal-separator must be different, and both are {thousands!r}",
+            hint="where points stand between thousands, a comma stands before the fraction: --decimal-separator ,",
+        )
+
+
+def number_notation(decimal_separator: str, thousands: str | None) -> Any:
+    """The codec's `Notation` of numbers with these separators."""
+    return {
+        "number": {"decimal": ord(decimal_separator), "thousands": None if thousands is None else ord(thousands)},
+    }
+
+
+def notations(
+    codec_types: Sequence[Any], *, date_style: str | None, decimal_separator: str, thousands: str | None
+) -> list[Any]:
+    """The codec's `Notation` of columns of these types; none where all are plain."""
+    dates = "plain" if date_style is None else {"date": date_style.lower()}
+    plain_numbers = decimal_separator == "." and thousands is None
+    numbers = "plain" if plain_numbers else number_notation(decimal_separator, thousands)
+    kinds = map(kind_name, codec_types)
+    found = [dates if kind in DATES else numbers if kind in NUMBERS else "plain" for kind in kinds]
+    return found if any(notation != "plain" for notation in found) else []
