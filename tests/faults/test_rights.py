@@ -428,3 +428,31 @@ def test_partitions_of_another_role(foreign: PostgresTarget, path: Path, mode: s
     assert run.summary is not None
     assert run.summary["strategy_reason"].endswith("another role owns its partition p_low")
     assert foreign.count("p") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "granted", "wanted"),
+    [
+        ({}, "SELECT", "INSERT"),
+        ({"mode": "replace"}, "INSERT", "INSERT, DELETE"),
+        ({"mode": "upsert", "key": "a"}, "SELECT, INSERT", "INSERT, SELECT, UPDATE"),
+    ],
+)
+def test_a_dry_run_misses_what_the_load_would(
+    foreign: PostgresTarget, path: Path, options: dict[str, str], granted: str, wanted: str
+) -> None:
+    """A plan that is refused tonight is better than a load; what it says to grant is enough for both."""
+    server, name = foreign.server, foreign.database
+    server.execute("CREATE TABLE o (a integer PRIMARY KEY, b text)", name)
+    server.execute(f"GRANT {granted} ON o TO {LOADER}", name)
+    for expected in ("GRANT CREATE ON DATABASE", f"GRANT {wanted} ON"):
+        planned = load(foreign, path, table="o", dry_run=True, **options, check=2)
+        assert expected in planned.stderr
+        assert foreign.leftovers("o", "t") == set()
+        load(foreign, path, table="o", **options, check=False)
+        assert server.rows("SELECT count(*) FROM o", name) == [(0,)]
+        for statement in _grants(planned):
+            server.execute(statement, name)
+    load(foreign, path, table="o", dry_run=True, **options)
+    load(foreign, path, table="o", **options)
+    assert server.rows("SELECT count(*) FROM o", name) == [(2,)]

@@ -14,9 +14,11 @@ from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
     checks,
     direct,
+    ledger,
     merge_checks,
     obstacles,
     partitions,
+    privileges,
     stage,
     structure,
     tablespaces,
@@ -101,6 +103,22 @@ class Chooser:
                 hint="leave it out, or give up the one commit with --no-atomic",
             )
         return choice
+
+    def require_rights(self, choice: Choice) -> None:
+        """Refuses in a plan what the load would be refused for once it begins.
+
+        Raises:
+            UsageError: a right is missing; says what to grant.
+        """
+        if self.task.ledger:
+            ledger.foresee(self.connection)
+        # Whoever has another table take its place owns it.
+        if choice.exists and choice.strategy != "swap":
+            more = {"replace": ["DELETE"] if choice.strategy == "single" else [], "upsert": ["SELECT"]}
+            rights = ["INSERT", *more.get(self.task.mode, [])]
+            if self.task.mode == "upsert" and self.task.on_conflict == "update":
+                rights.append("UPDATE")
+            privileges.require(self.connection, self.table, rights)
 
     def _settle_structure(self, choice: Choice) -> None:
         """Refuses a structure for a table that keeps what it is, unless it is so already."""

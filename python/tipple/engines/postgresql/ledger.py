@@ -139,12 +139,31 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
             for statement in CREATE_STATEMENTS:
                 connection.execute(statement)
     except errors.InsufficientPrivilege as error:
-        raise UsageError(
-            f"the role {role} may not create the ledger (schema tipple) in the database {database}: "
-            f"{error.diag.message_primary}",
-            hint=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};\n"
-            "  or load with --no-ledger, which gives up resuming and the protection against loading twice",
-        ) from None
+        raise _may_not_create(role, database, f": {error.diag.message_primary}") from None
+
+
+def foresee(connection: psycopg.Connection[Any]) -> None:
+    """Whether `ensure` will find what it needs; nothing is created.
+
+    Raises:
+        UsageError: as `ensure`.
+    """
+    if exists(connection):
+        check_rights(connection)
+        return
+    allowed = connection.execute(
+        "SELECT to_regnamespace('tipple') IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')"
+    ).fetchone()
+    if allowed is not None and not allowed[0]:
+        raise _may_not_create(current_role(connection), quote_identifier(connection.info.dbname), "")
+
+
+def _may_not_create(role: str, database: str, why: str) -> UsageError:
+    return UsageError(
+        f"the role {role} may not create the ledger (schema tipple) in the database {database}{why}",
+        hint=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};\n"
+        "  or load with --no-ledger, which gives up resuming and the protection against loading twice",
+    )
 
 
 # Of several rights that are asked for in one text, the server's functions want only one.

@@ -74,6 +74,7 @@ class PostgresLoad:
         known = self.job.foreseen()
         if known is None:
             choice = self.chooser.choose()
+            self.chooser.require_rights(choice)
             known = choice.strategy, choice.reason
             if self.task.write_path in ("auto", "direct"):
                 self.chooser.foresee_direct(choice)

@@ -1,4 +1,4 @@
-"""Rights on tables that were made in another schema, under another name.
+"""Rights: which a load into a table needs, and those on tables that were made in another schema, under another name.
 
 The server gives a new table the default privileges of the schema that it is made in (ALTER DEFAULT PRIVILEGES). What is
 filled unseen is made in Tipple's own, so it would come with rights that nobody gave, or without those it should have.
@@ -11,9 +11,11 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.postgresql.connection import current_role
+from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["settle", "unsettled"]
+__all__ = ["require", "settle", "unsettled"]
 
 # By grantee: who has rights on the table that are not the owner's own.
 _HELD = """
@@ -31,6 +33,26 @@ JOIN pg_default_acl d ON d.defaclrole = c.relowner AND d.defaclobjtype = 'r'
 CROSS JOIN LATERAL aclexplode(d.defaclacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
 WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
 """
+
+
+def require(connection: psycopg.Connection[Any], table: TableName, rights: Sequence[str]) -> None:
+    """Looks whether the role may do with the table what a load is going to.
+
+    Raises:
+        UsageError: a right is missing; says what to grant.
+    """
+    # Rights on columns do not do: the table is locked.
+    found = connection.execute(
+        "SELECT wanted FROM unnest(%s::text[]) AS wanted WHERE NOT has_table_privilege(to_regclass(%s), wanted)",
+        (list(rights), table.sql),
+    )
+    missing = [right for (right,) in found.fetchall()]
+    if missing:
+        role = current_role(connection)
+        raise UsageError(
+            f"the role {role} has not the right to {', '.join(missing)} on {table}",
+            hint=f"as its owner: GRANT {', '.join(rights)} ON {table.sql} TO {role};",
+        )
 
 
 _UNSETTLED = """
