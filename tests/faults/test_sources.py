@@ -261,8 +261,10 @@ def test_a_file_that_changes_during_the_load(
     else:
         assert engine_target.count("t") == 0
         assert "in.csv" in run.stderr
-        # In the middle of a quick load its sources are still being sampled.
-        assert run.exit_code == 1 or part <= 0.5, "status 2 says that nothing was started"
+        if run.exit_code == 2:
+            # Its sources were still being sampled, as late as that may be on a busy machine.
+            begun = "tipple.job" in engine_target.tables() and engine_target.rows("SELECT state FROM tipple.job")
+            assert not begun, "status 2 says that nothing was started"
     assert engine_target.leftovers("t") == set()
 
 
