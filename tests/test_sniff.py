@@ -152,11 +152,16 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     # -- types
     "leading_zeros": ("a.csv", "00123,1\n00456,2\n", CSV, [TXT, INT]),
     "telephone": ("a.csv", "+4930123,1\n+4940456,2\n", CSV, [TXT, INT]),
-    "thousands": ("a.csv", '1,"1,234"\n2,"12,345.50"\n', CSV | {"thousands": ","}, [INT, DEC]),
-    "thousands_of_thousands": ("a.csv", '1,"1,234"\n2,"1,234,567"\n', CSV | {"thousands": ","}, [INT, INT]),
+    "thousands": ("a.csv", '1,"1,234"\n2,"12,345.50"\n', CSV, [INT, TXT]),
+    "lists_of_numbers": ("a.csv", '1,"101,102"\n2,"104,105,106"\n', CSV, [INT, TXT]),
+    "pairs_of_numbers": ("a.csv", '1,"3,4"\n2,"10,20"\n', CSV, [INT, TXT]),
     "thousands_or_thousandths": ("a.csv", '1,"1,234"\n2,"5,678"\n', CSV, [INT, TXT]),
     "points_between_thousands": ("a.csv", "1;1.234,50\n2;7,25\n", COMMAS | {"thousands": "."}, [INT, DEC]),
-    "points_that_are_none": ("a.csv", "1;1.234;2,5\n2;7.123;7,25\n", COMMAS, [INT, TXT, DEC]),
+    "points_that_may_be_either": ("a.csv", "1;1.234;2,5\n2;7.123;7,25\n", SEMICOLON, [INT, DEC, TXT]),
+    "points_and_a_comma_between_thousands": ("a.csv", "1.5;1,250\n2.0;2,500\n", SEMICOLON, [DEC, TXT]),
+    "commas_and_doubles": ("a.csv", "1.234,50;1.2e+05\n2.345,75;2.5e-03\n", SEMICOLON, [TXT, DBL]),
+    "one_comma_among_many": ("a.csv", "1;7\n" * 30 + "1;1,5\n", SEMICOLON, [INT, TXT]),
+    "commas_and_no_numbers": ("a.csv", "1;1,5\n2;NaN\n3;1,5\n", COMMAS, [INT, DBL]),
     "points_and_commas": ("a.csv", "1;2.75;2,5\n2;7.1;7,25\n", SEMICOLON, [INT, DEC, TXT]),
     "commas_and_whole_numbers": ("a.csv", "1;0,125\n2;7\n3;1,5\n", COMMAS, [INT, DEC]),
     "two_commas": ("a.csv", "1;1,2,3\n2;7,25\n", SEMICOLON, [INT, TXT]),
@@ -175,7 +180,13 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "no_such_day": ("a.csv", "2024-02-30,1\n2024-02-28,2\n", CSV, [TXT, INT]),
     "local_dates": ("a.csv", "13/12/2024,1\n01/02/2024,2\n", CSV | DMY, [DATE, INT]),
     "german_dates": ("a.csv", "1;31.12.2024\n2;1.2.2024\n", SEMICOLON | DMY, [INT, "date"]),
-    "dates_of_two_digits": ("a.csv", "1,01.02.24\n2,31.12.99\n", CSV | DMY, [INT, "date"]),
+    "years_of_two_digits": ("a.csv", "1,01.02.24\n2,31.12.99\n", CSV, [INT, TXT]),
+    "years_first_or_last": ("a.csv", "1,24/12/31\n2,23/11/30\n", CSV, [INT, TXT]),
+    "years_first_beside_days_first": (
+        "a.csv", "31/12/2024,24/12/31\n30/11/2024,23/11/30\n", CSV | DMY, [DATE, TXT]
+    ),
+    "one_day_above_12_among_many": ("a.csv", "01/02/2024,1\n" * 30 + "01/19/2024,1\n", CSV, [TXT, INT]),
+    "codes_like_dates": ("a.csv", "24-01-0001,1\n24-02-0002,2\n14-07-6619,3\n", CSV, [TXT, INT]),
     "american_dates": ("a.csv", "12/31/2024,1\n01/02/2024,2\n", CSV | MDY, [DATE, INT]),
     "american_times": ("a.csv", "12/31/2024 9:05 AM,1\n01/02/2024 12:30:05 PM,2\n", CSV | MDY, ["timestamp", INT]),
     "other_columns_show_the_order": ("a.csv", "1/2/2024,31/1/2024\n3/4/2024,1/1/2024\n", CSV | DMY, ["date", "date"]),
@@ -219,7 +230,7 @@ def facts(sniffed: Sniffed) -> dict[str, Any]:
     dialect = sniffed.dialect
     names = ("format", "delimiter", "quote", "escape", "null_text", "date_style", "thousands")
     found = {name: getattr(dialect, name) for name in names}
-    if dialect.decimal_separator != ".":
+    if dialect.decimal_separator is not None:
         found["decimal_separator"] = dialect.decimal_separator
     return {name: value for name, value in found.items() if value is not None} | {"header": sniffed.header.value}
 

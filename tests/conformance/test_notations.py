@@ -12,6 +12,7 @@ import pytest
 
 from loading import load, load_here, load_text, load_text_here
 from targets import PostgresTarget, Target, write
+from tipple.run.sampling import take_sample
 
 TABLE = "CREATE TABLE t (id integer, d date, ts timestamp, amount numeric(12,2), price double precision, n bigint)"
 GERMAN = {"format": "csv", "delimiter": ";", "date_style": "DMY", "decimal_separator": ",", "thousands": "."}
@@ -58,7 +59,8 @@ def test_said_by_options(engine_target: Target, tmp_path: Path, kind: str, write
 
 def test_seen_in_the_files(engine_target: Target, tmp_path: Path) -> None:
     """What was seen is printed as options, which mean the same when they are pasted."""
-    path = write(tmp_path / "in.csv", EXPORT.replace("1/2/2024", "1.2.2024").replace("2;1.2.24", "2;01.02.24"))
+    data = EXPORT.replace("1/2/2024", "1.2.2024").replace("2;1.2.24", "2;1.2.2024").replace("1.000", "1000")
+    path = write(tmp_path / "in.csv", data)
     planned = load(engine_target, path, schema="auto", dry_run=True, json=True)
     assert planned.summary is not None
     options = planned.summary["sniff"]["options"]
@@ -101,6 +103,74 @@ def test_columns_of_texts_show_nothing(engine_target: Target, tmp_path: Path) ->
     assert not any("--date-style" in note or "--decimal" in note for note in run.summary["notes"])
     last = engine_target.rows("SELECT a, b, n, d FROM t ORDER BY n DESC LIMIT 1")
     assert last == [("31/12/2023", "1,5", Decimal("7.25"), date(2024, 2, 1))]
+
+
+MANY = 1_000
+
+
+@pytest.mark.parametrize("dirty", ["1.234,50", "1,5"])
+def test_one_dirty_value_decides_nothing(engine_target: Target, tmp_path: Path, dirty: str) -> None:
+    """It is a reject, as with every option given, and not how all others are read."""
+    rows = [f"{n};{n}.25;{n % 7}.037" for n in range(MANY)]
+    rows[MANY // 2] = f"{MANY // 2};{dirty};2.037"
+    path = write(tmp_path / "in.csv", "\n".join(rows) + "\n")
+    for table, options in (("t", {}), ("u", {"format": "csv", "delimiter": ";"})):
+        engine_target.execute(f"CREATE TABLE {table} (id integer, menge numeric(12,2), kg numeric(12,3))")
+        skip = {"on_error": "skip", "max_rejects": "5%", "rejects": tmp_path / table}
+        run = load(engine_target, path, table=table, **options, **skip, check=3)
+        assert run.summary is not None
+        assert run.summary["rejects"] == 1
+    total = "SELECT count(*), sum(menge), sum(kg) FROM "
+    assert engine_target.rows(total + "t") == engine_target.rows(total + "u")
+
+
+def test_what_a_session_says_stands_where_nothing_else_does(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Columns of texts, one date among many and years of two digits do not overrule the order of the session."""
+    postgres_target.execute("CREATE TABLE t (a text, d date)")
+    many = "".join("x,01/02/2024\n" for _ in range(MANY))
+    for data, order, expected in (
+        ("12/31/2024,01/02/2024\n11/30/2024,03/04/2024\n", "DMY", date(2024, 2, 1)),
+        ("10.13.01,01/02/2024\n", "DMY", date(2024, 2, 1)),
+        ("x,24/12/31\nx,24/11/30\n", "YMD", date(2024, 11, 30)),
+        (f"{many}x,02/01/24\n", "DMY", date(2024, 1, 2)),
+    ):
+        path = write(tmp_path / "in.csv", data)
+        load(postgres_target, path, mode="replace", restart=True, env={"PGOPTIONS": f"-c datestyle=ISO,{order}"})
+        assert postgres_target.rows("SELECT min(d) FROM t") == [(expected,)]
+
+
+def test_a_late_number_of_another_notation_is_no_number(engine_target: Target, tmp_path: Path) -> None:
+    """A point that separates no thousands, where no sample looks, under a guessed type."""
+    rows = [f"{number};1.234,50" for number in range(1_000_000, 1_600_000)]
+    path = write(tmp_path / "in.csv", "\n".join(rows) + "\n")
+    pieces = [piece.data for piece in take_sample([str(path)]).pieces]
+    places = range(300_000, 600_000)
+    unseen = next(
+        n for n in places if not any(rows[near].encode() in piece for near in (n - 50, n, n + 50) for piece in pieces)
+    )
+    options = {"format": "csv", "delimiter": ";", "decimal_separator": ",", "thousands": "."}
+    for late in ("0.123", "1.5", "1.23,5"):
+        rows[unseen] = f"{1_000_000 + unseen};{late:8}"
+        write(path, "\n".join(rows) + "\n")
+        run = load(engine_target, path, schema="auto", **options, check=1)
+        assert f"'{late:8}'" in run.stderr
+        assert f"{unseen + 1:,}" in run.stderr
+    assert "t" not in engine_target.tables()
+
+
+def test_money_and_times_that_only_the_target_reads(engine_target: Target, tmp_path: Path) -> None:
+    """What is not Tipple's own to read is rewritten too."""
+    if isinstance(engine_target, PostgresTarget):
+        engine_target.execute("CREATE TABLE t (a money)")
+        load_text(engine_target, tmp_path / "in.csv", "1,50\n-1.234,99\n", **GERMAN)
+        assert engine_target.rows("SELECT a::numeric FROM t ORDER BY 1") == [(Decimal("-1234.99"),), (Decimal("1.50"),)]
+        return
+    engine_target.execute("CREATE TABLE t (a timestamptz, b timestamp_ns)")
+    data = "31.12.2024 21:05;1.2.2024 03:04:05\n"
+    load_text(engine_target, tmp_path / "in.csv", data, **GERMAN, env={"TZ": "Europe/Berlin"})
+    assert engine_target.rows("SELECT strftime(a AT TIME ZONE 'UTC', '%d %H:%M'), CAST(b AS varchar) FROM t") == [
+        ("31 20:05", "2024-02-01 03:04:05")
+    ]
 
 
 def test_what_is_written_otherwise_is_a_reject(engine_target: Target, tmp_path: Path) -> None:

@@ -106,27 +106,37 @@ fn number(digits: &[u8]) -> u32 {
     digits.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'))
 }
 
-/// The number without what separates its thousands, and with a point before its fraction.
+/// The number without what separates its thousands, and with a point before its fraction. Of what is not written so, a
+/// text that is no number.
 fn put_number(decimal: u8, thousands: Option<u8>, text: &[u8], out: &mut Vec<u8>) {
     /// What no number has.
     const NONE: u8 = b',';
-    let whole = text.iter().position(|&byte| byte == decimal).unwrap_or(text.len());
-    let separates = |place: usize| {
-        let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let before = text[..place].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-        // A group is a whole one, unless it is the first.
-        let first = text[..place - before].last().is_none_or(|&byte| Some(byte) != thousands);
-        digits(&text[place + 1..]) == 3 && if first { (1..=3).contains(&before) } else { before == 3 }
-    };
-    for (place, &byte) in text.iter().enumerate() {
+    let text = text.trim_ascii();
+    let grouped = thousands.is_some_and(|separator| text.contains(&separator));
+    let groups = grouped && has_groups(decimal, thousands, text);
+    for &byte in text {
         match byte {
-            _ if place == whole => out.push(b'.'),
-            _ if Some(byte) == thousands && place < whole && separates(place) => {}
-            // It means something else here, or nothing.
-            b'.' => out.push(NONE),
+            _ if byte == decimal => out.push(b'.'),
+            _ if Some(byte) == thousands && groups => {}
+            _ if byte == b'.' || Some(byte) == thousands => out.push(NONE),
             _ => out.push(byte),
         }
     }
+}
+
+/// Whether a number is a sign, whole groups of three digits but for the first, which begins with no zero, and perhaps a
+/// fraction: nothing that could be anything else.
+fn has_groups(decimal: u8, thousands: Option<u8>, text: &[u8]) -> bool {
+    let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    let (whole, fraction) = match unsigned.iter().position(|&byte| byte == decimal) {
+        Some(place) => (&unsigned[..place], &unsigned[place + 1..]),
+        None => (unsigned, &[][..]),
+    };
+    let all_digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let mut groups = whole.split(|&byte| Some(byte) == thousands);
+    let first = groups.next().unwrap_or_default();
+    let begins = (1..=3).contains(&first.len()) && all_digits(first) && first[0] != b'0';
+    begins && groups.all(|group| group.len() == 3 && all_digits(group)) && all_digits(fraction)
 }
 
 #[cfg(test)]
@@ -179,11 +189,11 @@ mod tests {
             (b',', None, "1,5", "1.5"),
             (b',', None, "-0,25", "-0.25"),
             (b',', None, "7", "7"),
-            (b',', None, " 1,5e-3 ", " 1.5e-3 "),
+            (b',', None, " 1,5e-3 ", "1.5e-3"),
             (b',', None, "NaN", "NaN"),
             (b',', None, "1.5", "1,5"),
             (b',', None, "1.234,5", "1,234.5"),
-            (b',', None, "1,2,3", "1.2,3"),
+            (b',', None, "1,2,3", "1.2.3"),
             (b',', Some(b'.'), "1.234.567,89", "1234567.89"),
             (b',', Some(b'.'), "-1.234", "-1234"),
             (b',', Some(b'.'), "123.456", "123456"),
@@ -193,10 +203,21 @@ mod tests {
             (b',', Some(b'.'), "1.23.456", "1,23,456"),
             (b',', Some(b'.'), ".234", ",234"),
             (b',', Some(b'.'), "1,234.567", "1.234,567"),
+            (b',', Some(b'.'), "0.123", "0,123"),
+            (b',', Some(b'.'), "-0.750", "-0,750"),
+            (b',', Some(b'.'), "012.345", "012,345"),
+            (b',', Some(b'.'), "0x1.234", "0x1,234"),
+            (b',', Some(b'.'), "1_0.000", "1_0,000"),
+            (b',', Some(b'.'), "1.234e5", "1,234e5"),
+            (b',', Some(b'.'), "1.234,5e5", "1,234.5e5"),
+            (b',', Some(b'.'), " +1.234,5 ", "+1234.5"),
+            (b'.', Some(b' '), "  1 234.5", "1234.5"),
+            (b'.', Some(b','), "0,123", "0,123"),
+            (b'.', Some(b'_'), "2_4.8", "2,4.8"),
             (b'.', Some(b','), "1,234,567.89", "1234567.89"),
             (b'.', Some(b','), "1,5", "1,5"),
             (b'.', Some(b','), "1.5", "1.5"),
-            (b'.', Some(b','), "1.234.567", "1.234,567"),
+            (b'.', Some(b','), "1.234.567", "1.234.567"),
             (b'.', Some(b' '), "1 234.5", "1234.5"),
             (b'.', Some(b'\''), "1'234'567.05", "1234567.05"),
         ] {

@@ -7,6 +7,7 @@ DuckDB's `read_csv`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,12 +84,19 @@ def number_notation(decimal_separator: str, thousands: str | None) -> Any:
 
 
 def notations(
-    codec_types: Sequence[Any], *, date_style: str | None, decimal_separator: str, thousands: str | None
+    columns: Sequence[tuple[Any, str]], *, date_style: str | None, decimal_separator: str | None, thousands: str | None
 ) -> list[Any]:
-    """The codec's `Notation` of columns of these types; none where all are plain."""
+    """The codec's `Notation` of columns of these types (the codec's and the target's); none where all are plain."""
     dates = "plain" if date_style is None else {"date": date_style.lower()}
-    plain_numbers = decimal_separator == "." and thousands is None
-    numbers = "plain" if plain_numbers else number_notation(decimal_separator, thousands)
-    kinds = map(kind_name, codec_types)
+    plain_numbers = decimal_separator in (None, ".") and thousands is None
+    numbers = "plain" if plain_numbers else number_notation(decimal_separator or ".", thousands)
+    kinds = [_as_own(type_text) if kind_name(kind) == "opaque" else kind_name(kind) for kind, type_text in columns]
     found = [dates if kind in DATES else numbers if kind in NUMBERS else "plain" for kind in kinds]
     return found if any(notation != "plain" for notation in found) else []
+
+
+def _as_own(type_text: str) -> str:
+    """The codec's type that is written as one is that only the target reads; the rest is not of these kinds."""
+    if re.fullmatch(r"(timestamp|datetime).*[^]]", type_text, re.IGNORECASE | re.DOTALL):
+        return "timestamp"
+    return "numeric" if type_text.lower() == "money" else "opaque"

@@ -39,7 +39,7 @@ __all__ = [
 _NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
 _NAMES = frozenset({"text", "boolean_letter"})
 """Kinds of which a name in a header may be."""
-_DATES = frozenset({"date", "local_date", "timestamp"})
+_DATES = frozenset({"date", "local_date", "doubtful_date", "timestamp"})
 """Kinds of which a name in a header may be where numbers are below: a table with a column for each month."""
 _NULLS = frozenset({"\\N", "NULL", "null", "NA", "N/A", "None", "-", "?"})
 _EXACT = frozenset({"integer", "long_integer", "decimal"})
@@ -440,7 +440,7 @@ def _why_text(column: ColumnProfile) -> str:
         return "decimal commas, which --decimal-separator , reads"
     if "thousands" in kinds:
         return "thousands separators, which --thousands , reads, or decimal commas (--decimal-separator ,)"
-    if "local_date" in kinds:
+    if "local_date" in kinds or "doubtful_date" in kinds:
         return "dates that no order of day and month reads, or one that is not known (--date-style)"
     if not kinds:
         return "only texts such as NULL or -"

@@ -1,12 +1,15 @@
 """How a sample writes dates and numbers: the order of day and month, what stands before fractions, and in thousands.
 
-A notation is taken only where the sample leaves no doubt: a day above the twelfth shows the order, and separators have
-to make numbers of all that a column holds, where no others do.
+An order or a separator says something of a whole file, so it is taken only where nothing speaks against it: a wrong one
+would store other values and say nothing. A tenth of the dates have to show the order (a single one may be a mistake),
+with all digits of the year. A decimal comma is taken where commas do not separate fields, no number has a point before
+its fraction, and all that is doubtful becomes a number by it. Commas between thousands are never taken by themselves:
+`101,102` may be two numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,14 +17,16 @@ import msgspec
 from tipple.plan.notation import number_notation
 from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, Profile
 
-__all__ = ["Notations", "Noted", "decide_notations", "local_dates"]
+__all__ = ["Notations", "Noted", "decide_notations", "local_dates", "notations_of"]
 
-_DATES = frozenset({"local_date", "date", "timestamp"})
-_NUMBERS = frozenset({"integer", "long_integer", "decimal"})
-_OTHER_NUMBERS = frozenset({"decimal_comma", "thousands"})
-_CANDIDATES = ((",", None), (",", "."), (".", ","))
-_THOUSANDTHS = 3
-"""Digits behind a point that may separate thousands as well."""
+_MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
+_LOCAL = frozenset({"local_date", "doubtful_date"})
+_NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
+_WITH_COMMAS = frozenset({"decimal_comma", "thousands"})
+_ALL_NUMBERS = _NUMBERS | _WITH_COMMAS
+_WITH_POINTS = frozenset({"decimal", "float"})
+_SHARE = 0.1
+"""So many of the values have to show an order, or a comma."""
 
 Notations = Mapping[int, Any]
 """The codec's `Notation` of columns by their index; the others are plain."""
@@ -33,10 +38,6 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     date_style: Decision | None = None
     decimal_separator: Decision | None = None
     thousands: Decision | None = None
-    dates: list[int] = []
-    """The columns that show the order of dates."""
-    numbers: list[int] = []
-    """The columns that would be no numbers without these separators."""
 
     @property
     def decisions(self) -> list[Decision]:
@@ -44,92 +45,125 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
         found = (self.date_style, self.decimal_separator, self.thousands)
         return [decision for decision in found if decision is not None]
 
+    def added_to(self, given: Given) -> Given:
+        """What the user says, and else what is shown."""
+        return msgspec.structs.replace(
+            given, **{decision.option.replace("-", "_"): decision.value for decision in self.decisions}
+        )
+
 
 def local_dates(column: ColumnProfile) -> bool:
     """Whether a column holds dates only, and some in an order that only settings decide."""
-    return "local_date" in column.kinds and column.kinds.keys() <= _DATES
+    return not column.kinds.keys().isdisjoint(_LOCAL) and column.kinds.keys() <= _LOCAL | _MOMENTS
 
 
-def decide_notations(profile: Profile, given: Given, again: Callable[[Notations], Profile]) -> tuple[Noted, Notations]:
-    """What was found out, and how columns are to be read by it.
+def decide_notations(
+    profile: Profile,
+    given: Given,
+    again: Callable[[Notations], Profile],
+    *,
+    delimiter: str,
+    dates: Collection[int] | None = None,
+    numbers: Collection[int] | None = None,
+) -> Noted:
+    """What was found out.
 
     Args:
         profile: of the sample, everything read as plain.
         given: what the user says; it is not decided once more.
         again: gives the profile of the sample with columns read in notations.
+        delimiter: what separates fields.
+        dates, numbers: the columns that are to hold such values, where a table says which; others show nothing.
     """
+    style = separators = None
+    if given.date_style is None:
+        wanted = [c for i, c in enumerate(profile.columns) if dates is None or i in dates]
+        # Of two digits each, nobody can tell the year.
+        if dates is None or not any("doubtful_date" in column.kinds for column in wanted):
+            style = _date_style(wanted)
+    if given.decimal_separator is None and given.thousands is None and delimiter != ",":
+        indexes = _numbers(profile) if numbers is None else [i for i in numbers if i < len(profile.columns)]
+        separators = _separators(profile, indexes, again)
+    decimal_separator, thousands = separators or (None, None)
+    return Noted(
+        date_style=style,
+        decimal_separator=_decided(
+            "decimal-separator", decimal_separator, "columns are numbers with it, and none without"
+        ),
+        thousands=_decided("thousands", thousands, "columns are numbers without it, and none with it"),
+    )
+
+
+def notations_of(profile: Profile, given: Given, noted: Noted, again: Callable[[Notations], Profile]) -> Notations:
+    """How columns are to be read to see what they hold: by what the user says, and what was decided.
+
+    Args:
+        profile: of the sample, everything read as plain.
+        given: what the user says.
+        noted: what was decided.
+        again: as for `decide_notations`.
+    """
+    given = noted.added_to(given)
     found: dict[int, Any] = {}
-    dates = [index for index, column in enumerate(profile.columns) if local_dates(column)]
-    noted = Noted(dates=dates)
-    order = given.date_style
-    if order is None and (style := _date_style([profile.columns[index] for index in dates])) is not None:
-        noted = msgspec.structs.replace(noted, date_style=style)
-        order = style.value
-    if order is not None:
-        found |= {index: {"date": order.lower()} for index in dates}
+    everywhere = range(len(profile.columns))
     if given.decimal_separator is not None or given.thousands is not None:
-        separators: tuple[str, str | None] | None = given.decimal_separator or ".", given.thousands
-    else:
-        numbers = _numbers(profile)
-        doubtful = [index for index in numbers if profile.columns[index].kinds.keys() & _OTHER_NUMBERS]
-        separators = _separators(profile, numbers, doubtful, again)
-        if separators is not None:
-            decimal_separator, thousands = _of_separators(*separators)
-            noted = msgspec.structs.replace(
-                noted, decimal_separator=decimal_separator, thousands=thousands, numbers=doubtful
-            )
-    if separators is not None and separators != (".", None):
-        found |= dict.fromkeys(_numbers(profile), number_notation(*separators))
-    return noted, found
+        notation = number_notation(given.decimal_separator or ".", given.thousands)
+        seen = again(dict.fromkeys(everywhere, notation)).columns
+        known = set(_numbers(profile))
+        found |= {index: notation for index in everywhere if index in known or _holds(seen[index], _NUMBERS)}
+    if given.date_style is not None:
+        order = {"date": given.date_style.lower()}
+        seen = again(dict.fromkeys(everywhere, order)).columns
+        # What may be another order than the one that was seen elsewhere stays text.
+        left = {i for i in everywhere if noted.date_style is not None and "doubtful_date" in profile.columns[i].kinds}
+        found |= {index: order for index in everywhere if index not in left and _holds(seen[index], _MOMENTS)}
+    return found
+
+
+def _holds(column: ColumnProfile, kinds: Collection[str]) -> bool:
+    return bool(column.kinds) and column.kinds.keys() <= set(kinds)
 
 
 def _date_style(columns: Sequence[ColumnProfile]) -> Decision | None:
-    days_first = sum(column.first_over_12 for column in columns)
-    days_second = sum(column.second_over_12 for column in columns)
-    if bool(days_first) == bool(days_second):
+    local = [column for column in columns if local_dates(column)]
+    days_first = sum(column.first_over_12 for column in local)
+    days_second = sum(column.second_over_12 for column in local)
+    dates = sum(column.kinds.get("local_date", 0) for column in local)
+    shown = days_first + days_second
+    if bool(days_first) == bool(days_second) or shown < _SHARE * dates:
         return None
     value, place = ("DMY", "first") if days_first else ("MDY", "second")
-    reason = f"in {days_first or days_second:,} dates the {place} number is above 12"
-    return Decision(option="date-style", value=value, confidence=0.97, reason=reason)
+    return _decided("date-style", value, f"in {shown:,} of {dates:,} dates the {place} number is above 12")
 
 
 def _numbers(profile: Profile) -> list[int]:
     """The columns that hold numbers only, in whatever notation."""
-    kinds = _NUMBERS | _OTHER_NUMBERS
-    return [index for index, column in enumerate(profile.columns) if column.kinds and column.kinds.keys() <= kinds]
+    return [index for index, column in enumerate(profile.columns) if _holds(column, _ALL_NUMBERS)]
 
 
 def _separators(
-    profile: Profile, indexes: Sequence[int], doubtful: Sequence[int], again: Callable[[Notations], Profile]
+    profile: Profile, indexes: Sequence[int], again: Callable[[Notations], Profile]
 ) -> tuple[str, str | None] | None:
-    """The decimal separator and what separates thousands, where some columns are numbers with these only."""
-    if not doubtful:
+    """A decimal comma and what separates thousands, where some columns are numbers with these only."""
+    columns = {index: profile.columns[index] for index in indexes}
+    if any(not column.kinds.keys().isdisjoint(_WITH_POINTS) for column in columns.values()):
+        # Numbers with a point before their fraction, or thousands with one: who can tell?
         return None
-    plain = [profile.columns[index] for index in indexes if index not in doubtful]
-    has_points = any("decimal" in c.kinds and (c.scale_min, c.scale_max) != (_THOUSANDTHS,) * 2 for c in plain)
-    works: dict[tuple[str, str | None], set[int]] = {}
-    for separators in _CANDIDATES:
-        if separators[0] == "," and has_points:
-            # Numbers with a point before their fraction are there too.
-            continue
-        seen = again(dict.fromkeys(indexes, number_notation(*separators)))
-        works[separators] = {index for index in doubtful if seen.columns[index].kinds.keys() <= _NUMBERS}
-    most = max(map(len, works.values()))
-    best = [separators for separators, columns in works.items() if len(columns) == most]
-    # With and without thousands, the simpler is enough; with the other comma, nobody can tell.
-    if not most or {decimal for decimal, _ in best} != {best[0][0]}:
+    doubtful = [
+        i for i, c in columns.items() if _holds(c, _ALL_NUMBERS) and not c.kinds.keys().isdisjoint(_WITH_COMMAS)
+    ]
+    if not any(_share(columns[index], "decimal_comma") >= _SHARE for index in doubtful):
         return None
-    return best[0]
+    for thousands in (None, "."):
+        seen = again(dict.fromkeys(indexes, number_notation(",", thousands))).columns
+        if all(_holds(seen[index], _NUMBERS) for index in doubtful):
+            return ",", thousands
+    return None
 
 
-def _of_separators(decimal_separator: str, thousands: str | None) -> tuple[Decision | None, Decision | None]:
-    def decided(option: str, value: str, reason: str) -> Decision:
-        return Decision(option=option, value=value, confidence=0.9, reason=reason)
+def _share(column: ColumnProfile, kind: str) -> float:
+    return column.kinds.get(kind, 0) / sum(column.kinds.values())
 
-    comma = decimal_separator != "."
-    return (
-        decided("decimal-separator", decimal_separator, "columns are numbers with it, and none without")
-        if comma
-        else None,
-        decided("thousands", thousands, "columns are numbers without it, and none with it") if thousands else None,
-    )
+
+def _decided(option: str, value: str | None, reason: str) -> Decision | None:
+    return None if value is None else Decision(option=option, value=value, confidence=0.95, reason=reason)

@@ -32,7 +32,7 @@ def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = 
             options[option] = ",".join(names)
     if dialect.date_style is not None:
         options["--date-style"] = dialect.date_style
-    if dialect.decimal_separator != ".":
+    if dialect.decimal_separator is not None:
         options["--decimal-separator"] = dialect.decimal_separator
     if dialect.thousands is not None:
         options["--thousands"] = dialect.thousands

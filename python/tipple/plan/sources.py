@@ -89,10 +89,15 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """The fields' widths in characters; for `fixed` only."""
     date_style: str | None = None
     """The order of day, month and year, as PostgreSQL's `DateStyle` names it: `DMY`, `MDY` or `YMD`."""
-    decimal_separator: str = "."
-    """What stands before the fraction of a number: a point or a comma."""
+    decimal_separator: str | None = None
+    """What stands before the fraction of a number: a comma, or a point (as it does where nothing is said)."""
     thousands: str | None = None
     """One byte, what stands between a number's groups of three digits."""
+
+    @property
+    def has_plain_values(self) -> bool:
+        """Whether dates and numbers are written as their types' own grammar has it."""
+        return self.date_style is None and self.decimal_separator in (None, ".") and self.thousands is None
 
 
 _DEFAULT_DIALECTS: dict[Format, Dialect] = {
@@ -244,10 +249,10 @@ def plan_dialect(
         force_not_null=tuple(force_not_null),
         widths=tuple(field_widths or ()),
         date_style=None if date_style is None else date_style_of(date_style),
-        decimal_separator=decimal_separator or ".",
+        decimal_separator=decimal_separator,
         thousands=thousands,
     )
-    check_separators(dialect.decimal_separator, dialect.thousands)
+    check_separators(dialect.decimal_separator or ".", dialect.thousands)
     _check_dialect(dialect)
     return dialect
 

@@ -22,7 +22,6 @@ from tipple.plan.sniff_columns import (
     guessed_kind,
     wider_type,
 )
-from tipple.plan.sniff_notations import Noted
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
@@ -43,18 +42,6 @@ _NOT_IN_ENCODING = "22021"
 """SQLSTATE of bytes that are no text in the encoding."""
 
 
-def _needed(noted: Noted, dialect: Dialect, columns: Sequence[TableColumn]) -> tuple[Dialect, Noted]:
-    """Without what only columns show whose values are kept as texts: that says nothing certain of others."""
-    kinds = [kind_name(column.codec_type) for column in columns]
-    if not any(kinds[index] in DATES for index in noted.dates if index < len(kinds)) and noted.date_style is not None:
-        dialect = msgspec.structs.replace(dialect, date_style=None)
-        noted = msgspec.structs.replace(noted, date_style=None)
-    if not any(kinds[index] in NUMBERS for index in noted.numbers if index < len(kinds)) and noted.numbers:
-        dialect = msgspec.structs.replace(dialect, decimal_separator=".", thousands=None)
-        noted = msgspec.structs.replace(noted, decimal_separator=None, thousands=None)
-    return dialect, noted
-
-
 class Guess:
     """Empty where every option was given."""
 
@@ -69,6 +56,7 @@ class Guess:
         """Whether the first records were compared with the table's columns, and are not their names."""
         self._definition: TableDefinition | None = None
         self._options = ""
+        self._dialect: Dialect | None = None
         self._decisions: list[Decision] = []
         self._unbounded_numeric = True
 
@@ -166,7 +154,21 @@ class Guess:
             # Both readings can be stored: as texts they lose nothing.
             dialect = msgspec.structs.replace(dialect, null_text=usual_null)
             decisions = [decision for decision in decisions if decision.option != "null"]
-        dialect, noted = _needed(sniffed.noted, dialect, columns)
+        noted = sniffed.noted
+        if not self.columns:
+            # What is kept as text shows nothing, and all columns of dates and numbers have a say.
+            kinds = [kind_name(column.codec_type) for column in columns]
+            noted = sniffed.decide(
+                dates=[index for index, kind in enumerate(kinds) if kind in DATES],
+                numbers=[index for index, kind in enumerate(kinds) if kind in NUMBERS],
+            )
+            said = noted.added_to(sniffer.given)
+            dialect = msgspec.structs.replace(
+                dialect,
+                date_style=said.date_style,
+                decimal_separator=said.decimal_separator,
+                thousands=said.thousands,
+            )
         decisions += noted.decisions
         header_word = "yes" if header else "no"
         named = None
@@ -190,6 +192,7 @@ class Guess:
         elif sniffer.given.header == "match" and not self.columns:
             header_word = "match"
         self._decisions = decisions
+        self._dialect = dialect
         self._options = options_text(dialect, header_word, named)
         usual = sniffer.named is not None and dialect == sniffer.dialect and (not header or named is not None)
         notes += sniff_notes(self._options, decisions, usual=usual or not sniffer.auto)
@@ -217,7 +220,10 @@ class Guess:
         guessed = {column.name: column.type_text for column in self.columns}
         type_text = guessed.get(error.column or "", "text")
         if type_text != "text" and error.sqlstate in _WRONG_VALUE | {None}:
-            wider = wider_type(type_text, error.text, unbounded_numeric=self._unbounded_numeric)
+            # A text in a notation of its own has to be rewritten before it shows a type.
+            plain = self._dialect is not None and self._dialect.has_plain_values
+            value = error.text if plain else None
+            wider = wider_type(type_text, value, unbounded_numeric=self._unbounded_numeric)
             return (
                 f"the type {type_text} of the column {error.column} was guessed from a sample (--schema auto). Mend "
                 f"the value, or give the column the type {wider}: --dry-run --json prints the CREATE TABLE statement "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ _BAD_VALUE = frozenset({"22P02", "22007"})
 _TOO_FEW_FIELDS = "missing data"
 """What the core's reason has then."""
 _TOO_MANY_FIELDS = "extra data"
+_NUMBER_WITH_COMMAS = re.compile(r"\s*[-+]?\d[\d.,' ]*[.,]\d+\s*")
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
@@ -56,4 +58,14 @@ def core_remedy(error: BadRecord, dialect: Dialect) -> str:
     """What the core advises; it speaks of delimiters, which fields of fixed widths do not have."""
     if dialect.format == "fixed" and any(sign in error.reason for sign in (_TOO_FEW_FIELDS, _TOO_MANY_FIELDS)):
         return "check --field-widths, or mend the record"
+    if dialect.date_style is not None and "--date-style" in error.remedy:
+        return f"mend the value: it is none in the order {dialect.date_style} (--date-style)"
+    if error.sqlstate == "22P02" and _NUMBER_WITH_COMMAS.fullmatch(error.text or ""):
+        if not dialect.has_plain_values:
+            return f"{error.remedy}: its separators are others than --decimal-separator and --thousands say"
+        if "," in (error.text or ""):
+            return (
+                f"{error.remedy}; or --decimal-separator , reads a comma before the fraction, and --thousands , leaves "
+                "out those between thousands"
+            )
     return error.remedy

@@ -206,7 +206,7 @@ class Request:
         self.null_rules = self._null_rules()
         if self.columnar is None:
             self.notations = notations(
-                [column.codec_type for column in self.columns],
+                [(column.codec_type, column.type_text) for column in self.columns],
                 date_style=self.dialect.date_style,
                 decimal_separator=self.dialect.decimal_separator,
                 thousands=self.dialect.thousands,

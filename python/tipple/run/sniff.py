@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,7 +23,7 @@ from tipple.plan.sniff_columns import (
     heads_differ,
 )
 from tipple.plan.sniff_encoding import to_utf8
-from tipple.plan.sniff_notations import Notations, Noted, decide_notations
+from tipple.plan.sniff_notations import Notations, Noted, decide_notations, notations_of
 from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
@@ -58,7 +59,9 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     null_columns: list[int]
     """The columns that say what means NULL, where it is not the usual text."""
     noted: Noted
-    """How dates and numbers are written, and which columns say so."""
+    """How dates and numbers are written, as far as nothing is known of columns."""
+    decide: Callable[..., Noted]
+    """The same where a table says which columns are to hold `dates` and `numbers`."""
     profile: Profile
     sampled_bytes: int
 
@@ -159,16 +162,16 @@ class Sniffer:
         some_headers = headers_of_some(profile)
         has_header = (self.given.header or header.value) != "no"
         profile = _without_header(profile, has_header=has_header)
-        noted, notations = decide_notations(
-            profile,
-            self.given,
-            lambda tried: _without_header(self._profile(chunks, layout, tried), has_header=has_header),
-        )
+
+        def again(tried: Notations) -> Profile:
+            return _without_header(self._with_codes(chunks, layout, tried), has_header=has_header)
+
+        decide = functools.partial(decide_notations, profile, self.given, again, delimiter=layout.delimiter)
+        noted = decide()
+        options = noted.added_to(self.given)
+        notations = notations_of(profile, self.given, noted, again)
         if notations:
-            profile = _without_header(self._with_codes(chunks, layout, notations), has_header=has_header)
-        options = msgspec.structs.replace(
-            self.given, **{decision.option.replace("-", "_"): decision.value for decision in noted.decisions}
-        )
+            profile = again(notations)
         null, null_columns = decide_null(profile, layout.format)
         null_text = self.given.null_text
         if self.auto and null_text is None and chunks:
@@ -195,6 +198,7 @@ class Sniffer:
             odd_encodings=odd_encodings,
             null_columns=null_columns,
             noted=noted,
+            decide=decide,
             profile=profile,
             sampled_bytes=sample.size_bytes,
         )

@@ -7,6 +7,7 @@
 use super::kind::{Kind, classify, clock_length, decimal_digits, is_iso_date, is_offset};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
+use crate::notation::Notation;
 use crate::scan::{RawField, Records};
 use crate::value::{Refusal, ServerVersion, boolean, date, float, integer, numeric, time, timestamp};
 use serde::Deserialize;
@@ -198,8 +199,10 @@ impl Guesses {
         let mut changed = Vec::new();
         let Self { columns, decoder } = self;
         for &(column, guessed) in columns.iter() {
+            // What is to be rewritten first says nothing as it stands.
+            let is_plain = decoder.notation(column) == Notation::Plain;
             let mut look = |row: usize, field: RawField<'_>| {
-                if !field.marked && guessed.plainly_keeps(field.bytes) {
+                if is_plain && !field.marked && guessed.plainly_keeps(field.bytes) {
                     return;
                 }
                 if decoder.decode(field, column).is_some_and(|text| !guessed.keeps(text)) {

@@ -38,6 +38,8 @@ pub enum Kind {
     Uuid,
     /// Day and month in an order that only settings decide, such as `13/12/2024` or `01.02.24`.
     LocalDate,
+    /// The same with a year of two digits, or one that no table has: it may as well be a code, or begin with the year.
+    DoubtfulDate,
     /// A number with a decimal comma.
     DecimalComma,
     /// A number with commas between its thousands.
@@ -195,8 +197,9 @@ fn date_or_uuid(shape: &[u8], text: &[u8]) -> Kind {
             _ => Kind::Text,
         };
     }
-    if is_local_date(shape) {
-        return Kind::LocalDate;
+    if let Some(year) = local_year(shape) {
+        let likely = year.len() == 4 && (1800..2200).contains(&value(year));
+        return if likely { Kind::LocalDate } else { Kind::DoubtfulDate };
     }
     if is_uuid(shape) { Kind::Uuid } else { Kind::Text }
 }
@@ -288,32 +291,33 @@ fn is_clock(text: &[u8]) -> bool {
     clock_length(padded) == Some(padded.len()) && (!twelve || padded[..2] <= b"12"[..])
 }
 
-/// One or two digits, twice, and a year of two or four, with the same separator; perhaps a time behind it.
-fn is_local_date(shape: &[u8]) -> bool {
+/// The year of one or two digits, twice, and a year of two or four, with the same separator; perhaps a time behind it.
+fn local_year(shape: &[u8]) -> Option<&[u8]> {
     let (date, time) = match shape.iter().position(|&byte| byte == b' ') {
         Some(space) => (&shape[..space], Some(&shape[space + 1..])),
         None => (shape, None),
     };
-    let Some(&separator) = date.iter().find(|byte| !byte.is_ascii_digit()) else { return false };
+    let &separator = date.iter().find(|byte| !byte.is_ascii_digit())?;
     if !matches!(separator, b'.' | b'/' | b'-') {
-        return false;
+        return None;
     }
     let parts: [&[u8]; 3] = {
         let mut parts = date.split(|&byte| byte == separator);
         let found = [parts.next(), parts.next(), parts.next()];
-        let ([Some(a), Some(b), Some(c)], None) = (found, parts.next()) else { return false };
+        let ([Some(a), Some(b), Some(c)], None) = (found, parts.next()) else { return None };
         [a, b, c]
     };
     // With points and a year of two digits it may as well be a version, unless all numbers have two.
     let short_enough = |part: &[u8]| part.len() == 2 && separator != b'-';
     let small = |part: &[u8]| part.len() <= 2 && all_digits(part) && part != b"0" && part != b"00" && value(part) <= 31;
-    small(parts[0])
+    let is_date = small(parts[0])
         && small(parts[1])
         && value(parts[0]).min(value(parts[1])) <= 12
         && all_digits(parts[2])
         && (parts[2].len() == 4
             || short_enough(parts[2]) && (separator == b'/' || parts[..2].iter().all(|part| short_enough(part))))
-        && time.is_none_or(is_clock)
+        && time.is_none_or(is_clock);
+    is_date.then_some(parts[2])
 }
 
 fn value(digits: &[u8]) -> u32 {
@@ -365,16 +369,9 @@ mod tests {
             (Kind::Uuid, &["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "ABA7B810-9DAD-11D1-80B4-00C04FD430C8"]),
             (
                 Kind::LocalDate,
-                &[
-                    "13/12/2024",
-                    "1/2/24",
-                    "01.02.24",
-                    "12-31-1999",
-                    "31.12.2024 13:30",
-                    "1/2/2024 9:05 PM",
-                    "1/2/2024 12:05:01AM",
-                ],
+                &["13/12/2024", "12-31-1999", "31.12.2024 13:30", "1/2/2024 9:05 PM", "1/2/2024 12:05:01AM"],
             ),
+            (Kind::DoubtfulDate, &["1/2/24", "01.02.24", "24/12/31", "24-01-0001", "14-07-6619"]),
             (Kind::DecimalComma, &["1,5", "-0,25", "1.234,50", "-12.345.678,5", "1234,5"]),
             (Kind::Thousands, &["1,234", "12,345,678.90"]),
             (Kind::LeadingZero, &["00123", "-01", "+49", "01.50", "-0", "00"]),
