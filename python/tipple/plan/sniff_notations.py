@@ -79,7 +79,7 @@ def decide_notations(
     if given.date_style is None:
         wanted = [c for i, c in enumerate(profile.columns) if dates is None or i in dates]
         # Of two digits each, nobody can tell the year.
-        if dates is None or not any("doubtful_date" in column.kinds for column in wanted):
+        if not any(local_dates(column) and "doubtful_date" in column.kinds for column in wanted):
             style = _date_style(wanted)
     if given.decimal_separator is None and given.thousands is None and delimiter != ",":
         indexes = _numbers(profile) if numbers is None else [i for i in numbers if i < len(profile.columns)]
@@ -94,16 +94,14 @@ def decide_notations(
     )
 
 
-def notations_of(profile: Profile, given: Given, noted: Noted, again: Callable[[Notations], Profile]) -> Notations:
+def notations_of(profile: Profile, given: Given, again: Callable[[Notations], Profile]) -> Notations:
     """How columns are to be read to see what they hold: by what the user says, and what was decided.
 
     Args:
         profile: of the sample, everything read as plain.
-        given: what the user says.
-        noted: what was decided.
+        given: the options.
         again: as for `decide_notations`.
     """
-    given = noted.added_to(given)
     found: dict[int, Any] = {}
     everywhere = range(len(profile.columns))
     if given.decimal_separator is not None or given.thousands is not None:
@@ -114,9 +112,12 @@ def notations_of(profile: Profile, given: Given, noted: Noted, again: Callable[[
     if given.date_style is not None:
         order = {"date": given.date_style.lower()}
         seen = again(dict.fromkeys(everywhere, order)).columns
-        # What may be another order than the one that was seen elsewhere stays text.
-        left = {i for i in everywhere if noted.date_style is not None and "doubtful_date" in profile.columns[i].kinds}
-        found |= {index: order for index in everywhere if index not in left and _holds(seen[index], _MOMENTS)}
+        found |= {
+            index: order
+            for index in everywhere
+            # With the year first, most are not known for dates as they stand; else codes such as 24-01-0001 are none.
+            if _holds(seen[index], _MOMENTS) and (given.date_style == "YMD" or local_dates(profile.columns[index]))
+        }
     return found
 
 

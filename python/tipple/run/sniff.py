@@ -169,7 +169,7 @@ class Sniffer:
         decide = functools.partial(decide_notations, profile, self.given, again, delimiter=layout.delimiter)
         noted = decide()
         options = noted.added_to(self.given)
-        notations = notations_of(profile, self.given, noted, again)
+        notations = notations_of(profile, options, again)
         if notations:
             profile = again(notations)
         null, null_columns = decide_null(profile, layout.format)

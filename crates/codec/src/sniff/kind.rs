@@ -38,7 +38,7 @@ pub enum Kind {
     Uuid,
     /// Day and month in an order that only settings decide, such as `13/12/2024` or `01.02.24`.
     LocalDate,
-    /// The same with a year of two digits, or one that no table has: it may as well be a code, or begin with the year.
+    /// The same with a year of two digits: it may as well be a code, or begin with the year.
     DoubtfulDate,
     /// A number with a decimal comma.
     DecimalComma,
@@ -198,8 +198,12 @@ fn date_or_uuid(shape: &[u8], text: &[u8]) -> Kind {
         };
     }
     if let Some(year) = local_year(shape) {
-        let likely = year.len() == 4 && (1800..2200).contains(&value(year));
-        return if likely { Kind::LocalDate } else { Kind::DoubtfulDate };
+        // Of other centuries tables have codes such as 24-01-0001, and hardly dates.
+        return match (year.len(), value(year)) {
+            (2, _) => Kind::DoubtfulDate,
+            (_, 1800..2200) => Kind::LocalDate,
+            _ => Kind::Text,
+        };
     }
     if is_uuid(shape) { Kind::Uuid } else { Kind::Text }
 }
@@ -371,7 +375,7 @@ mod tests {
                 Kind::LocalDate,
                 &["13/12/2024", "12-31-1999", "31.12.2024 13:30", "1/2/2024 9:05 PM", "1/2/2024 12:05:01AM"],
             ),
-            (Kind::DoubtfulDate, &["1/2/24", "01.02.24", "24/12/31", "24-01-0001", "14-07-6619"]),
+            (Kind::DoubtfulDate, &["1/2/24", "01.02.24", "24/12/31"]),
             (Kind::DecimalComma, &["1,5", "-0,25", "1.234,50", "-12.345.678,5", "1234,5"]),
             (Kind::Thousands, &["1,234", "12,345,678.90"]),
             (Kind::LeadingZero, &["00123", "-01", "+49", "01.50", "-0", "00"]),
@@ -384,6 +388,8 @@ mod tests {
                     "1x",
                     "1.2.3",
                     "1.2.24",
+                    "24-01-0001",
+                    "14-07-6619",
                     "1.23.456,7",
                     "1.234.567",
                     "1/2/2024 13:05 PM",
