@@ -74,7 +74,8 @@ def clean_jobs(url: str | None = None, job_id: str | None = None, *, force: bool
             return [_clean_one(session, beginning, force=force)]
         abandoned = [record for record in session.jobs() if record.state == "loading" and not record.running]
         done = [
-            _kept(record) if record.visible_rows and not force else _give_up(session, record) for record in abandoned
+            _kept(record) if record.visible_rows and not force else _give_up_own(session, record)
+            for record in abandoned
         ]
         return [*done, *session.drop_leftovers()]
     finally:
@@ -97,6 +98,14 @@ def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
             hint="run its command again, which goes on behind them; or delete them, and repeat this with --force",
         )
     return _give_up(session, record)
+
+
+def _give_up_own(session: Session, record: JobRecord) -> str:
+    """Gives the job up, unless it is another role's."""
+    try:
+        return _give_up(session, record)
+    except UsageError as error:
+        return f"kept: {error}; {error.hint}"
 
 
 def _give_up(session: Session, record: JobRecord) -> str:

@@ -14,6 +14,7 @@ from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
     checks,
     direct,
+    emptying,
     ledger,
     merge_checks,
     obstacles,
@@ -97,6 +98,8 @@ class Chooser:
         self._settle_structure(choice)
         self._require_place(choice)
         self.job.structure = self.structure
+        if choice.strategy == "single" and choice.exists and self.task.mode == "replace":
+            emptying.require(self.connection, self.table)
         if choice.strategy == "single" and self.task.commit_every is not None:
             raise UsageError(
                 f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",

@@ -13,7 +13,17 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, ledger, merge, partitions, stage, structure, unique_keys, unlogged
+from tipple.engines.postgresql import (
+    direct,
+    emptying,
+    ledger,
+    merge,
+    partitions,
+    stage,
+    structure,
+    unique_keys,
+    unlogged,
+)
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
@@ -158,7 +168,7 @@ class CorePlans:
         if not self.exists and self.task.definition is not None:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
         if self.task.mode == "replace":
-            before += [*stage.deferring_references(self.connection, self.table), f"DELETE FROM {self.table.sql}"]
+            before += [*stage.deferring_references(self.connection, self.table), *emptying.statements(self.table)]
         if owned.unlogged:
             # With the rows, since a crash of the server has taken what was said before.
             before.append(unlogged.INSERT.format(job_id=owned.job_id))

@@ -152,7 +152,7 @@ def _extension(connection: Connection) -> Iterator[Finding]:
 def _connections(connection: Connection) -> Iterator[Finding]:
     row = connection.execute(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, "
-        "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
+        "(SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL)"
     ).fetchone()
     most, used = row or (0, 0)
     yield graded(

@@ -15,6 +15,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask, Runner
 from tipple.engines.postgresql import (
+    emptying,
     indexes,
     key_work,
     obstacles,
@@ -42,6 +43,8 @@ SHOWN = {
     "insert": "filled by INSERT",
 }
 MOST_ROUNDS = 3
+SNAPSHOT_SECONDS = 1.0
+"""How long older snapshots are waited for while writers wait."""
 LOCK_SECONDS = 0.6
 """How long the last lock is tried for; who waits for the first one meanwhile is not in a deadlock yet."""
 LOCK_PAUSE_SECONDS = 0.05
@@ -177,6 +180,11 @@ class PartitionPublish:
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
         steps = self._steps(may_swap=may_swap)
+        done = {step.action for step in steps}
+        if may_swap and ("absorb" in done or {"insert", "swap"} <= done):
+            # Whoever began while the lock was waited for would see what is swapped in, and not what is copied.
+            may_swap = stage.wait_for_snapshots(self.connection, SNAPSHOT_SECONDS)
+            steps = self._steps(may_swap=may_swap)
         self._require_structure(steps)
         self._require_replaced(steps)
         if any(step.action == "attach" for step in steps):
@@ -273,7 +281,7 @@ class PartitionPublish:
         for partition in partition_steps.read_target(self.connection, self.task.table).leaves:
             whole = self.task.replace_scope == "table"
             if partition.oid not in swapped and (whole or partition.oid in inserted):
-                self.connection.execute(f"DELETE FROM {partition.name.sql}".encode())
+                emptying.empty(self.connection, partition.name)
 
     def _move(self, moving: list[Step], renames: dict[TableName, list[tuple[str, str]]]) -> None:
         table = self.task.table

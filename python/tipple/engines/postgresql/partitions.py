@@ -93,6 +93,13 @@ def table_obstacle(connection: psycopg.Connection[Any], table: TableName) -> str
     partitioning = partition_bounds.read(connection, table)
     if partitioning is None:
         return "it is not partitioned"
+    excluding = connection.execute(
+        "SELECT conname FROM pg_constraint JOIN pg_index ON indexrelid = conindid "
+        "WHERE conrelid = to_regclass(%s) AND indisexclusion LIMIT 1",
+        (table.sql,),
+    ).fetchone()
+    if excluding is not None:
+        return f"it has the exclusion constraint {excluding[0]}, which no partition can bring along"
     leaves = [leaf.oid for leaf in partitioning.leaves]
     found = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": table.sql}).fetchone()
     return str(found[0]) if found is not None else None

@@ -17,6 +17,7 @@ from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import (
     checks,
     direct,
+    emptying,
     indexes,
     key_work,
     ledger,
@@ -346,7 +347,7 @@ class Publish:
         )
         names = self.task.column_list
         if self.task.mode == "replace":
-            self.connection.execute(f"DELETE FROM {self.table.sql}")
+            emptying.empty(self.connection, self.table)
         self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
         self.connection.execute(f"DROP TABLE {staging.sql}")
 

@@ -244,6 +244,8 @@ class PostgresSession:
         job = ledger.find_by_id(self.connection, job_id) if ledger.exists(self.connection) else None
         if job is None:
             raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+        if job.staging:
+            stage.require_own(self.connection, parse_table_name(job.staging), f"the job {job.job_id}")
         with self.connection.transaction():
             if self.connection.execute(ledger.GIVE_UP, ("cancelled", job.job_id)).rowcount == 0:
                 raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
@@ -262,7 +264,8 @@ class PostgresSession:
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = 'tipple' AND c.relkind IN ('r', 'p') AND c.relname ~ '^stage_[0-9a-f]{32}(_[0-9]+)?$' "
             "AND NOT EXISTS (SELECT FROM tipple.job j WHERE j.state = 'loading' AND j.staging = "
-            "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]{32}') || '\"') ORDER BY length(c.relname)"
+            "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]{32}') || '\"') "
+            "AND pg_has_role(c.relowner, 'USAGE') ORDER BY length(c.relname)"
         ).fetchall()
         for (name,) in rows:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")

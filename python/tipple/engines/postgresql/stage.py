@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.postgresql import privileges
+from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 PREFIX = "stage_"
@@ -135,6 +136,20 @@ def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
     # The first one takes its partitions with it.
     for name in members(connection, staging):
         connection.execute(f"DROP TABLE IF EXISTS {TableName(staging.schema, name).sql}")
+
+
+def require_own(connection: psycopg.Connection[Any], staging: TableName, whose: str) -> None:
+    """Refuses what this role could only begin: to give up a job whose staging table it may not drop.
+
+    Raises:
+        UsageError: the table belongs to another role.
+    """
+    found = connection.execute(
+        "SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)",
+        (staging.sql,),
+    ).fetchone()
+    if found is not None and not found[1]:
+        raise UsageError(f"{whose} belongs to the role {found[0]}", hint="that role can give it up, or a superuser")
 
 
 # Without a ledger nothing names them. Whoever loads holds an advisory lock, on a table that cannot be told from here.
@@ -335,10 +350,12 @@ def rename_sequences(connection: psycopg.Connection[Any], table: TableName, stag
         connection.execute(f"ALTER SEQUENCE {sequence.sql} RENAME TO {quote_identifier(final)}")
 
 
+# Of another role's session only some columns are shown, and the kind of its process is none of them; processes of the
+# server itself, such as autovacuum's, belong to no role.
 _OLDER_SNAPSHOTS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()
-  AND backend_type = 'client backend' AND age(backend_xmin) > age(%s::xid)
+  AND usesysid IS NOT NULL AND age(backend_xmin) > age(%s::xid)
 """
 
 
@@ -357,6 +374,30 @@ def wait_for_old_snapshots(connection: psycopg.Connection[Any], limit_seconds: f
         if time.monotonic() >= until:
             return False
         time.sleep(0.05)
+    return True
+
+
+# A transaction that keeps its snapshot keeps its virtual number too.
+_SNAPSHOTS = """
+SELECT l.virtualxid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction AND a.backend_xmin IS NOT NULL
+  AND a.pid <> pg_backend_pid() AND a.datname = current_database() AND a.usesysid IS NOT NULL
+"""
+
+
+def wait_for_snapshots(connection: psycopg.Connection[Any], limit_seconds: float) -> bool:
+    """Waits until those snapshots are gone that others have now; says whether that came.
+
+    Whoever began before this moment may look later at what is published now, and sees rows that are moved in with their
+    table, and not those that this transaction copies.
+    """
+    first = {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
+    until = time.monotonic() + limit_seconds
+    while first:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.02)
+        first &= {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
     return True
 
 

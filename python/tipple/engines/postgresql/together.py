@@ -18,7 +18,7 @@ from psycopg import errors
 from tipple.engines import core
 from tipple.engines.base import NotPublished
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql import ledger, stage
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.partition_publish import Incomplete
 
@@ -30,6 +30,8 @@ __all__ = ["Staged", "publish"]
 LOCKS_MILLISECONDS = 600
 """For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
 PAUSE_SECONDS = 0.2
+SNAPSHOT_SECONDS = 1.0
+"""How long older snapshots are waited for while readers wait."""
 IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected)
 """What the server says where others hold locks."""
 PATIENCE_SECONDS = 60
@@ -79,6 +81,7 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
     lost: list[Staged] = []
     with connection.transaction() as transaction:
         _lock(connection, staged, is_patient=is_patient)
+        _require_new_snapshots(connection, staged)
         for one in staged:
             with _blaming(one), one.publish.borrowing(connection):
                 try:
@@ -123,6 +126,16 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
         connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
         connection.execute("SET LOCAL lock_timeout = 0")
+
+
+def _require_new_snapshots(connection: psycopg.Connection[Any], staged: Sequence[Staged]) -> None:
+    """Whoever began meanwhile would see tables that others have taken the place of, and not rows that are inserted."""
+    swapped = [one for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
+    if not swapped or len(swapped) == len(staged):
+        return
+    if not stage.wait_for_snapshots(connection, SNAPSHOT_SECONDS):
+        for one in swapped:
+            one.publish.may_swap = False
 
 
 def _are_published(staged: Sequence[Staged]) -> bool:

@@ -1,0 +1,76 @@
+"""Removing the rows that are replaced where no other table can take theirs: by DELETE, and nothing but them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from tipple.errors import UsageError
+from tipple.plan.url import TableName
+
+__all__ = ["empty", "require", "statements"]
+
+# Foreign keys of other tables by which a DELETE changes those; of a partition those of its table count too.
+_CHANGED_TOO = """
+WITH own AS (
+    SELECT to_regclass(%(table)s)::oid AS oid
+    UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))
+    UNION SELECT relid FROM pg_partition_ancestors(to_regclass(%(table)s))
+)
+SELECT format('%%I.%%I', n.nspname, c.relname), k.conname,
+    CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'SET DEFAULT' END
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE k.contype = 'f' AND k.confdeltype IN ('c', 'n', 'd') AND k.confrelid IN (SELECT oid FROM own)
+    AND k.conrelid NOT IN (SELECT oid FROM own) AND k.conparentid = 0
+LIMIT 1
+"""
+
+# As the server tells it: the role may have the right to DELETE and not to look.
+_STILL_THERE = """DO $tipple$ BEGIN
+IF has_table_privilege({name}, 'SELECT') THEN IF EXISTS (SELECT FROM {table}) THEN
+RAISE EXCEPTION 'rows that are to be replaced are still there after DELETE' USING
+HINT = 'a rule or a trigger keeps them: disable it for the load, or remove the rows first; nothing was published';
+END IF; END IF; END $tipple$"""
+
+
+def require(connection: psycopg.Connection[Any], table: TableName) -> None:
+    """Refuses to delete rows with which rows of other tables would go, or change, without a word.
+
+    Raises:
+        UsageError: the table has rows, and such a foreign key refers to it.
+    """
+    found = connection.execute(_CHANGED_TOO, {"table": table.sql}).fetchone()
+    if found is None or not _has_rows(connection, table):
+        return
+    other, key, action = found
+    raise UsageError(
+        f"--mode replace deletes the rows of {table}, and the foreign key {key} of {other} would change that table too "
+        f"(ON DELETE {action})",
+        hint="--mode upsert keeps rows that others refer to; or empty the table yourself first, if that is meant",
+    )
+
+
+def statements(table: TableName) -> list[str]:
+    """What deletes the rows, and looks whether they are gone."""
+    name = "'" + table.sql.replace("'", "''") + "'"
+    return [f"DELETE FROM {table.sql}", _STILL_THERE.format(name=name, table=table.sql)]
+
+
+def empty(connection: psycopg.Connection[Any], table: TableName) -> None:
+    """Deletes the rows.
+
+    Raises:
+        UsageError: as `require`.
+    """
+    require(connection, table)
+    for statement in statements(table):
+        connection.execute(statement.encode())
+
+
+def _has_rows(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether there may be some: who may not look cannot know."""
+    allowed = connection.execute("SELECT has_table_privilege(to_regclass(%s), 'SELECT')", (table.sql,)).fetchone()
+    if allowed is None or not allowed[0]:
+        return True
+    return connection.execute(f"SELECT FROM {table.sql} LIMIT 1".encode()).fetchone() is not None
