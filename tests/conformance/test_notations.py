@@ -68,6 +68,9 @@ def test_seen_in_the_files(engine_target: Target, tmp_path: Path) -> None:
     types = {column["name"]: column["type"] for column in planned.summary["sniff"]["columns"]}
     assert [types[f"column{n}"].partition("(")[0] for n in (2, 3)] == ["date", "timestamp"]
     load(engine_target, path, schema="auto", verify="checksum")
+    again = load(engine_target, path, schema="auto")
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
     engine_target.execute(TABLE.replace("TABLE t", "TABLE u"))
     pasted = shlex.split(options)
     given = {pasted[i].lstrip("-").replace("-", "_"): pasted[i + 1] for i in range(0, len(pasted), 2)}

@@ -286,6 +286,9 @@ def test_no_columnar_access_method(postgres_target: PostgresTarget, tmp_path: Pa
         (SCHEMA + "INSERT INTO t VALUES (1, '2000-01-01', 'x')", {"structure": "memory"}, "cannot become memory"),
         (SCHEMA + "CREATE VIEW v AS SELECT * FROM t", {"structure": "memory", "mode": "replace"}, "depend on it"),
         (SCHEMA, {"structure": "memory", "no_atomic": True}, "cannot become memory"),
+        ("CREATE TABLE t (a int, b date, c text) PARTITION BY RANGE (a); CREATE TABLE t0 (c text, b date, a int);"
+         "ALTER TABLE t ATTACH PARTITION t0 FOR VALUES FROM (0) TO (9); INSERT INTO t VALUES (1, '2000-01-01', 'x')",
+         {"structure": "sorted", "key": "a", "mode": "replace"}, "another order"),
         ("CREATE TABLE t (a integer, day date, b json)", {"structure": "sorted", "key": "b"}, "sorted by b"),
         ("CREATE TABLE t (a integer, day date, b boolean)", {"structure": "sorted", "key": "b"}, "BRIN index on b"),
         ("CREATE TABLE t (a integer, day date, b text) PARTITION BY RANGE (a); CREATE TABLE t0 PARTITION OF t DEFAULT",

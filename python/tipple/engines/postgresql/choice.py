@@ -18,6 +18,7 @@ from tipple.engines.postgresql import (
     ledger,
     merge_checks,
     obstacles,
+    partition_steps,
     partitions,
     privileges,
     stage,
@@ -158,7 +159,9 @@ class Chooser:
         if not choice.exists or self.job.keeps_structure or self.task.replace_scope == "partitions":
             return
         leaves = partitions.leaves(self.connection, self.table)
-        for leaf, obstacle in obstacles.of_all(self.connection, leaves, self.task, partition=True).items():
+        found = partition_steps.of_another_order(self.connection, self.table, leaves)
+        found |= obstacles.of_all(self.connection, leaves, self.task, partition=True)
+        for leaf, obstacle in found.items():
             if not stage.is_empty(self.connection, leaf):
                 raise UsageError(
                     f"{self.table} cannot become {wanted.structure}: no other table can take the place of {leaf}: "

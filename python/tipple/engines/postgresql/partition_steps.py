@@ -84,6 +84,16 @@ def read_target(connection: psycopg.Connection[Any], table: TableName) -> Partit
     return real
 
 
+def of_another_order(
+    connection: psycopg.Connection[Any], table: TableName, partitions: Sequence[TableName]
+) -> dict[TableName, str]:
+    """Partitions that one made like the table would not be the same as, and why."""
+    asked = [name.sql for name in (table, *partitions)]
+    (ours,), *theirs = connection.execute(_COLUMN_ORDER, (asked,)).fetchall()
+    why = "its columns stand in another order than those of the table"
+    return {name: why for name, (order,) in zip(partitions, theirs, strict=True) if order != ours}
+
+
 def decide(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, may_swap: bool) -> list[Step]:
     """What becomes of each hidden partition, as the target is now.
 
@@ -158,17 +168,15 @@ class _Decision:
         found = {real.name: "it is not an ordinary table" for _, real in matched if real.kind != "r"}
         for name, obstacle in obstacles.of_all(self.connection, names, self.task, partition=True).items():
             found.setdefault(name, obstacle)
-        asked = [name.sql for name in (self.task.table, *names)]
-        (ours,), *theirs = self.connection.execute(_COLUMN_ORDER, (asked,)).fetchall()
-        for name, (order,) in zip(names, theirs, strict=True):
-            if order != ours:
-                found.setdefault(name, "its columns stand in another order than those of the table")
-        pairs = (asked[1:], [leaf.name.sql for leaf, _ in matched])
+        for name, obstacle in of_another_order(self.connection, self.task.table, names).items():
+            found.setdefault(name, obstacle)
+        asked = [name.sql for name in names]
+        pairs = (asked, [leaf.name.sql for leaf, _ in matched])
         for n, changed in self.connection.execute(_CHANGED_COLUMNS, pairs).fetchall():
             found.setdefault(names[n - 1], changed)
         sizes = {}
         if self.task.mode != "replace":
-            rows = self.connection.execute(_SIZES, (asked[1:],)).fetchall()
+            rows = self.connection.execute(_SIZES, (asked,)).fetchall()
             sizes = {name: int(size) for name, (size,) in zip(names, rows, strict=True)}
         held = [name for name, size in sizes.items() if size]
         self.facts = _Facts(obstacles=found, sizes=sizes, filled=stage.having_rows(self.connection, held))

@@ -17,21 +17,30 @@ from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["require", "settle", "unsettled"]
 
-# By grantee: who has rights on the table that are not the owner's own.
+# By grantee: who has rights on a table or a sequence that are not the owner's own.
 _HELD = """
 SELECT DISTINCT coalesce(r.rolname, ''), a.grantee = 0
 FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
 WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
 """
 
-# What the owner's default privileges give a table of that schema.
+# What the owner's default privileges give one of that schema.
 _DEFAULTS = """
 SELECT DISTINCT coalesce(r.rolname, ''), a.grantee = 0, a.privilege_type, a.is_grantable
 FROM pg_class c
-JOIN pg_default_acl d ON d.defaclrole = c.relowner AND d.defaclobjtype = 'r'
+JOIN pg_default_acl d ON d.defaclrole = c.relowner
+    AND d.defaclobjtype = CASE c.relkind WHEN 'S' THEN 'S'::"char" ELSE 'r' END
     AND d.defaclnamespace IN (0, c.relnamespace)
 CROSS JOIN LATERAL aclexplode(d.defaclacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
 WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
+"""
+
+# Those of serial and identity columns.
+_SEQUENCES = """
+SELECT format('%%I.%%I', n.nspname, s.relname)
+FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace n ON n.oid = s.relnamespace
+WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass(%s)
+    AND d.deptype IN ('a', 'i')
 """
 
 
@@ -71,13 +80,19 @@ def unsettled(connection: psycopg.Connection[Any], tables: Sequence[TableName], 
 
 def settle(connection: psycopg.Connection[Any], table: TableName, *, is_new: bool) -> None:
     """Gives a table that has its final name and schema the rights that it is to have: those of a table that was made
-    there where it `is_new`, else its owner's alone, as the one had whose place it takes."""
-    held = connection.execute(_HELD, (table.sql,)).fetchall()
-    given = connection.execute(_DEFAULTS, (table.sql,)).fetchall() if is_new else []
-    statements = [f"REVOKE ALL ON TABLE {table.sql} FROM {_grantee(name, everybody)}" for name, everybody in held]
+    there where it `is_new`, else its owner's alone, as the one had whose place it takes. So for its sequences."""
+    _settle(connection, "TABLE", table.sql, is_new=is_new)
+    for (sequence,) in connection.execute(_SEQUENCES, (table.sql,)).fetchall() if is_new else ():
+        _settle(connection, "SEQUENCE", sequence, is_new=True)
+
+
+def _settle(connection: psycopg.Connection[Any], kind: str, name: str, *, is_new: bool) -> None:
+    held = connection.execute(_HELD, (name,)).fetchall()
+    given = connection.execute(_DEFAULTS, (name,)).fetchall() if is_new else []
+    statements = [f"REVOKE ALL ON {kind} {name} FROM {_grantee(role, everybody)}" for role, everybody in held]
     statements += [
-        f"GRANT {right} ON TABLE {table.sql} TO {_grantee(name, everybody)}{' WITH GRANT OPTION' if passed_on else ''}"
-        for name, everybody, right, passed_on in given
+        f"GRANT {right} ON {kind} {name} TO {_grantee(role, everybody)}{' WITH GRANT OPTION' if passed_on else ''}"
+        for role, everybody, right, passed_on in given
     ]
     for statement in statements:
         connection.execute(statement.encode())

@@ -496,5 +496,6 @@ def not_now(table: TableName, why: str) -> JobBusy:
     """The refusal to copy rows into a table where they would not have the structure that was asked for."""
     return JobBusy(
         f"{table} cannot take its structure now: {why}",
-        hint="nothing was published; when that has ended, run the same command again: it goes on from here",
+        hint="nothing was published; when that has ended, run the same command again: it goes on from here; if it is "
+        "to stay so, leave out --structure, or begin anew with --restart",
     )
