@@ -221,6 +221,22 @@ def test_btree_of_a_table(postgres_target: PostgresTarget, tmp_path: Path, load_
     check_tidy(postgres_target)
 
 
+@pytest.mark.parametrize("load_as", ["btree", "heap"])
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_btree_keeps_how_the_index_is_stored(
+    postgres_target: PostgresTarget, tmp_path: Path, mode: str, load_as: str
+) -> None:
+    kept = (
+        "UNIQUE (a) WITH (fillfactor='50') DEFERRABLE",
+        "CREATE UNIQUE INDEX k ON public.t USING btree (a) WITH (fillfactor='50')",
+    )
+    postgres_target.execute(f"CREATE TABLE t (a integer NOT NULL, day date, b text, CONSTRAINT k {kept[0]})")
+    load_text(postgres_target, tmp_path / "in.csv", text_of(), structure="btree", key="a", mode=mode, load_as=load_as)
+    assert postgres_target.rows(
+        "SELECT pg_get_indexdef('k'::regclass), condeferrable FROM pg_constraint WHERE conname = 'k'"
+    ) == [(kept[1], True)]
+
+
 @pytest.mark.parametrize("load_as", ["heap", "btree"])
 def test_btree_with_the_same_key_twice(
     postgres_target: PostgresTarget, tmp_path: Path, schema: Path, load_as: str

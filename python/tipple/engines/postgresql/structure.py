@@ -10,6 +10,7 @@ can be repeated: what is left to do is read from the catalog, and an interrupted
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -327,7 +328,10 @@ def _add_key(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
     same = next((key for key in present if key.columns == tuple(wanted.key)), None)
     if same is not None:
         name = quote_identifier(staged_name(table, same.index_definition))
-        return f"ALTER TABLE {table.sql} ADD CONSTRAINT {name} {same.definition}"
+        # A constraint's definition does not say how its index is stored.
+        stored = re.search(r"\)( WITH \([^()]*\))(?: TABLESPACE [^()]*)?$", same.index_definition)
+        said, deferrable, when = same.definition.partition(" DEFERRABLE")
+        return f"ALTER TABLE {table.sql} ADD CONSTRAINT {name} {said}{stored[1] if stored else ''}{deferrable}{when}"
     nullable = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND NOT attnotnull",
         (table.sql, list(wanted.key)),
