@@ -143,7 +143,7 @@ T = "[tables.t]\nsources = 'x'\n"
         (T + "resume = 'd238'\n", "line 3: tables.t.resume: no such key", "run again"),
         (T + "no-atomic = true\n", "line 3: tables.t.no-atomic: no such key", "atomic = false"),
         ("[defaults]\n\ncolumns = ['a', 1]\n" + T, "line 3: defaults.columns: expected str, got int", None),
-        ("[defaults]\nafter = ['a']\n" + T, "line 2: defaults.after: no such key", None),
+        ("[defaults]\nafter = ['a']\n" + T, "line 2: defaults.after: no table comes after others by default", None),
         (T + "null = '${nope}'\n", "line 3: tables.t.null: the variable nope has no value", "--set nope=…"),
         (T + "null = '${nul}'\n[variables]\nnull=''\n", "the variable nul has no value", "did you mean null?"),
         (T + "null = '${env:NOT_THERE}'\n", "tables.t.null: the environment has no variable NOT_THERE", "set it"),

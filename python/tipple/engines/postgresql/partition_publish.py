@@ -180,8 +180,7 @@ class PartitionPublish:
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
         steps = self._steps(may_swap=may_swap)
-        done = {step.action for step in steps}
-        if may_swap and ("absorb" in done or {"insert", "swap"} <= done):
+        if may_swap and _copies_and_swaps(steps):
             # Whoever began while the lock was waited for would see what is swapped in, and not what is copied.
             may_swap = stage.wait_for_snapshots(self.connection, SNAPSHOT_SECONDS)
             steps = self._steps(may_swap=may_swap)
@@ -197,9 +196,17 @@ class PartitionPublish:
         self._copy(steps)
         if moving:
             self._lock_out_readers(is_patient=is_patient)
+            if _copies_and_swaps(steps) and not is_patient:
+                self._require_new_snapshots()
             self._move(moving, renames)
         stage.drop(self.connection, self.staging)
         self._say(steps)
+
+    def _require_new_snapshots(self) -> None:
+        """Has the transaction begun anew where somebody began while it copied, and waited for its last lock: then all
+        rows are copied."""
+        if not stage.wait_for_snapshots(self.connection, SNAPSHOT_SECONDS):
+            raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is still open")
 
     def _lock_out_readers(self, *, is_patient: bool) -> None:
         """Takes the last lock, without standing in its queue: see `publish`."""
@@ -468,6 +475,12 @@ class PartitionPublish:
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
             self.notes.append(f"not swapped in, but filled by INSERT: {reasons[0]}{more}")
+
+
+def _copies_and_swaps(steps: Sequence[Step]) -> bool:
+    """Whether a snapshot from before the end would show some of the rows that there are afterwards, and not all."""
+    actions = {step.action for step in steps}
+    return "absorb" in actions or {"insert", "swap"} <= actions
 
 
 def parent_name(quoted: str) -> str:

@@ -391,14 +391,20 @@ def wait_for_snapshots(connection: psycopg.Connection[Any], limit_seconds: float
     Whoever began before this moment may look later at what is published now, and sees rows that are moved in with their
     table, and not those that this transaction copies.
     """
-    first = {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
+    first = _snapshots(connection)
     until = time.monotonic() + limit_seconds
     while first:
         if time.monotonic() >= until:
             return False
         time.sleep(0.02)
-        first &= {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
+        first &= _snapshots(connection)
     return True
+
+
+def _snapshots(connection: psycopg.Connection[Any]) -> set[str]:
+    # Within a transaction, what was seen of the others once is seen again.
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    return {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
 
 
 def has_heap_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
