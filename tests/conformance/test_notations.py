@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from conformance.test_sniff import unseen_line
 from loading import load, load_here, load_text, load_text_here
 from targets import PostgresTarget, Target, write
-from tipple.run.sampling import take_sample
 
 TABLE = "CREATE TABLE t (id integer, d date, ts timestamp, amount numeric(12,2), price double precision, n bigint)"
 GERMAN = {"format": "csv", "delimiter": ";", "date_style": "DMY", "decimal_separator": ",", "thousands": "."}
@@ -146,11 +146,7 @@ def test_a_late_number_of_another_notation_is_no_number(engine_target: Target, t
     """A point that separates no thousands, where no sample looks, under a guessed type."""
     rows = [f"{number};1.234,50" for number in range(1_000_000, 1_600_000)]
     path = write(tmp_path / "in.csv", "\n".join(rows) + "\n")
-    pieces = [piece.data for piece in take_sample([str(path)]).pieces]
-    places = range(300_000, 600_000)
-    unseen = next(
-        n for n in places if not any(rows[near].encode() in piece for near in (n - 50, n, n + 50) for piece in pieces)
-    )
+    unseen = unseen_line(path, rows, range(300_000, 600_000))
     options = {"format": "csv", "delimiter": ";", "decimal_separator": ",", "thousands": "."}
     for late in ("0.123", "1.5", "1.23,5"):
         rows[unseen] = f"{1_000_000 + unseen};{late:8}"

@@ -99,8 +99,9 @@ def wait_for_lock(target: PostgresTarget, command: object) -> None:
         time.sleep(0.005)
 
 
-def test_tables_published_together(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """One is replaced, the other merged: whoever began while they waited sees neither, or both."""
+@pytest.mark.parametrize("moment", ["waiting", "merging"])
+def test_tables_published_together(postgres_target: PostgresTarget, tmp_path: Path, moment: str) -> None:
+    """One is replaced, the other merged: whoever began while they waited, or in the middle, sees neither, or both."""
     for name in ("a", "c"):
         postgres_target.execute(f"CREATE TABLE {name} (id integer PRIMARY KEY, b text)")
         postgres_target.execute(f"INSERT INTO {name} SELECT n, 'old' FROM generate_series(1, 10) n")
@@ -111,11 +112,24 @@ def test_tables_published_together(postgres_target: PostgresTarget, tmp_path: Pa
         "[tables.a]\nmode = 'replace'\n[tables.c]\nmode = 'upsert'\nkey = ['id']\n",
     )
     blocker = psycopg.connect(postgres_target.url)
-    blocker.execute("LOCK TABLE a IN ACCESS SHARE MODE")
+    if moment == "waiting":
+        blocker.execute("LOCK TABLE a IN ACCESS SHARE MODE")
+    else:
+        postgres_target.execute(
+            "CREATE FUNCTION rest() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END';"
+            "CREATE TRIGGER rest AFTER INSERT OR UPDATE ON c FOR EACH STATEMENT EXECUTE FUNCTION rest()"
+        )
     command = start_tipple("run", job, "--progress", "none")
-    wait_for_lock(postgres_target, command)
+    if moment == "waiting":
+        wait_for_lock(postgres_target, command)
+    else:
+        until = time.monotonic() + 60
+        while not postgres_target.rows("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
+            assert time.monotonic() < until, str(command)
+            time.sleep(0.02)
     with snapshot(postgres_target.url) as reader:
-        assert reader.execute("SELECT DISTINCT b FROM c").fetchall() == [("old",)]
+        if moment == "waiting":
+            assert reader.execute("SELECT DISTINCT b FROM c").fetchall() == [("old",)]
         threading.Timer(0.3, blocker.rollback).start()
         done = command.wait()
         assert done.exit_code == 0, str(done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,16 @@ def test_with_a_format_as_told(engine_target: Target, tmp_path: Path) -> None:
     assert engine_target.rows("SELECT id, x FROM t ORDER BY 1") == [(1, "a;b"), (2, "NA"), (3, "c")]
 
 
+def unseen_line(path: Path, lines: Sequence[str], places: Iterable[int]) -> int:
+    """The first of the places at which no sample of the file is taken."""
+    pieces = [piece.data for piece in take_sample([str(path)]).pieces]
+    return next(
+        place
+        for place in places
+        if not any(lines[near].encode() in piece for near in (place - 50, place, place + 50) for piece in pieces)
+    )
+
+
 @pytest.mark.parametrize(("value", "column_type", "wider"), [("x7", "bigint", "text"), ("1e3", "bigint", "text")])
 def test_a_later_value_that_does_not_fit(
     engine_target: Target, tmp_path: Path, value: str, column_type: str, wider: str
@@ -127,12 +138,7 @@ def test_a_later_value_that_does_not_fit(
     """The bad record lies where no sample is taken."""
     lines = ["id,amount\n", *(f"{number},{number % 7}\n" for number in range(1_000_000, 1_900_000))]
     path = write(tmp_path / "in.csv", "".join(lines))
-    pieces = [piece.data for piece in take_sample([str(path)]).pieces]
-    unseen = next(
-        n
-        for n in range(400_000, 900_000)
-        if not any(lines[near].encode() in piece for near in (n - 50, n, n + 50) for piece in pieces)
-    )
+    unseen = unseen_line(path, lines, range(400_000, 900_000))
     lines[unseen] = f"1000000,{value}\n"
     write(path, "".join(lines))
     run = load(engine_target, path, schema="auto", check=1)

@@ -16,7 +16,7 @@ import msgspec
 
 from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.sniff_codes import CODE, is_code
-from tipple.plan.sniff_notations import local_dates
+from tipple.plan.sniff_notations import NUMBERS, local_dates
 from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import TableName
 
@@ -36,7 +36,6 @@ __all__ = [
     "wider_type",
 ]
 
-_NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
 _NAMES = frozenset({"text", "boolean_letter"})
 """Kinds of which a name in a header may be."""
 _DATES = frozenset({"date", "local_date", "doubtful_date", "timestamp"})
@@ -212,7 +211,7 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
 
 def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:
     """Whether a field of a first record is a date where all below are numbers."""
-    return field.kind in _DATES and bool(column.kinds) and column.kinds.keys() <= _NUMBERS
+    return field.kind in _DATES and bool(column.kinds) and column.kinds.keys() <= NUMBERS
 
 
 def _hides_a_header(column: ColumnProfile) -> bool:
@@ -379,7 +378,7 @@ def _type_of_kinds(column: ColumnProfile, *, unbounded_numeric: bool) -> str:
         return "boolean"
     if kinds == {"integer"}:
         return "bigint"
-    if kinds <= _NUMBERS and kinds != {"not_finite"}:
+    if kinds <= NUMBERS and kinds != {"not_finite"}:
         return _number_type(column, kinds, unbounded_numeric)
     if kinds == {"date"}:
         return "date"
@@ -444,9 +443,9 @@ def _why_text(column: ColumnProfile) -> str:
         return "dates that no order of day and month reads, or one that is not known (--date-style)"
     if not kinds:
         return "only texts such as NULL or -"
-    if kinds <= _NUMBERS and (column.inexact or kinds & {"float", "not_finite"}):
+    if kinds <= NUMBERS and (column.inexact or kinds & {"float", "not_finite"}):
         return "numbers with more digits than a double precision keeps"
-    if kinds <= _NUMBERS:
+    if kinds <= NUMBERS:
         return f"numbers of more than {_DECIMAL_DIGITS} digits"
     return "values of different types: " + ", ".join(sorted(kind.replace("_", " ") for kind in kinds))
 
@@ -457,9 +456,11 @@ def describe_dates(profile: Profile, names: Sequence[str | None], date_style: st
     for name, column in zip(names, profile.columns, strict=False):
         if name is None or not local_dates(column):
             continue
-        why = f"that are none in the order {date_style}" if date_style else "that differ in the order of day and month"
-        remedy = "no one order reads all of them"
-        if not date_style and not (column.first_over_12 and column.second_over_12):
+        if date_style:
+            why, remedy = f"that are none in the order {date_style}", "mend them, or check --date-style"
+        elif column.first_over_12 and column.second_over_12:
+            why, remedy = "that differ in the order of day and month", "no one order reads all of them"
+        else:
             why = "whose order of day and month the sample does not show"
             remedy = "--date-style DMY says that the day comes first, MDY the month"
         notes.append(f"the column {name} holds dates {why}; {remedy}")

@@ -17,13 +17,14 @@ import msgspec
 from tipple.plan.notation import number_notation
 from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, Profile
 
-__all__ = ["Notations", "Noted", "decide_notations", "local_dates", "notations_of"]
+__all__ = ["NUMBERS", "Notations", "Noted", "decide_notations", "local_dates", "notations_of"]
 
 _MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
 _LOCAL = frozenset({"local_date", "doubtful_date"})
-_NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
+NUMBERS = frozenset({"integer", "long_integer", "decimal", "float", "not_finite"})
+"""Kinds of values that types of numbers read as they are."""
 _WITH_COMMAS = frozenset({"decimal_comma", "thousands"})
-_ALL_NUMBERS = _NUMBERS | _WITH_COMMAS
+_ALL_NUMBERS = NUMBERS | _WITH_COMMAS
 _WITH_POINTS = frozenset({"decimal", "float"})
 _SHARE = 0.1
 """So many of the values have to show an order, or a comma."""
@@ -108,7 +109,7 @@ def notations_of(profile: Profile, given: Given, again: Callable[[Notations], Pr
         notation = number_notation(given.decimal_separator or ".", given.thousands)
         seen = again(dict.fromkeys(everywhere, notation)).columns
         known = set(_numbers(profile))
-        found |= {index: notation for index in everywhere if index in known or _holds(seen[index], _NUMBERS)}
+        found |= {index: notation for index in everywhere if index in known or _holds(seen[index], NUMBERS)}
     if given.date_style is not None:
         order = {"date": given.date_style.lower()}
         seen = again(dict.fromkeys(everywhere, order)).columns
@@ -157,7 +158,7 @@ def _separators(
         return None
     for thousands in (None, "."):
         seen = again(dict.fromkeys(indexes, number_notation(",", thousands))).columns
-        if all(_holds(seen[index], _NUMBERS) for index in doubtful):
+        if all(_holds(seen[index], NUMBERS) for index in doubtful):
             return ",", thousands
     return None
 

@@ -36,7 +36,7 @@ pub enum Kind {
     Time,
     /// A UUID in the usual form.
     Uuid,
-    /// Day and month in an order that only settings decide, such as `13/12/2024` or `01.02.24`.
+    /// Day and month in an order that only settings decide, such as `13/12/2024`.
     LocalDate,
     /// The same with a year of two digits: it may as well be a code, or begin with the year.
     DoubtfulDate,
@@ -282,7 +282,7 @@ pub(super) fn clock_length(text: &[u8]) -> Option<usize> {
     (1..=FRACTION_DIGITS).contains(&fraction).then_some(9 + fraction)
 }
 
-/// The same, with one digit or two for the hour, and perhaps `AM` or `PM`.
+/// Whether a text is a time of day, with one digit or two for the hour, and perhaps `AM` or `PM`.
 fn is_clock(text: &[u8]) -> bool {
     let half = |word| text.len() > 2 && text[text.len() - 2..].eq_ignore_ascii_case(word);
     let twelve = half(b"AM") || half(b"PM");

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.postgresql import stage
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
@@ -87,4 +88,4 @@ def _has_rows(connection: psycopg.Connection[Any], table: TableName) -> bool:
     allowed = connection.execute("SELECT has_table_privilege(to_regclass(%s), 'SELECT')", (table.sql,)).fetchone()
     if allowed is None or not allowed[0]:
         return True
-    return connection.execute(f"SELECT FROM {table.sql} LIMIT 1".encode()).fetchone() is not None
+    return not stage.is_empty(connection, table)

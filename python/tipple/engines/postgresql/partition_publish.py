@@ -43,8 +43,6 @@ SHOWN = {
     "insert": "filled by INSERT",
 }
 MOST_ROUNDS = 3
-SNAPSHOT_SECONDS = 1.0
-"""How long older snapshots are waited for while writers wait."""
 LOCK_SECONDS = 0.6
 """How long the last lock is tried for; who waits for the first one meanwhile is not in a deadlock yet."""
 LOCK_PAUSE_SECONDS = 0.05
@@ -182,7 +180,7 @@ class PartitionPublish:
         steps = self._steps(may_swap=may_swap)
         if may_swap and _copies_and_swaps(steps):
             # Whoever began while the lock was waited for would see what is swapped in, and not what is copied.
-            may_swap = stage.wait_for_snapshots(self.connection, SNAPSHOT_SECONDS)
+            may_swap = stage.wait_for_snapshots(self.connection)
             steps = self._steps(may_swap=may_swap)
         self._require_structure(steps)
         self._require_replaced(steps)
@@ -205,7 +203,7 @@ class PartitionPublish:
     def _require_new_snapshots(self) -> None:
         """Has the transaction begun anew where somebody began while it copied, and waited for its last lock: then all
         rows are copied."""
-        if not stage.wait_for_snapshots(self.connection, SNAPSHOT_SECONDS):
+        if not stage.wait_for_snapshots(self.connection):
             raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is still open")
 
     def _lock_out_readers(self, *, is_patient: bool) -> None:

@@ -377,6 +377,9 @@ def wait_for_old_snapshots(connection: psycopg.Connection[Any], limit_seconds: f
     return True
 
 
+SNAPSHOT_SECONDS = 1.0
+"""How long publish waits for others' snapshots while others wait for its locks."""
+
 # A transaction that keeps its snapshot keeps its virtual number too.
 _SNAPSHOTS = """
 SELECT l.virtualxid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -385,14 +388,14 @@ WHERE l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction AND a.ba
 """
 
 
-def wait_for_snapshots(connection: psycopg.Connection[Any], limit_seconds: float) -> bool:
-    """Waits until those snapshots are gone that others have now; says whether that came.
+def wait_for_snapshots(connection: psycopg.Connection[Any]) -> bool:
+    """Waits a moment until those snapshots are gone that others have now; says whether that came.
 
     Whoever began before this moment may look later at what is published now, and sees rows that are moved in with their
     table, and not those that this transaction copies.
     """
     first = _snapshots(connection)
-    until = time.monotonic() + limit_seconds
+    until = time.monotonic() + SNAPSHOT_SECONDS
     while first:
         if time.monotonic() >= until:
             return False

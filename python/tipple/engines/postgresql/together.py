@@ -30,8 +30,6 @@ __all__ = ["Staged", "publish"]
 LOCKS_MILLISECONDS = 600
 """For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
 PAUSE_SECONDS = 0.2
-SNAPSHOT_SECONDS = 1.0
-"""How long older snapshots are waited for while readers wait."""
 IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected)
 """What the server says where others hold locks."""
 PATIENCE_SECONDS = 60
@@ -81,7 +79,10 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
     lost: list[Staged] = []
     with connection.transaction() as transaction:
         _lock(connection, staged, is_patient=is_patient)
-        _require_new_snapshots(connection, staged)
+        apart, said = _seen_apart(staged), [len(one.publish.notes) for one in staged]
+        if apart and not stage.wait_for_snapshots(connection):
+            for one in apart:
+                one.publish.may_swap = False
         for one in staged:
             with _blaming(one), one.publish.borrowing(connection):
                 try:
@@ -92,6 +93,12 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
                     lost.append(one)
         if lost:
             raise psycopg.Rollback(transaction)
+        may_swap = any(one.publish.may_swap for one in apart)
+        if may_swap and not is_patient and not stage.wait_for_snapshots(connection):
+            # Somebody began while rows were merged: once more, and all are copied then. What was said is undone too.
+            for one, count in zip(staged, said, strict=True):
+                del one.publish.notes[count:]
+            raise errors.LockNotAvailable("a transaction began while rows were merged, and is still open")
         for one in staged:
             with _blaming(one), one.publish.borrowing(connection):
                 one.publish.add_references(one.owned, one.choice)
@@ -128,14 +135,11 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
         connection.execute("SET LOCAL lock_timeout = 0")
 
 
-def _require_new_snapshots(connection: psycopg.Connection[Any], staged: Sequence[Staged]) -> None:
-    """Whoever began meanwhile would see tables that others have taken the place of, and not rows that are inserted."""
+def _seen_apart(staged: Sequence[Staged]) -> list[Staged]:
+    """Those whose tables take others' place, where rows of other loads are merged: a snapshot from before the end would
+    show the ones and not the others."""
     swapped = [one for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
-    if not swapped or len(swapped) == len(staged):
-        return
-    if not stage.wait_for_snapshots(connection, SNAPSHOT_SECONDS):
-        for one in swapped:
-            one.publish.may_swap = False
+    return swapped if len(swapped) < len(staged) else []
 
 
 def _are_published(staged: Sequence[Staged]) -> bool:

@@ -14,6 +14,7 @@ from psycopg import errors
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
+from tipple.engines.postgresql import partitions
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, quote_identifier
@@ -86,7 +87,7 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
     if lasts:
         return []
     # What is said of a partitioned table itself changes none of its partitions.
-    divided = task.partition_by is not None or _is_partitioned(connection, task.table)
+    divided = task.partition_by is not None or partitions.is_partitioned(connection, task.table)
     statement = "ALTER TABLE ... SET LOGGED for each partition" if divided else f"ALTER TABLE {task.table} SET LOGGED"
     return [
         Finding(
@@ -97,13 +98,6 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
             remedy=f"{statement} makes it durable",
         )
     ]
-
-
-def _is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> bool:
-    found = connection.execute(
-        "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)", (table.sql,)
-    ).fetchone()
-    return found is not None and bool(found[0])
 
 
 def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: int | None) -> None:

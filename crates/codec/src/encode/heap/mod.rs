@@ -249,7 +249,7 @@ impl HeapPageEncoder {
             };
             let strip = (&mut self.strip, index);
             match attribute.hot {
-                // Such a number must not be read before it is rewritten.
+                // A number must not be read before it is rewritten, and few of such dates are regular ones.
                 _ if column.decoder.notation(place) != Notation::Plain => column.fill(reader, Others, strip),
                 HotType::Bool => column.fill(reader, Booleans, strip),
                 HotType::Int2 => column.fill(reader, Integers::<_, 2>(reader), strip),
