@@ -1,7 +1,7 @@
 """Why another table cannot take a table's place unnoticed.
 
 A staging table does so only where nothing would be lost by it: every property that PostgreSQL keeps by the table's OID
-and that `CREATE TABLE (LIKE ...)` does not copy rules it out.
+rules it out, unless `CREATE TABLE (LIKE ...)` copies it, or `belongings` gives it to the other table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import views
 from tipple.plan.url import TableName
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
@@ -47,32 +48,36 @@ UNION ALL SELECT inhparent, 'it is a partition, or part of an inheritance tree' 
     WHERE inhparent = ANY (%(oids)s::oid[]) AND NOT %(partition)s
 UNION ALL SELECT tgrelid, 'it has the trigger ' || tgname FROM pg_trigger
     WHERE tgrelid = ANY (%(oids)s::oid[]) AND NOT tgisinternal
-UNION ALL SELECT conrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+UNION ALL SELECT conrelid, format('its foreign key %%s %%s', conname, CASE
+        WHEN NOT convalidated THEN 'is not valid'
+        -- That table's rows are not there before all are.
+        WHEN %(together)s THEN 'refers to a table'
+        ELSE 'refers to a table that this role has not the right to REFERENCES' END) FROM pg_constraint
     WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
-UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+        AND NOT (convalidated AND NOT %(together)s AND has_table_privilege(confrelid, 'REFERENCES'))
+UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
     WHERE contype = 'f' AND confrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT oid, 'it has row security' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND (relrowsecurity OR relforcerowsecurity)
 UNION ALL SELECT polrelid, 'it has the policy ' || polname FROM pg_policy WHERE polrelid = ANY (%(oids)s::oid[])
-UNION ALL SELECT oid, 'it has grants' FROM pg_class WHERE oid = ANY (%(oids)s::oid[]) AND relacl IS NOT NULL
-UNION ALL SELECT attrelid, 'its column ' || attname || ' has grants' FROM pg_attribute
-    WHERE attrelid = ANY (%(oids)s::oid[]) AND attacl IS NOT NULL AND NOT attisdropped
+UNION ALL SELECT oid, 'it has grants by ' || pg_get_userbyid(grantor) || ', who does not own it'
+    FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
+    WHERE oid = ANY (%(oids)s::oid[]) AND grantor <> relowner
+UNION ALL SELECT attrelid, format('its column %%s has grants by %%s, who does not own it', attname,
+                                  pg_get_userbyid(grantor))
+    FROM pg_attribute JOIN pg_class c ON c.oid = attrelid CROSS JOIN LATERAL aclexplode(attacl)
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND grantor <> relowner AND NOT attisdropped
 UNION ALL SELECT attrelid, 'its column ' || attname || ' is an identity column' FROM pg_attribute
     WHERE attrelid = ANY (%(oids)s::oid[]) AND attidentity <> '' AND NOT attisdropped
-UNION ALL SELECT attrelid, 'its column ' || attname || ' has options' FROM pg_attribute
-    WHERE attrelid = ANY (%(oids)s::oid[]) AND NOT attisdropped AND EXISTS (
-        -- 15.20 notes a version of its own with every column.
-        SELECT FROM unnest(attoptions) AS option WHERE NOT starts_with(option, 'pg_attver='))
 UNION ALL SELECT oid, 'another role owns it' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT oid, 'it has storage parameters' FROM pg_class
-    WHERE oid = ANY (%(oids)s::oid[]) AND reloptions IS NOT NULL
+    WHERE oid = ANY (%(oids)s::oid[]) AND reloptions IS NOT NULL AND %(columnar)s
 UNION ALL SELECT oid, 'it lies in a tablespace of its own' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
+        AND (%(restructured)s OR NOT has_tablespace_privilege(reltablespace, 'CREATE'))
 UNION ALL SELECT oid, 'its replica identity is set' FROM pg_class
-    WHERE oid = ANY (%(oids)s::oid[]) AND relreplident <> 'd'
-UNION ALL SELECT indrelid, 'it is clustered' FROM pg_index WHERE indrelid = ANY (%(oids)s::oid[]) AND indisclustered
-    AND NOT %(restructured)s
+    WHERE oid = ANY (%(oids)s::oid[]) AND relreplident <> 'd' AND %(restructured)s
 UNION ALL SELECT m.oid, 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
     JOIN pg_publication p ON p.oid = r.prpubid
     JOIN unnest(%(oids)s::oid[]) AS m (oid)
@@ -87,11 +92,10 @@ UNION ALL SELECT r.srrelid, 'the subscription ' || s.subname || ' feeds it' FROM
     JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT stxrelid, 'it has the statistics object ' || stxname FROM pg_statistic_ext
     WHERE stxrelid = ANY (%(oids)s::oid[])
-UNION ALL SELECT h.oid, 'its column ' || a.attname || ' has a statistics target'
-    FROM (SELECT m.oid, m.oid AS holder FROM unnest(%(oids)s::oid[]) AS m (oid)
-          UNION ALL SELECT indrelid, indexrelid FROM pg_index WHERE indrelid = ANY (%(oids)s::oid[])) AS h
-    JOIN pg_attribute a ON a.attrelid = h.holder
-    WHERE a.attstattarget >= 0 AND a.attnum > 0 AND NOT a.attisdropped
+        AND (%(partition)s OR stxowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user))
+UNION ALL SELECT i.indrelid, format('its index %%s has a statistics target', c.relname) FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND a.attstattarget >= 0
 UNION ALL SELECT a.attrelid, 'its column ' || a.attname || ' is stored or compressed in a way of its own'
     FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = pg_partition_root(a.attrelid) AND r.attname = a.attname
     WHERE a.attrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND a.attnum > 0 AND NOT a.attisdropped
@@ -102,17 +106,18 @@ UNION ALL SELECT conrelid, 'its constraint ' || conname || ' asks which table a 
     WHERE conrelid = ANY (%(oids)s::oid[]) AND contype = 'c' AND -6 = ANY (conkey)
 UNION ALL SELECT c.conrelid, 'its constraint ' || c.conname || ' has a comment' FROM pg_constraint c
     JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_constraint'::regclass
-    WHERE c.conrelid = ANY (%(oids)s::oid[])
+    WHERE c.conrelid = ANY (%(oids)s::oid[]) AND %(restructured)s
 UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' has a comment' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
     JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass
-    WHERE i.indrelid = ANY (%(oids)s::oid[])
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(restructured)s
 UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
+        AND (%(restructured)s OR NOT has_tablespace_privilege(c.reltablespace, 'CREATE'))
 UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(partition)s AND NOT %(moved)s AND NOT %(restructured)s
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT %(moved)s AND NOT %(restructured)s
     GROUP BY i.indrelid HAVING count(DISTINCT c.reltablespace) > 1
 UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' is not valid' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT i.indisvalid
@@ -121,9 +126,8 @@ UNION ALL {_PAIRED_ANEW}UNION ALL SELECT tgrelid, 'its foreign key ' || conname 
     JOIN pg_constraint k ON k.oid = t.tgconstraint
     WHERE tgrelid = ANY (%(oids)s::oid[]) AND tgisinternal AND tgenabled <> 'O'
 UNION ALL SELECT c.oid, 'its long values have storage parameters' FROM pg_class c
-    JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.oid = ANY (%(oids)s::oid[]) AND t.reloptions IS NOT NULL
-UNION ALL SELECT objoid, 'it, or a column of it, has a comment' FROM pg_description
-    WHERE objoid = ANY (%(oids)s::oid[]) AND classoid = 'pg_class'::regclass AND %(partition)s
+    JOIN pg_class t ON t.oid = c.reltoastrelid
+    WHERE c.oid = ANY (%(oids)s::oid[]) AND t.reloptions IS NOT NULL AND %(columnar)s
 UNION ALL SELECT d.objid, 'the extension ' || e.extname || ' owns it' FROM pg_depend d
     JOIN pg_extension e ON e.oid = d.refobjid
     WHERE d.classid = 'pg_class'::regclass AND d.objid = ANY (%(oids)s::oid[])
@@ -137,6 +141,9 @@ UNION ALL SELECT DISTINCT d.refobjid,
       AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
       AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
+      AND NOT (d.classid = 'pg_class'::regclass AND d.deptype = 'a' AND NOT %(partition)s AND EXISTS (
+               SELECT FROM pg_class s WHERE s.oid = d.objid AND s.relkind = 'S'))
+      AND NOT (d.classid = 'pg_rewrite'::regclass AND NOT %(partition)s AND EXISTS ({views.REMADE}))
 UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
     FROM pg_class c JOIN pg_type t ON t.oid = c.reltype
     JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = ANY (ARRAY[t.oid, t.typarray])
@@ -191,7 +198,9 @@ def of_all(
         "oids": list(oids),
         "partition": partition,
         "restructured": task is not None and task.structure is not None,
+        "columnar": task is not None and task.structure is not None and task.structure.structure == "columnstore",
         "moved": task is not None and bool(task.tablespaces),
+        "together": task is not None and task.together is not None,
     }
     # Whoever asks has seen them a moment ago.
     found = dict.fromkeys(set(tables) - set(oids.values()), "it is gone")

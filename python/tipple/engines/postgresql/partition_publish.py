@@ -15,6 +15,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask, Runner
 from tipple.engines.postgresql import (
+    belongings,
     emptying,
     indexes,
     key_work,
@@ -299,6 +300,7 @@ class PartitionPublish:
         stage.take_not_null_names(self.connection, shown)
         checks, named = self._bound_checks(hidden), self._named(hidden)
         unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
+        belonging = belongings.rest(self.connection, shown, keeps_indexes=self.structure is None)
         for step in moving:
             place = step.leaf.place
             # An ending of the table's own name says where its partitions' indexes get theirs from.
@@ -319,6 +321,8 @@ class PartitionPublish:
             if step.leaf.name in unsettled:
                 privileges.settle(self.connection, final, is_new=step.real is None)
             self._rename_indexes(final, like, renames[step.leaf.name], taken)
+            for statement in belonging.get(final, ()):
+                self.connection.execute(statement.encode())
             taken.add(final.name)
         if default is not None:
             self._attach(table.sql, default.name, partition_bounds.DEFAULT)

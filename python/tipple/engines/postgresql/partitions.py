@@ -21,6 +21,7 @@ from psycopg import sql
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
 from tipple.engines.postgresql import (
+    belongings,
     checks,
     lock_room,
     obstacles,
@@ -333,7 +334,7 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
     leaves = [partition.oid for partition in real.leaves]
     for oid, change in connection.execute(_OWN_REFUSALS, {"table": table.sql, "leaves": leaves}).fetchall():
         own[oid].append(change)
-    statements = []
+    statements, pairs = [], []
     for number, partition in enumerate(real.partitions):
         hidden = TableName(staging.schema, f"{staging.name}_{number}")
         made[partition.oid] = hidden
@@ -347,11 +348,13 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
                 statement += f" TABLESPACE {quote_identifier(partition.tablespace)}"
         statements.append(statement)
         if partition.kind != "p":
+            pairs.append((hidden, partition.name))
             statements += [f"ALTER TABLE {hidden.sql} {change}" for change in own[partition.oid]]
             parent = None if partition.parent == real.oid else names[partition.parent].sql
             place = Place(parent=parent, bound=partition.bound, identity=partition.identity, asked=False)
             statements.append(_remembered(connection, hidden, place))
     _run(connection, statements)
+    _run(connection, belongings.give(connection, pairs))
 
 
 def _add_partitions(

@@ -36,6 +36,7 @@ from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, taken_over
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.engines.postgresql.refused import Sources
+from tipple.engines.postgresql.views import REFUSED, OwnViews
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName
@@ -61,6 +62,7 @@ class Publish:
         self.may_swap = True
         self.is_patient = True
         """Whether locks are waited for, however long it takes."""
+        self.views = OwnViews()
         self.index_names: dict[str, str] = {}
         """Indexes of what is staged, and the names that a user knows them by."""
         self.is_incomplete = False
@@ -131,7 +133,7 @@ class Publish:
         elif owned.strategy == "swap" and choice.exists:
             work = key_work.missing(self.connection, staging, self.table)
             self.index_names.update(work.renames)
-            work.tablespace = tablespaces.of_indexes(self.connection, self.task, staging)
+            work.tablespace = tablespaces.of_indexes(self.connection, self.task, staging, like=self.table)
             with self._naming_records(owned, checks=stage.has_checks(self.connection, self.table)):
                 indexes.build(runner, self.connection, connect, [work], self.task.streams)
         elif owned.strategy == "swap" and owned.direct:
@@ -190,15 +192,21 @@ class Publish:
         """One transaction, begun again where it waits for a reader who may wait for it.
 
         Somebody who reads partitions, and then writes through their table, holds what publishing needs while he waits
-        for what it has: no lock is waited for as long as the server would take to end his query for it.
+        for what it has: no lock is waited for as long as the server would take to end his query for it. So it is with
+        readers of a table and its views, but rows can be copied without a lock on these.
         """
-        until = time.monotonic() + together.PATIENCE_SECONDS
+        begun = time.monotonic()
         while True:
-            self.is_patient = owned.strategy != "partition" or not choice.exists or time.monotonic() >= until
+            seconds = time.monotonic() - begun
+            self.views.begin(may_move=seconds < SNAPSHOT_WAIT_SECONDS)
+            has_views = owned.strategy == "swap" and choice.exists and self.views.exist(self.connection, self.table)
+            takes_turns = has_views or (owned.strategy == "partition" and choice.exists)
+            self.is_patient = not takes_turns or seconds >= together.PATIENCE_SECONDS
             try:
                 with self.connection.transaction():
                     if not self.is_patient:
-                        self.connection.execute(f"SET LOCAL lock_timeout = {together.LOCKS_MILLISECONDS}")
+                        milliseconds = together.LOCKS_MILLISECONDS // (2 if has_views else 1)
+                        self.connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
                     is_visible = self.make_visible(owned, choice, rows, digest)
                     if is_visible:
                         self.add_references(owned, choice)
@@ -323,8 +331,9 @@ class Publish:
                 self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
             return
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
-        self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS EXCLUSIVE MODE")
+        self.views.lock(self.connection, self.table)
         obstacle = obstacles.of(self.connection, self.table, self.task)
+        obstacle = obstacle or self.views.obstacle(self.connection, self.table)
         if obstacle is None:
             has_own_indexes = self.job.structure is not None
             before = owned.plan.get("shape")
@@ -337,8 +346,16 @@ class Publish:
             work = key_work.missing(self.connection, staging, self.table)
             if not work.is_done:
                 raise Incomplete
-            self._swap(staging, exists=True, renames=work.renames)
-            return
+            try:
+                with self.connection.transaction():
+                    self._swap(staging, exists=True, renames=work.renames)
+                    self.views.restore(self.connection)
+                return
+            except REFUSED as error:
+                if not self.views.aside:
+                    raise
+                obstacle = f"a view of it cannot be made again ({error.diag.message_primary or error})"
+        self.views.restore(self.connection)
         if self.is_strict:
             raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
         # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
@@ -352,6 +369,7 @@ class Publish:
         self.connection.execute(f"DROP TABLE {staging.sql}")
 
     def _swap(self, staging: TableName, *, exists: bool, renames: Sequence[tuple[str, str]] = ()) -> None:
-        stage.swap(self.connection, staging, self.table, exists=exists, renames=renames)
+        keeps = self.job.structure is None
+        stage.swap(self.connection, staging, self.table, exists=exists, renames=renames, keeps_indexes=keeps)
         if self.job.structure is not None:
             structure.settle_names(self.connection, self.job.structure, staging, self.table)

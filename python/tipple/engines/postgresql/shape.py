@@ -27,6 +27,9 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     UNION ALL
     SELECT format('constraint %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE conrelid = to_regclass(%(table)s) AND contype NOT IN ('p', 'u', 'x', 'f')
+    UNION ALL
+    SELECT format('statistics %%s %%s', oid, stxstattarget) FROM pg_statistic_ext
+    WHERE stxrelid = to_regclass(%(table)s)
 ) parts (part)
 """
 

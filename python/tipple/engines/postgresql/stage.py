@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
-from tipple.engines.postgresql import privileges
+from tipple.engines.postgresql import belongings, privileges
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
@@ -115,9 +114,21 @@ def create_like(
     """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet."""
     without = " EXCLUDING CONSTRAINTS" if bare else ""
     connection.execute(
-        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES{without}) "
-        "WITH (autovacuum_enabled = false)"
+        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS{without}) "
+        f"WITH (autovacuum_enabled = false){_place_of(connection, table)}"
     )
+    for statement in belongings.give(connection, [(staging, table)]):
+        connection.execute(statement.encode())
+
+
+def _place_of(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """What lays a table beside this one, if it has a tablespace of its own that this role may use."""
+    found = connection.execute(
+        "SELECT spcname FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace "
+        "WHERE c.oid = to_regclass(%s) AND has_tablespace_privilege(s.oid, 'CREATE')",
+        (table.sql,),
+    ).fetchone()
+    return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
 
 
 def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: str = "rp") -> list[str]:
@@ -186,13 +197,17 @@ def swap(
     *,
     exists: bool,
     renames: Sequence[tuple[str, str]] = (),
+    keeps_indexes: bool = True,
 ) -> None:
-    """Puts the staging table in the place of `table`, its indexes with new names; call it in a transaction."""
-    comment = None
+    """Puts the staging table in the place of `table`, its indexes with new names; call it in a transaction.
+
+    `keeps_indexes`: whether it has the indexes that the table has.
+    """
+    belonging: list[str] = []
     if exists:
-        # Those of columns were copied.
-        found = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", (table.sql,)).fetchone()
-        comment = found[0] if found is not None else None
+        belonging = belongings.rest(connection, [(staging, table)], keeps_indexes=keeps_indexes)[table]
+        belonging += belongings.release_sequences(connection, table)
+        belonging += belongings.statistics(connection, staging, table)
         connection.execute(f"DROP TABLE {table.sql}")
     connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
     if staging.schema != table.schema and table.schema is not None:
@@ -205,9 +220,8 @@ def swap(
     rename_constraints(connection, table, staging)
     rename_sequences(connection, table, staging)
     privileges.settle(connection, table, is_new=not exists)
-    if comment is not None:
-        text = sql.Literal(comment).as_string(connection)
-        connection.execute(f"COMMENT ON TABLE {table.sql} IS {text}".encode())
+    for statement in belonging:
+        connection.execute(statement.encode())
 
 
 _AUTOVACUUM = re.compile(r"(?<![.\w])autovacuum_enabled\b(?:\s*=\s*'?(\w+))?", re.IGNORECASE)

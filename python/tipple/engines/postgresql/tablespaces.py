@@ -98,14 +98,19 @@ def clause_of_new_partitions(connection: psycopg.Connection[Any], task: LoadTask
     return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
 
 
-def of_indexes(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
+def of_indexes(
+    connection: psycopg.Connection[Any], task: LoadTask, table: TableName, *, like: TableName | None = None
+) -> str | None:
     """The `default_tablespace` by which indexes of a staged table are made; None: as the session has it.
 
-    Where the table is there already, its indexes stay where they are: the session's own is for new tables.
+    Where the table is there already, they go where `like`, which has its indexes, has them: the session's own is for
+    new tables.
     """
     if task.tablespaces:
         return of(connection, table)
-    return "" if task.definition is None else None
+    if task.definition is not None:
+        return None
+    return "" if like is None else of_their_indexes(connection, [like]).get(like, "")
 
 
 def of_their_indexes(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> dict[TableName, str]:

@@ -125,12 +125,17 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
     for as long as it takes the server to call that a deadlock and to end the reader's query.
     """
     # In one order everywhere: two jobs must not wait for each other's tables.
+    for one in staged:
+        one.publish.views.begin(may_move=not is_patient)
     tables = sorted(
         one.publish.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists
     )
+    swapped = [one for one in staged if one.owned.strategy == "swap" and one.choice.exists]
     if tables:
-        milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // len(tables), 10)
+        milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // (len(tables) + len(swapped)), 10)
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
+        for one in sorted(swapped, key=lambda one: one.publish.table.sql):
+            one.publish.views.set_aside(connection, one.publish.table)
         connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
         connection.execute("SET LOCAL lock_timeout = 0")
 
