@@ -115,6 +115,9 @@ class Command:
         if self.summary_file is not None and self.summary_file.exists():
             text = self.summary_file.read_text()
             summary = json.loads(text) if text else None
+            if isinstance(summary, dict) and "tipple_failure_version" in summary:
+                # It says why there is none.
+                summary = None
             if self.summary_file.name.startswith(SUMMARY_PREFIX):
                 self.summary_file.unlink()
         self._run = Run(self.arguments, self.process.returncode, _read(self._out), _read(self._err), seconds, summary)

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from big import TABLE, BigFile
-from command import environment
+from command import Run, environment, run_tipple
 from loading import load, load_text, load_words
 from targets import Target, write
 
@@ -173,3 +173,42 @@ def test_verify_catches_a_difference(postgres_target: Target, tmp_path: Path) ->
     assert "777" not in run.stderr or "differ" in run.stderr
     # All or nothing: what failed its verification is not published.
     assert postgres_target.count("t") == 0
+
+
+FAILURE_FILE = SCHEMA_FILE.with_name("failure.schema.json")
+
+
+def failure(run: Run, path: Path) -> Any:
+    """What a load that failed says on stdout, and in its summary file."""
+    told = json.loads(run.stdout)
+    validate(told, json.loads(FAILURE_FILE.read_text()))
+    assert told["exit_status"] == run.exit_code
+    if told["status"] != "refused":
+        assert json.loads(path.read_text()) == told
+    return told
+
+
+def test_a_bad_record_as_json(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    source, summary = write(tmp_path / "in.csv", "1,a\nx,b\n"), tmp_path / "summary.json"
+    words = load_words(engine_target.url, (source,), "t", {"header": "no", "json": True, "summary": summary})
+    told = failure(run_tipple(*words, check=1), summary)
+    assert (told["status"], told["kind"], "\n" in told["error"]) == ("failed", "BadRecord", False)
+    assert (told["detail"]["record_number"], told["detail"]["column"]) == (2, "a")
+    # The next run takes it away, as it would the summary of a load.
+    write(source, "1,a\n")
+    run_tipple(*words)
+    assert json.loads(summary.read_text())["status"] == "loaded"
+
+
+def test_a_refusal_as_json(engine_target: Target, tmp_path: Path) -> None:
+    source, summary = write(tmp_path / "in.csv", "1\n"), tmp_path / "summary.json"
+    words = load_words(engine_target.url, (source,), "missing", {"header": "no", "json": True, "summary": summary})
+    told = failure(run_tipple(*words, check=2), summary)
+    assert (told["status"], told["kind"]) == ("refused", "UsageError")
+    assert told["hint"]
+    assert not summary.exists()
+    # What is no summary stays, whatever goes wrong.
+    words = load_words(engine_target.url, (source,), "missing", {"header": "no", "json": True, "summary": source})
+    failure(run_tipple(*words, check=2), source)
+    assert source.read_text() == "1\n"

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from tipple.cli.output import after_the_deed, print_json
-from tipple.cli.summary import write_summary
+from tipple.cli.summary import telling_failure, write_summary
 from tipple.errors import UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
 from tipple.report.model import LoadReport
@@ -347,7 +347,8 @@ def load(
     does. Running the same command again after an interruption goes on where it stopped; after a success it changes
     nothing.
     """
-    with no_stale_summary(summary, lambda: [*sources, *([schema] if schema else [])]):
+    inputs = [*sources, *([schema] if schema else [])]
+    with telling_failure(summary, as_json=as_json), no_stale_summary(summary, lambda: inputs):
         report = run_load(
             sources,
             into=into,

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tipple.errors import TippleError
+from tipple.cli.output import print_json
+from tipple.errors import TippleError, UsageError
+from tipple.report.failure import LoadFailure
+from tipple.report.schema import encode_summary
 
-__all__ = ["write_summary"]
+__all__ = ["telling_failure", "write_summary"]
+
+
+@contextmanager
+def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
+    """Says as JSON why there is no report, where one was asked for as JSON.
+
+    Args:
+        path: of `--summary`. What stands there is left alone: it was found to be the load's own, or it is no summary.
+        as_json: whether stdout gets it.
+    """
+    try:
+        yield
+    except TippleError as error:
+        text = encode_summary(LoadFailure.of(error))
+        if path is not None and not isinstance(error, UsageError) and not os.path.isfile(path):
+            # Why the load failed is what matters, and is said on stderr.
+            with suppress(TippleError):
+                write_summary(path, text, done="nothing was published", repeats=False)
+        if as_json:
+            print_json(text)
+        raise
 
 
 def write_summary(path: str, text: str, *, done: str, repeats: bool) -> None:

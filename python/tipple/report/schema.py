@@ -1,4 +1,4 @@
-"""The summary files of a load and of a job, and their JSON Schemas, all made from the structs in `model.py`, `job.py`.
+"""The summary files of a load and of a job, and their JSON Schemas, all made from the structs beside this file.
 
 `docs/summary.schema.json` is written by `write_schema`; a check that compares it with `schema_text` keeps it
 from drifting.
@@ -12,19 +12,26 @@ from typing import Any
 
 import msgspec
 
+from tipple.report.failure import FAILURE_VERSION, LoadFailure
 from tipple.report.job import JOB_SUMMARY_VERSION, JobReport
 from tipple.report.model import SUMMARY_VERSION, LoadReport
 
 __all__ = ["decode_summary", "encode_summary", "schema_text", "summary_schema", "write_schema"]
 
-VERSION_FIELDS = {"LoadReport": "tipple_summary_version", "JobReport": "tipple_job_summary_version"}
+VERSION_FIELDS = {
+    "LoadReport": "tipple_summary_version",
+    "JobReport": "tipple_job_summary_version",
+    "LoadFailure": "tipple_failure_version",
+}
+Summary = LoadReport | JobReport | LoadFailure
 TITLES = {
     LoadReport: f"load, version {SUMMARY_VERSION}",
     JobReport: f"job, version {JOB_SUMMARY_VERSION}",
+    LoadFailure: f"load that failed, version {FAILURE_VERSION}",
 }
 
 
-def summary_schema(report: type[LoadReport | JobReport] = LoadReport) -> dict[str, Any]:
+def summary_schema(report: type[Summary] = LoadReport) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a summary file."""
     (root,), components = msgspec.json.schema_components([report], ref_template="#/$defs/{name}")
     for definition in components.values():
@@ -41,7 +48,7 @@ def summary_schema(report: type[LoadReport | JobReport] = LoadReport) -> dict[st
     }
 
 
-def schema_text(report: type[LoadReport | JobReport] = LoadReport) -> str:
+def schema_text(report: type[Summary] = LoadReport) -> str:
     """The schema as it stands in the file, with a newline at its end."""
     return _indented(msgspec.json.encode(summary_schema(report)))
 
@@ -51,7 +58,7 @@ def write_schema(path: str | os.PathLike[str]) -> None:
     Path(path).write_text(schema_text(), encoding="utf-8", newline="\n")
 
 
-def encode_summary(report: LoadReport | JobReport) -> str:
+def encode_summary(report: Summary) -> str:
     """The text of a summary file, with a newline at its end."""
     return _indented(msgspec.json.encode(report))
 

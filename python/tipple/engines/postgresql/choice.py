@@ -193,6 +193,15 @@ class Chooser:
         if task.mode == "upsert":
             merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
+        published = None if exists else obstacles.publication_of_staged(self.connection, task)
+        if published is not None and task.partition_by is not None:
+            raise UsageError(
+                f"{self.table} cannot be made with partitions here: {published}, and would send rows of tables that "
+                "no subscriber has",
+                hint="make the partitioned table first, here and on the subscribers; rows then go through it",
+            )
+        if published is not None:
+            return Choice("single", f"the table is new, and {published}: rows go into it under its name", exists)
         if not exists and task.partition_by is not None:
             task.keys_at_end = False
             if structure.needs_order(task) and not self._judges_afterwards():

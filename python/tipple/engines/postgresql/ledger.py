@@ -172,7 +172,24 @@ SELECT bool_and(has_schema_privilege(c.relnamespace, wanted.on_schema) AND has_t
 FROM pg_class c, (VALUES ('USAGE', 'SELECT'), ('CREATE', 'INSERT'), ('USAGE', 'UPDATE'), ('USAGE', 'DELETE'))
     AS wanted (on_schema, on_table)
 WHERE c.relnamespace = to_regnamespace('tipple') AND c.relname IN ('job', 'slice', 'reject')
+    AND wanted.on_table = ANY (%s)
 """
+
+
+def require_reading(connection: psycopg.Connection[Any]) -> None:
+    """Whether the role may read the ledger that is there.
+
+    Raises:
+        UsageError: it may not; says what to grant.
+    """
+    allowed = connection.execute(_ALLOWED, (["SELECT"],)).fetchone()
+    if allowed is not None and not allowed[0]:
+        role = current_role(connection)
+        raise UsageError(
+            f"the role {role} may not read the ledger (schema tipple)",
+            hint=f"as its owner: GRANT USAGE ON SCHEMA tipple TO {role}; "
+            f"GRANT SELECT ON tipple.job, tipple.slice, tipple.reject TO {role};",
+        )
 
 
 def check_rights(connection: psycopg.Connection[Any]) -> None:
@@ -181,7 +198,7 @@ def check_rights(connection: psycopg.Connection[Any]) -> None:
     Raises:
         UsageError: it may not; says what to grant.
     """
-    allowed = connection.execute(_ALLOWED).fetchone()
+    allowed = connection.execute(_ALLOWED, (["SELECT", "INSERT", "UPDATE", "DELETE"],)).fetchone()
     if allowed is not None and not allowed[0]:
         role = current_role(connection)
         raise UsageError(

@@ -13,7 +13,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import views
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_identifier
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
 _PAIRED_ANEW = """
@@ -227,6 +227,22 @@ def detour(connection: psycopg.Connection[Any], table: TableName) -> str | None:
     """What rows would not meet, or would take away, if they did not come through the partitioned table itself."""
     found = connection.execute(_DETOURS.replace("%(oid)s", "to_regclass(%(table)s)"), {"table": table.sql}).fetchone()
     return str(found[0]) if found is not None else None
+
+
+def publication_of_staged(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
+    """Which publication takes in tables that are made and filled unseen, or None.
+
+    A subscriber stops at rows of a table that it does not have; of the table itself, its administrators know.
+    """
+    found = connection.execute(
+        "SELECT format('the publication %%s covers all tables', pubname) FROM pg_publication "
+        "WHERE puballtables AND pubinsert AND current_setting('wal_level') = 'logical' "
+        "UNION ALL SELECT format('the publication %%s covers its schema', pubname) FROM pg_publication_namespace "
+        "JOIN pg_publication p ON p.oid = pnpubid WHERE pnnspid = to_regnamespace(%(schema)s) AND NOT %(ledger)s "
+        "AND pubinsert AND current_setting('wal_level') = 'logical' LIMIT 1",
+        {"schema": quote_identifier(task.table.schema or "public"), "ledger": task.ledger},
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:

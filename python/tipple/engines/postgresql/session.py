@@ -231,7 +231,7 @@ class PostgresSession:
         try:
             return ledger.records(self.connection) if ledger.exists(self.connection) else []
         except psycopg.errors.InsufficientPrivilege:
-            ledger.check_rights(self.connection)
+            ledger.require_reading(self.connection)
             raise
 
     @_told

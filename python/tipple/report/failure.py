@@ -1,0 +1,56 @@
+"""What a load says as JSON where it does not end with a report."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tipple.errors import BadRecord, Interrupted, TippleError, UsageError
+
+__all__ = ["FAILURE_VERSION", "LoadFailure"]
+
+FAILURE_VERSION: Literal[1] = 1
+
+
+class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a load has no report: `--json` prints it, and `--summary` writes it unless the exit status is 2."""
+
+    tipple_failure_version: Annotated[
+        Literal[1], Meta(description="Version of this format. Fields may be added without a new version.")
+    ] = FAILURE_VERSION
+    status: Annotated[
+        Literal["failed", "interrupted", "refused"],
+        Meta(
+            description="refused: nothing was started. interrupted: by Ctrl-C; the same command goes on. failed: else."
+        ),
+    ]
+    exit_status: Annotated[int, Meta(description="What the command exits with.")]
+    kind: Annotated[str, Meta(description="Class of the error: see the reference.")]
+    error: Annotated[str, Meta(description="What happened.")]
+    hint: Annotated[str | None, Meta(description="What to do about it; null where there is nothing sensible to say.")]
+    detail: Annotated[
+        dict[str, Any],
+        Meta(
+            description="Further facts; of a bad record: file, record_number, byte_offset, column, text, reason, "
+            "sqlstate and remedy."
+        ),
+    ]
+
+    @classmethod
+    def of(cls, error: TippleError) -> LoadFailure:
+        """What an error says."""
+        if isinstance(error, Interrupted):
+            status: Literal["failed", "interrupted", "refused"] = "interrupted"
+        else:
+            status = "refused" if isinstance(error, UsageError) else "failed"
+        return cls(
+            status=status,
+            exit_status=error.exit_status,
+            kind=type(error).__name__,
+            # A bad record's text for people has many lines, and all of it is in the detail.
+            error=error.message if isinstance(error, BadRecord) else str(error),
+            hint=error.hint,
+            detail=error.detail,
+        )
