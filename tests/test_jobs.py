@@ -105,7 +105,7 @@ def test_a_load_that_is_cancelled_says_so(
         def cancel(snapshot: Mapping[str, Any], phase: str = phase) -> None:
             for record in tipple.list_jobs(postgres_target.url) if snapshot["phase"] == phase else ():
                 if record.state == "loading":
-                    tipple.cancel_job(postgres_target.url, record.job_id)
+                    tipple.cancel_job(postgres_target.url, record.job_id, force=True)
 
         with pytest.raises(tipple.TippleError, match=r"job .* was cancelled by tipple jobs"):
             tipple.load(path, into=postgres_target.url, table=table, progress=cancel, **options)
@@ -138,16 +138,70 @@ def test_clean_keeps_what_has_stored_rows(
     jobs(engine_target.url, "show", record.job_id)
     assert f"{stored:,} rows are in the table already" in capsys.readouterr().out
     if named:
-        with pytest.raises(UsageError, match=f"has stored {stored:,} rows in .*t already"):
-            jobs(engine_target.url, "clean", record.job_id)
+        for action in ("clean", "cancel"):
+            with pytest.raises(UsageError, match=f"has stored {stored:,} rows in .*t already"):
+                jobs(engine_target.url, action, record.job_id)
     else:
         jobs(engine_target.url, "clean")
         assert f"kept job {record.job_id} into {record.table}: {stored:,} rows" in capsys.readouterr().out
     assert states(engine_target.url) == {record.job_id: "loading"}
-    jobs(engine_target.url, *(("cancel", record.job_id[:8]) if named else ("clean", "--force")))
+    jobs(engine_target.url, *(("cancel", "--force", record.job_id[:8]) if named else ("clean", "--force")))
     said = capsys.readouterr().out
     assert f"{'cancelled' if named else 'gave up'} job {record.job_id}" in said
     assert f"{stored:,} rows stay in {record.table}, and its command would store them once more" in said
     assert states(engine_target.url) == {record.job_id: "cancelled"}
     with pytest.raises(UsageError, match="--force has no meaning for list"):
         jobs(engine_target.url, "--force")
+
+
+def test_a_dry_run_sees_the_unfinished_job_in_its_way(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What the load would be refused for, as it is: other options, or a file that has changed."""
+    postgres_target.execute("CREATE TABLE t (a integer CHECK (a > 0), b text)")
+    path = write(tmp_path / "in.csv", "1,x\n-2,y\n")
+    options: dict[str, Any] = {"into": postgres_target.url, "table": "t", "header": "no", "write_path": "binary"}
+
+    def stop(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "verify":
+            raise KeyboardInterrupt
+
+    write(path, "1,x\n2,y\n")
+    with pytest.raises((tipple.Interrupted, KeyboardInterrupt)):
+        tipple.load(path, progress=stop, **options)
+    assert [record.state for record in tipple.list_jobs(postgres_target.url)] == ["loading"]
+    for dry_run in (True, False):
+        with pytest.raises(UsageError, match=r"unfinished, was begun with other --on-error"):
+            tipple.load(path, dry_run=dry_run, on_error="skip", rejects=str(tmp_path / "r"), **options)
+    assert tipple.load(path, dry_run=True, **options).status == "planned"
+    write(path, "1,x\n2,y\n3,z\n")
+    for dry_run in (True, False):
+        with pytest.raises(tipple.SourceChanged):
+            tipple.load(path, dry_run=dry_run, **options)
+    assert tipple.load(path, dry_run=True, restart=True, **options).status == "planned"
+    assert tipple.load(path, restart=True, **options).rows == 3
+
+
+def test_a_lost_connection_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Nobody may promise that nothing is stored twice."""
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    path = write(tmp_path / "in.csv", "1,x\n" * 2_000_000)
+
+    def end(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "load":
+            postgres_target.server.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%' "
+                f"AND datname = '{postgres_target.database}'"
+            )
+
+    with pytest.raises(tipple.ConnectionFailed) as caught:
+        tipple.load(
+            path,
+            into=postgres_target.url,
+            table="t",
+            header="no",
+            ledger=False,
+            write_path="binary",
+            retry_for=1,
+            progress=end,
+        )
+    assert "nothing is stored twice" not in f"{caught.value} {caught.value.hint}"
+    assert "nobody can tell" in str(caught.value.hint)

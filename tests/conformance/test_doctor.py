@@ -162,7 +162,7 @@ def test_what_the_server_is_told_to_do(postgres_target: PostgresTarget) -> None:
     ("setup", "level", "said"),
     [
         ("CREATE TABLE t (a integer); INSERT INTO t VALUES (1)", "slow", "rows already"),
-        ("CREATE TABLE t (a integer); CREATE VIEW v AS SELECT * FROM t", "slow", "depend on it"),
+        ("CREATE TABLE t (a integer); CREATE MATERIALIZED VIEW v AS SELECT * FROM t", "slow", "depend on it"),
         ("CREATE TABLE t (a integer UNIQUE)", "slow", "1 index (8.19 kB): t_a_key"),
         (
             "CREATE TABLE t (a integer); CREATE TRIGGER stamp BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION "

@@ -210,3 +210,20 @@ def test_values_that_only_directories_hold_are_told(target: DuckdbTarget, tmp_pa
     file = write(tmp_path / "year=2023" / "v.csv", "year,region\n2023,EU\n")
     kept = load_here(target, file, table="v")
     assert not any("directories' names" in note for note in kept.summary["notes"])
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+def test_a_header_with_the_columns_that_are_asked_for(engine_target: Target, tmp_path: Path, name: str) -> None:
+    """`--columns` says what the fields are; a first record that says the same is a header all the same."""
+    engine_target.execute("CREATE TABLE t (name varchar, city varchar, more varchar)")
+    between = "\t" if name == "in.tsv" else ","
+    path = write(tmp_path / name, f"city{between}name\nRome{between}ann\n")
+    run = load(engine_target, path, columns="city,name")
+    assert "taken as a header" in " ".join(run.summary["notes"])
+    assert engine_target.rows("SELECT name, city, more FROM t") == [("ann", "Rome", None)]
+    run = load(engine_target, path, columns="name,city", check=2)
+    assert "names city, name, but --columns name, city" in run.stderr
+    load(engine_target, path, columns="name,city", header="yes")
+    assert ("Rome", "ann", None) in engine_target.rows("SELECT name, city, more FROM t")
+    load(engine_target, path, columns="name,city", header="no")
+    assert engine_target.count("t") == 4

@@ -350,6 +350,14 @@ def test_replace_some_partitions(postgres_target: PostgresTarget, tmp_path: Path
     assert load(postgres_target, tmp_path / "in.csv", restart=True, **options).summary["rows"] == 2
     assert postgres_target.count("t_mid") == 2
     load_text(postgres_target, tmp_path / "wrong.csv", "1,x\n", replace_scope="partitions", check=2)
+    # Of a table without partitions all rows would go.
+    postgres_target.execute("CREATE TABLE whole (a integer, b text); INSERT INTO whole VALUES (7, 'old')")
+    for dry_run in (True, False):
+        run = load_text(
+            postgres_target, tmp_path / "whole.csv", "1,x\n", table="whole", dry_run=dry_run, check=2, **options
+        )
+        assert "no partitions that --replace-scope" in run.stderr
+    assert postgres_target.rows("SELECT * FROM whole") == [(7, "old")]
 
 
 def test_replacing_the_default_partition_is_said(postgres_target: PostgresTarget, tmp_path: Path) -> None:
@@ -393,7 +401,7 @@ def test_what_hangs_on_a_partition_stays(postgres_target: PostgresTarget, tmp_pa
     postgres_target.execute("CREATE VIEW v AS SELECT * FROM t_high")
     for mode in ("append", "replace"):
         run = load_text(postgres_target, tmp_path / f"{mode}.csv", f"-1,{mode}\n1,{mode}\n1001,{mode}\n", mode=mode)
-        assert "2 filled by INSERT" in " ".join(run.summary["notes"]), run.summary["notes"]
+        assert "1 filled by INSERT" in " ".join(run.summary["notes"]), run.summary["notes"]
     assert postgres_target.sorted_rows("t") == [(-1, "replace"), (1, "replace"), (1001, "replace")]
     assert postgres_target.count("v") == 1
     assert postgres_target.value("SELECT relacl IS NOT NULL FROM pg_class WHERE relname = 't_mid'")

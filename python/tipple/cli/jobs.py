@@ -34,7 +34,7 @@ Examples:
 @click.argument("words", nargs=-1, metavar=f"[URL] [{'|'.join(ACTIONS)}] [JOB]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @click.option(
-    "--force", is_flag=True, help="clean: give up jobs too whose rows are in the table already (--no-atomic)."
+    "--force", is_flag=True, help="cancel, clean: give up jobs too whose rows are in the table already (--no-atomic)."
 )
 def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
     """List, show, cancel and clean up the jobs recorded in a target.
@@ -44,13 +44,13 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
     A job of --no-atomic that has stored rows is kept, because its command would store them once more.
     """
     url, action, job = _meaning(words)
-    if force and action != "clean":
+    if force and action not in ("cancel", "clean"):
         raise UsageError(f"--force has no meaning for {action}", hint="leave it out")
     if action == "clean":
         _print_lines(clean_jobs(url, job, force=force), as_json)
         return
     if action == "cancel" and job is not None:
-        _print_lines([cancel_job(url, job)], as_json)
+        _print_lines([cancel_job(url, job, force=force)], as_json)
         return
     records = show_jobs(url, job) if action == "show" and job is not None else list_jobs(url)
     if as_json:

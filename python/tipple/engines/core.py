@@ -189,6 +189,7 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 
 _STREAM_FAILED = "the stream failed: "
+_OVERLONG = "; an unclosed quote?"
 _MEND = "mend the cause and run the same command again"
 _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
@@ -283,6 +284,9 @@ def core_error(error: Exception) -> TippleError:
                 message.replace("C Data interface error: ", ""),
                 hint="what hands out the rows has failed: mend it, and load what it gives anew",
             )
+        case "invalid" if _OVERLONG in message:
+            what, _, otherwise = message.partition("; ")
+            return TippleError(what, hint=f"{otherwise}; nothing was published")
         case "invalid":
             return UsageError(message, exit_status=1)
         case _:

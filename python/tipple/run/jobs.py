@@ -35,15 +35,23 @@ def show_jobs(url: str | None, job_id: str) -> list[JobRecord]:
 
 
 @checked
-def cancel_job(url: str | None, job_id: str) -> str:
+def cancel_job(url: str | None, job_id: str, *, force: bool = False) -> str:
     """Stops a running job, or gives up one that was left unfinished; its staged rows are dropped. Says what was done.
 
+    Args:
+        url: the target; without it the environment's `TIPPLE_TARGET` counts.
+        job_id: the beginning of the job's id.
+        force: also one of `--no-atomic` that has stored rows, which its command would store once more.
+
     Raises:
-        UsageError: there is no such unfinished job.
+        UsageError: there is no such unfinished job, or it has stored rows.
     """
     beginning = _beginning(job_id)
     session = _connect(url)
     try:
+        for record in session.jobs():
+            if record.job_id.startswith(beginning) and record.state == "loading" and not force:
+                _require_no_rows(record)
         session.cancel_job(beginning)
         # What it had stored until then.
         record = next(record for record in session.jobs() if record.job_id.startswith(beginning))
@@ -91,13 +99,20 @@ def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
         raise UsageError(
             f"the job {record.job_id} is running", hint=f"stop it by: tipple jobs URL cancel {record.job_id[:8]}"
         )
-    if record.visible_rows and not force:
+    if not force:
+        _require_no_rows(record)
+    return _give_up(session, record)
+
+
+def _require_no_rows(record: JobRecord) -> None:
+    if record.visible_rows:
         raise UsageError(
             f"the job {record.job_id} has stored {record.visible_rows:,} rows in {record.table} already (--no-atomic): "
             "given up, its command would store them once more",
-            hint="run its command again, which goes on behind them; or delete them, and repeat this with --force",
+            hint="stop its command by Ctrl-C, so that it can go on later; or repeat this with --force"
+            if record.running
+            else "run its command again, which goes on behind them; or delete them, and repeat this with --force",
         )
-    return _give_up(session, record)
 
 
 def _give_up_own(session: Session, record: JobRecord) -> str:

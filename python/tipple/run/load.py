@@ -256,7 +256,9 @@ def load(
     _require_structures(target.engine, asked_structure, tablespaces)
     if (mode == "upsert") != bool(key) and structure not in KEYED:
         raise UsageError(
-            "--mode upsert needs --key" if mode == "upsert" else "--key has no meaning without --mode upsert",
+            "--mode upsert needs --key"
+            if mode == "upsert"
+            else f"--key has no meaning without --mode upsert or --structure {'|'.join(sorted(KEYED))}",
             hint="name the columns that tell rows apart: --mode upsert --key a,b",
         )
     if commit_every is not None and not ledger:
@@ -271,11 +273,12 @@ def load(
         raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
     files = structure == "parquet"
     capabilities = find_engine(target.engine).capabilities
+    has_files = "parquet" in capabilities.structures
     if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
         raise UsageError(
             f"{target.engine} has no partitions to load or replace",
             hint="leave out --partition-by and --replace-scope"
-            + ("; files have them: --structure parquet" if "parquet" in capabilities.structures else ""),
+            + ("; files can be divided: --structure parquet --partition-by …" if divided and has_files else ""),
         )
     if divided is not None and divided.method == "list" and not divided.values and not files:
         raise UsageError(

@@ -334,15 +334,19 @@ class Request:
         if self.guess.columns:
             return list(loadable.values())
         if self.wanted_columns is not None:
-            self._skip_sniffed_header(loadable)
             chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
-            if self.dialect.header == "match":
-                named = self._named(self._common_header(), loadable, all_names, self._header_place(), exact=True)
+            found = self._found_header(table)
+            if found is None:
+                self._skip_sniffed_header(loadable)
+            if found is not None or self.dialect.header == "match":
+                head = found if found is not None else self._common_header()
+                named = self._named(head, loadable, all_names, self._header_place(), exact=True)
                 if named != chosen:
                     raise UsageError(
                         f"{self._header_place()} names {', '.join(column.name for column in named)}, "
                         f"but --columns {', '.join(column.name for column in chosen)}",
-                        hint="leave out --columns: the header names the columns already",
+                        hint="leave out --columns: the header names the columns already; or say --header yes, which "
+                        "skips it whatever it names, or --header no, which loads it",
                     )
             return chosen
         if self.dialect.header == "match":
@@ -350,18 +354,26 @@ class Request:
             if self.schema is not None and os.fspath(self.schema) == AUTO:
                 names = self.guess.as_columns(names, loadable) or names
             return self._named(names, loadable, all_names, self._header_place(), exact=True)
-        if not self.header_given and (self.dialect.format == "csv" or self.sniffer.auto):
-            # Generated ones too: a header with one is a header, and refused as such.
-            known = {column.name: column for column in table.columns}
-            found = self._heads.columns(lambda fields: self._columns_of_head(fields, known), _IF_RECORDS)
-            if found is not None:
-                self.header = True
-                self.notes.append("the first record of each file holds column names: taken as a header")
-                self.guess.named_columns = found
-                return self._named(found, loadable, all_names, self._header_place(), exact=True)
-            self.guess.names_no_columns = True
+        found = self._found_header(table)
+        if found is not None:
+            self.guess.named_columns = found
+            return self._named(found, loadable, all_names, self._header_place(), exact=True)
         self._skip_sniffed_header(loadable)
         return list(loadable.values())
+
+    def _found_header(self, table: Table) -> list[str] | None:
+        """The names in the first record of every file, if nobody said whether it is a header, and it holds no more."""
+        if self.header_given or not (self.dialect.format == "csv" or self.sniffer.auto):
+            return None
+        # Generated ones too: a header with one is a header, and refused as such.
+        known = {column.name: column for column in table.columns}
+        found = self._heads.columns(lambda fields: self._columns_of_head(fields, known), _IF_RECORDS)
+        if found is None:
+            self.guess.names_no_columns = True
+            return None
+        self.header = True
+        self.notes.append("the first record of each file holds column names: taken as a header")
+        return found
 
     def _tell_missing(self, table: Table) -> None:
         """Notes columns that names in the sources leave out; those that --columns leaves out are meant to be."""

@@ -193,6 +193,11 @@ class Chooser:
         if task.mode == "upsert":
             merge_checks.check(self.connection, task)
             return Choice("merge", "rows are staged, and merged by key in one transaction", exists)
+        if task.replace_scope == "partitions" and not partitions.is_partitioned(self.connection, self.table):
+            raise UsageError(
+                f"{self.table} has no partitions that --replace-scope partitions could replace",
+                hint="leave it out: --mode replace then replaces all rows of the table",
+            )
         published = None if exists else obstacles.publication_of_staged(self.connection, task)
         if published is not None and task.partition_by is not None:
             raise UsageError(

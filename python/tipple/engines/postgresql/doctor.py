@@ -283,6 +283,14 @@ def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
         if directory and os.path.isdir(directory):
             seen = True
             yield disk_finding(directory, source_bytes, subject=f"disk of tablespace {name} ({directory})")
+    if seen and rows and not any(name == "pg_default" for name, _ in rows):
+        yield Finding(
+            level="note",
+            subject="disk of tablespace pg_default",
+            found="the server does not tell this role where its data directory is",
+            effect="whether there is room in it is not known",
+            remedy=f"as a superuser: GRANT pg_read_all_settings TO {current_role(connection)};",
+        )
     if source_bytes and not seen:
         yield Finding(
             level="note",

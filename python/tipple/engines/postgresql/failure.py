@@ -9,7 +9,7 @@ from tipple.engines.postgresql import connection as connections
 from tipple.errors import TippleError
 from tipple.plan.url import Target
 
-__all__ = ["failure"]
+__all__ = ["LOOK", "failure"]
 
 
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"

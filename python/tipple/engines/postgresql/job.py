@@ -73,6 +73,14 @@ class OwnedJob(msgspec.Struct):
         return bool(self.plan.get("unlogged"))
 
 
+_SHOWN = {"sources": "sources", "dialect": "ways to read the files (--delimiter, --null and the like)"}
+"""What a load is recognised by, as users call it; the rest are options."""
+
+
+def _shown(fact: str) -> str:
+    return _SHOWN.get(fact, "--" + fact.replace("_", "-"))
+
+
 class JobOwner:
     """Finds, begins and keeps the job of one load."""
 
@@ -137,6 +145,9 @@ class JobOwner:
         try:
             found = ledger.find_by_key(self.connection, task.request_key)
             if found is None:
+                for other in ledger.find_unfinished(self.connection, self.table):
+                    if not _read_stdin(other) and self._has_same_sources(other):
+                        self._refuse_other(other)
                 return None
             if found.state == "loading":
                 return found.plan["strategy"], f"job {found.job_id}, which was interrupted, goes on"
@@ -176,7 +187,7 @@ class JobOwner:
                             + self._duplicates_warning(other)
                         )
                     self._supersede(other)
-                elif {s["path"] for s in other.request["sources"]} == {s.path for s in task.sources}:
+                elif self._has_same_sources(other):
                     self._refuse_other(other)
                 else:
                     self.notes.append(
@@ -202,6 +213,10 @@ class JobOwner:
             return "the server has crashed since, and the table is not logged: its rows are lost"
         return None
 
+    def _has_same_sources(self, other: ledger.LedgerJob) -> bool:
+        """Whether a job reads the files that this one does, as they are or were."""
+        return {s["path"] for s in other.request["sources"]} == {s.path for s in self.task.sources}
+
     def _refuse_other(self, other: ledger.LedgerJob) -> None:
         """Refuses to go on with a job that was begun with other sources or options."""
         theirs, ours = other.request, self.task.request
@@ -214,9 +229,9 @@ class JobOwner:
                     hint="bring the file back and run the command again, or load it anew with --restart"
                     + self._duplicates_warning(other),
                 )
-        differing = [key for key in ours if ours[key] != theirs.get(key)]
+        differing = [_shown(key) for key in ours if ours[key] != theirs.get(key)]
         raise UsageError(
-            f"job {other.job_id} was begun with other {', '.join(differing) or 'options'}",
+            f"job {other.job_id}, which is unfinished, was begun with other {' and '.join(differing) or 'options'}",
             hint="repeat its command exactly, or begin anew with --restart",
         )
 

@@ -29,7 +29,7 @@ from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.direct import giving_way
-from tipple.engines.postgresql.failure import failure
+from tipple.engines.postgresql.failure import LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
@@ -96,6 +96,9 @@ class PostgresLoad:
                 return result
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
+            except core.ConnectionLost as error:
+                error.hint = error.hint if self.task.ledger else LOOK
+                raise
             except psycopg.Error as error:
                 lost = failure(load.session.target, error, text=load._said(error), has_ledger=self.task.ledger)
                 if not connections.is_lost(error):
@@ -473,7 +476,10 @@ class PostgresLoad:
             result.source_rows = [rows - count for rows, count in zip(result.source_rows, refused, strict=True)]
 
     def _note_no_digest(self) -> None:
-        self.notes.append("the server itself read some values, which have no digest: verified by count")
+        self.notes.append(
+            "some rows have no digest (the server itself read values of theirs, or a run without --verify checksum had "
+            "stored them): verified by count"
+        )
 
     # One transaction
 

@@ -244,6 +244,7 @@ class PostgresSession:
         job = ledger.find_by_id(self.connection, job_id) if ledger.exists(self.connection) else None
         if job is None:
             raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+        ledger.check_rights(self.connection)
         if job.staging:
             stage.require_own(self.connection, parse_table_name(job.staging), f"the job {job.job_id}")
         with self.connection.transaction():
@@ -256,9 +257,10 @@ class PostgresSession:
     @_told
     def drop_leftovers(self) -> list[str]:
         """Drops the staging tables of jobs that are no more, and the rejects of those given up; says which."""
-        unlisted = stage.drop_unlisted(self.connection)
         if not ledger.exists(self.connection):
-            return unlisted
+            return stage.drop_unlisted(self.connection)
+        ledger.check_rights(self.connection)
+        unlisted = stage.drop_unlisted(self.connection)
         rows = self.connection.execute(
             "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "

@@ -15,6 +15,7 @@ from psycopg import errors
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import partitions
+from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, quote_identifier
@@ -44,7 +45,14 @@ def is_unlogged(connection: psycopg.Connection[Any], table: TableName) -> bool:
 def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
     """Says that a job's rows are there; call it in the transaction that begins the job, or publishes it."""
     if not _exists(connection):
-        connection.execute(_CREATE)
+        role = current_role(connection)
+        try:
+            connection.execute(_CREATE)
+        except psycopg.errors.InsufficientPrivilege:
+            raise UsageError(
+                f"the role {role} may not note in the ledger which rows a crash would take",
+                hint=f"as its owner, once: GRANT REFERENCES ON tipple.job TO {role};",
+            ) from None
     connection.execute(INSERT.format(job_id=job_id))
 
 
