@@ -5,7 +5,8 @@
     report = tipple.load("lineitem.tbl", into="duckdb:///tpch.duckdb", table="lineitem", schema="tpch")
     print(report.rows, report.mb_per_second)
 
-The functions have the names and options of the command line's verbs.
+`load`, `run` and `generate` have the options of the command line's verbs; `examine_target` and `measure_target` are its
+`doctor`, `list_jobs`, `cancel_job` and `clean_jobs` its `jobs`.
 """
 
 # A signal that arrives while msgspec imports this leaves it without, and it crashes later: so it is there before.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tipple.run.job import run
     from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
     from tipple.run.load import load
+    from tipple.run.memory import memory_connection
 
 __version__ = "0.1.0"
 
@@ -56,6 +58,7 @@ _HOMES = {
     "tipple.run.generate": ("GenerateReport", "generate"),
     "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
     "tipple.run.load": ("load",),
+    "tipple.run.memory": ("memory_connection",),
 }
 # `run` needs no home: it is the package of that name, which can be called.
 _HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}
@@ -97,5 +100,6 @@ __all__ = [
     "list_jobs",
     "load",
     "measure_target",
+    "memory_connection",
     "run",
 ]

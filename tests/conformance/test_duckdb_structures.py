@@ -16,7 +16,6 @@ import tipple
 from loading import load, load_here
 from targets import DuckdbTarget, Row, lines, write
 from tipple.engines.base import NOTHING_TO_DO
-from tipple.engines.duckdb.connection import memory_connection
 from tipple.engines.duckdb.row_groups import ROW_GROUP_ROWS, planned
 
 ROWS = 400_000
@@ -242,7 +241,7 @@ def test_memory(tmp_path: Path, schema: Path) -> None:
     assert report.structure is not None
     assert not report.structure.durable
     assert any("lost when this process ends" in note for note in report.notes)
-    assert memory_connection().execute("SELECT count(*) FROM in_memory").fetchall() == [(1,)]
+    assert tipple.memory_connection().execute("SELECT count(*) FROM in_memory").fetchall() == [(1,)]
     run = load(
         "duckdb:///:memory:", path, table="in_memory", schema=_named(schema), structure="memory", progress="plain"
     )

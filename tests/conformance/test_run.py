@@ -228,7 +228,7 @@ def test_together_is_refused(engine_target: Target, tmp_path: Path) -> None:
 
 def test_together_is_refused_where_one_session_must_store(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     job = prepare(postgres_target, tmp_path, publish="together")
-    postgres_target.execute("CREATE VIEW v AS SELECT * FROM other")
+    postgres_target.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM other")
     failed = run(postgres_target, job, check=2)
     assert "other: it cannot be published together" in failed.stderr
     assert "depend" in failed.stderr

@@ -25,7 +25,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="loaded, already loaded, planned: as in the report. failed: see error. interrupted: by Ctrl-C. "
             "not published: it was staged, but a table to be published with it failed; the next run goes on there. "
-            "not started: a table that it comes after failed, or the job was interrupted."
+            "not started: a table that it comes after, or is to be published with, failed, or the job was interrupted."
         ),
     ]
     error: Annotated[str | None, Meta(description="Why it failed; null where it did not.")] = None

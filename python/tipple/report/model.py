@@ -143,7 +143,9 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     fallback_windows: Annotated[
         int, Meta(description="Windows of a slice in which the server itself had to read a value, as COPY text.", ge=0)
     ]
-    rows: Annotated[int, Meta(description="Rows stored.", ge=0)]
+    rows: Annotated[
+        int, Meta(description="Rows stored; of an upsert, records merged, those included that changed nothing.", ge=0)
+    ]
     bytes: Annotated[int, Meta(description="Bytes of source data.", ge=0)]
     rejects: Annotated[int, Meta(description="Records not stored and kept as rejects.", ge=0)]
     rows_inserted: Annotated[

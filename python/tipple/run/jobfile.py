@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 import msgspec
 
@@ -145,6 +145,9 @@ class _Document:
         """A key's value, in the type that it must have; a text in which a variable was filled in may stand for it."""
         key = path[-1]
         wanted = known[str(key)]
+        if value in ("yes", "no") and (wanted is bool or bool in get_args(wanted)):
+            # As the command line has it for some of them.
+            value = value == "yes"
         try:
             converted = msgspec.convert(value, wanted, strict=not filled)
         except msgspec.ValidationError as error:
@@ -153,7 +156,7 @@ class _Document:
             # The way most TOML files write several of a kind.
             if path == ("tables",) and isinstance(value, list):
                 self.refuse(path, "tables have names, and are no list", "write [tables.NAME] in place of [[tables]]")
-            self.refuse(path, complaint, _hint_for_list(key, value) if wanted == list[str] else None)
+            self.refuse(path, complaint, _hint_for_list(key, value) if wanted == list[str] else _hint_for_type(wanted))
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
@@ -185,6 +188,14 @@ def _hint_for_list(key: object, value: Any) -> str | None:
     if not isinstance(value, str) or '"' in value:
         return None
     return f"a list is written {key} = {json.dumps([part.strip() for part in value.split(',')])}"
+
+
+def _hint_for_type(wanted: Any) -> str | None:
+    """How a value is written that is no text."""
+    kinds = {wanted, *get_args(wanted)}
+    if bool in kinds:
+        return "write true or false, without quotes"
+    return "write a number, without quotes" if kinds & {int, float} else None
 
 
 def _hint_for_key(key: str, known: Mapping[str, Any]) -> str:

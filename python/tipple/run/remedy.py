@@ -18,6 +18,8 @@ _TOO_FEW_FIELDS = "missing data"
 """What the core's reason has then."""
 _TOO_MANY_FIELDS = "extra data"
 _NUMBER_WITH_COMMAS = re.compile(r"\s*[-+]?\d[\d.,' ]*[.,]\d+\s*")
+_BAD_DATE = ("22007", "22008")
+_SHORT_DATE = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
@@ -41,6 +43,9 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
             "the first record looks like a header, but not all of its names are columns of the table: correct them, or "
             "skip it by --header yes and say by --columns what the fields are; or else "
         )
+    is_date = error.sqlstate in _BAD_DATE and _SHORT_DATE.search(text) is not None
+    if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
+        return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
     above = error.record_number <= _FIRST_RECORDS and not header and not dialect.skip_lines
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "

@@ -25,6 +25,7 @@ from tipple.engines.postgresql import (
     structure,
     tablespaces,
     unique_keys,
+    unlogged,
 )
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
@@ -99,6 +100,7 @@ class Chooser:
         self._settle_structure(choice)
         self._require_place(choice)
         self.job.structure = self.structure
+        self._tell(choice)
         if choice.strategy == "single" and choice.exists and self.task.mode == "replace":
             emptying.require(self.connection, self.table)
         if choice.strategy == "single" and self.task.commit_every is not None:
@@ -107,6 +109,21 @@ class Chooser:
                 hint="leave it out, or give up the one commit with --no-atomic",
             )
         return choice
+
+    def _tell(self, choice: Choice) -> None:
+        """Notes what the table is going to be that was not asked for in so many words."""
+        hidden = choice.strategy in ("swap", "partition")
+        if self.task.preserve_order and hidden and self.task.streams > 1:
+            self.notes.append(
+                "--preserve-order: PostgreSQL has no order of rows, and several streams store them as they come; one "
+                "stream (-j 1) stores them as the files have them"
+            )
+        wanted = self.structure.structure if self.structure is not None else "memory"
+        if hidden and wanted != "memory" and choice.exists and unlogged.is_unlogged(self.connection, self.table):
+            self.notes.append(
+                f"{self.table} is unlogged: as {wanted} it will be logged, and survive a crash (--structure memory "
+                "keeps it as it is)"
+            )
 
     def require_rights(self, choice: Choice) -> None:
         """Refuses in a plan what the load would be refused for once it begins.
