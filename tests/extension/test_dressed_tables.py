@@ -1,0 +1,56 @@
+"""Tables with what a warehouse hangs on them, replaced by pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extension.pages import assert_sound
+from extension.test_write_path import ready_target
+from loading import load
+from servers.postgres import PostgresServer
+from targets import PostgresTarget, write
+
+
+@pytest.fixture
+def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
+    """A fresh database with the extension."""
+    yield from ready_target(postgres_server)
+
+
+DRESSED = """
+CREATE TABLE r (id integer PRIMARY KEY); INSERT INTO r SELECT generate_series(1, 1000);
+CREATE TABLE t (id integer NOT NULL CONSTRAINT f REFERENCES r, note text, day date) WITH (fillfactor = 60);
+CREATE INDEX i ON t (day); CREATE VIEW v AS SELECT id, note FROM t WHERE id > 2; GRANT SELECT ON t TO PUBLIC;
+COMMENT ON INDEX i IS 'by day'; CREATE STATISTICS st ON id, day FROM t; ALTER TABLE t ALTER note SET STATISTICS 7;
+INSERT INTO t VALUES (999, 'old', NULL);
+"""
+
+
+def test_a_table_with_all_that_a_warehouse_hangs_on_it(target: PostgresTarget, tmp_path: Path) -> None:
+    """It is replaced by pages, which are as full as it has them; what violates its foreign key is named."""
+    target.execute(DRESSED)
+    kept = (
+        "SELECT relacl::text, reloptions, obj_description('i'::regclass), pg_get_viewdef('v'::regclass), "
+        "'v'::regclass::oid, (SELECT stxname FROM pg_statistic_ext WHERE stxrelid = c.oid), "
+        "(SELECT attstattarget FROM pg_attribute WHERE attrelid = c.oid AND attname = 'note'), "
+        "(SELECT convalidated FROM pg_constraint WHERE conname = 'f') FROM pg_class c WHERE oid = 't'::regclass"
+    )
+    before = target.rows(kept)
+    lines = [f"{i % 1000 + 1},{'x' * 20},2024-01-01\n" for i in range(20_000)]
+    path = write(tmp_path / "in.csv", "".join(lines))
+    run = load(target, path, mode="replace", write_path="direct", columns="id,note,day", header="no")
+    assert (run.summary["strategy"], run.summary["write_path"]) == ("swap", "direct")
+    assert target.rows(kept) == before
+    assert (target.count("t"), target.count("v")) == (20_000, 20_000 - 40)
+    target.execute("CREATE TABLE full_ (LIKE t); INSERT INTO full_ SELECT * FROM t")
+    size = "SELECT pg_relation_size('{}')"
+    assert target.value(size.format("t")) > 1.5 * target.value(size.format("full_"))
+    assert_sound(target.server, target.database, "t")
+    lines[12_345] = "2000,x,2024-01-01\n"
+    run = load(target, write(path, "".join(lines)), mode="replace", write_path="direct", header="no", check=1)
+    assert "record    12,346" in run.stderr
+    assert '"f"' in run.stderr
+    assert target.rows(kept) == before
