@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -464,3 +465,20 @@ def test_a_dry_run_misses_what_the_load_would(
     load(foreign, path, table="o", dry_run=True, **options)
     load(foreign, path, table="o", **options)
     assert server.rows("SELECT count(*) FROM o", name) == [(2,)]
+
+
+def test_row_security_is_seen_before_the_load(postgres_target: PostgresTarget, path: Path) -> None:
+    """COPY does not work with it: doctor says so, and a dry run refuses what the load would be refused for."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b text); ALTER TABLE t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
+        "CREATE POLICY p ON t USING (true)"
+    )
+    for dry_run in (True, False):
+        run = load(postgres_target, path, dry_run=dry_run, check=2 if dry_run else 1)
+        assert "BYPASSRLS" in run.stderr
+    found = json.loads(run_tipple("doctor", postgres_target.url, "--table", "t", "--json", check=False).stdout)
+    assert any(finding["level"] == "broken" and "BYPASSRLS" in finding["remedy"] for finding in found)
+    postgres_target.execute("ALTER TABLE t NO FORCE ROW LEVEL SECURITY")
+    assert load(postgres_target, path, dry_run=True).summary["status"] == "planned"
+    load(postgres_target, path)
+    assert postgres_target.count("t") == 2

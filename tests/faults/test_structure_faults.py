@@ -183,3 +183,33 @@ def test_the_client_is_killed_while_it_converts(
         check(target, big_file, IN_PARTITIONS)
         target.execute("DELETE FROM tipple.job; DROP TABLE t")
     target.close()
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_partitions_that_are_not_logged(fresh_server: Callable[..., PostgresServer], tmp_path: Path, mode: str) -> None:
+    """Without any --structure: what a crash takes from them is not called loaded, and nothing is stored twice."""
+    target = PostgresTarget(fresh_server())
+    target.execute(
+        "CREATE TABLE t (a integer, b text) PARTITION BY RANGE (a);"
+        "CREATE UNLOGGED TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20)"
+    )
+    path = write(tmp_path / "in.csv", "1,x\n11,y\n")
+    run = load(target, path, mode=mode)
+    assert run.summary["strategy"] == "partition"
+    target.server.crash()
+    target.server.start()
+    assert target.rows("SELECT a FROM t") == [(11,)]
+    assert "lost" in run_tipple("jobs", target.url).stdout
+    if mode == "replace":
+        assert "crashed" in " ".join(load(target, path, mode=mode).summary["notes"])
+    else:
+        for dry_run in (True, False):
+            refused = load(target, path, mode=mode, dry_run=dry_run, check=1)
+            assert "t1 still has rows" in refused.stderr
+        target.execute("DELETE FROM t")
+        # With nothing left, there is nothing to be stored twice.
+        assert "crashed" in " ".join(load(target, path, mode=mode).summary["notes"])
+    assert target.sorted_rows("t") == [(1, "x"), (11, "y")]
+    check_tidy(target)
+    target.close()

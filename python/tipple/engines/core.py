@@ -320,10 +320,13 @@ def _copy_hint(facts: Mapping[str, Any]) -> str | None:
     """What to do where row security does not let COPY: the server's own hint, the only one of its kind, is INSERT."""
     if facts["sqlstate"] != "0A000" or facts["doing"] != "starting COPY" or not facts.get("hint"):
         return None
-    return (
-        "load as a role that row security is not for: the owner, where it is not forced (NO FORCE ROW LEVEL SECURITY), "
-        "or one with BYPASSRLS"
-    )
+    return ROW_SECURITY_HINT
+
+
+ROW_SECURITY_HINT = (
+    "load as a role that row security is not for: the owner, where it is not forced (NO FORCE ROW LEVEL SECURITY), "
+    "or one with BYPASSRLS"
+)
 
 
 class ConnectionLost(ConnectionFailed):

@@ -383,8 +383,9 @@ class Request:
         missing = [column.name for column in table.columns if not column.generated and column.name not in chosen]
         if missing:
             more = f", and {len(missing) - 8} more" if len(missing) > 8 else ""
+            get = "which keep their values in rows that are updated, and get" if self.mode == "upsert" else "which get"
             self.notes.append(
-                f"the sources do not have these columns, which get their defaults: {', '.join(missing[:8])}{more}"
+                f"the sources do not have these columns, {get} their defaults: {', '.join(missing[:8])}{more}"
             )
         in_paths = [name for name in names_in_paths(source.path for source in self.sources) if name not in chosen]
         if in_paths:

@@ -140,6 +140,8 @@ class Chooser:
             if self.task.mode == "upsert" and self.task.on_conflict == "update":
                 rights.append("UPDATE")
             privileges.require(self.connection, self.table, rights)
+        if choice.exists and choice.strategy in ("single", "incremental"):
+            privileges.require_copy(self.connection, self.table)
 
     def _settle_structure(self, choice: Choice) -> None:
         """Refuses a structure for a table that keeps what it is, unless it is so already."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.core import ROW_SECURITY_HINT
 from tipple.engines.findings import Finding, refused
-from tipple.engines.postgresql import columns, obstacles, partitions, stage
+from tipple.engines.postgresql import columns, obstacles, partitions, privileges, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
@@ -71,6 +72,7 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
         )
         return
     yield from _rights(connection, table, oid)
+    yield from _row_security(connection, table)
     yield from _one_session(connection, table)
     yield from costs(connection, table, oid)
 
@@ -84,6 +86,18 @@ def _rights(connection: Connection, table: TableName, oid: int) -> Iterator[Find
             found="this role may not insert into it",
             effect="the load is refused",
             remedy=f"as its owner: GRANT SELECT, INSERT ON {table.sql} TO {current_role(connection)};",
+        )
+
+
+def _row_security(connection: Connection, table: TableName) -> Iterator[Finding]:
+    why = privileges.subject_to_row_security(connection, table)
+    if why is not None:
+        yield Finding(
+            level="broken",
+            subject=f"table {table}",
+            found=why,
+            effect="the load is refused",
+            remedy=ROW_SECURITY_HINT,
         )
 
 

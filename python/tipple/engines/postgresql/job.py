@@ -210,8 +210,20 @@ class JobOwner:
         if ledger.was_undone(self.connection, job, self.task.followers):
             return "another job has changed the table since"
         if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
+            self._refuse_half_lost(job)
             return "the server has crashed since, and the table is not logged: its rows are lost"
         return None
+
+    def _refuse_half_lost(self, job: ledger.LedgerJob) -> None:
+        """Refuses to load again what a crash has taken from some partitions only: others would have it twice."""
+        kept = unlogged.kept(self.connection, self.table)
+        if kept and self.task.mode != "replace" and not self.task.restart:
+            names = ", ".join(str(name) for name in kept[:3]) + (", …" if len(kept) > 3 else "")
+            raise TippleError(
+                f"the server has crashed since job {job.job_id} loaded this, and emptied the partitions of "
+                f"{self.table} that are not logged; {names} still has rows, which may be this job's",
+                hint="delete this job's rows there, and load all of them again with --restart; or use --mode replace",
+            )
 
     def _has_same_sources(self, other: ledger.LedgerJob) -> bool:
         """Whether a job reads the files that this one does, as they are or were."""
@@ -406,6 +418,9 @@ class JobOwner:
         """Whether a crash of the server takes rows, before they are published or later."""
         if staging is not None and unlogged.is_unlogged(self.connection, staging):
             return True
+        if strategy == "partition" and self.task.definition is None:
+            # What is staged may be inserted into partitions that are.
+            return unlogged.is_unlogged(self.connection, self.table)
         if strategy in ("swap", "partition"):
             return False
         if self.task.definition is not None:

@@ -275,6 +275,17 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
     return found is not None and bool(found[0])
 
 
+def partitions_replaced(connection: psycopg.Connection[Any], job: LedgerJob) -> str | None:
+    """A later job that has replaced partitions of the same table, and perhaps rows of this one with them; or None."""
+    found = connection.execute(
+        "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND later.state = 'published' AND later.finished_at > job.finished_at AND later.mode = 'replace partitions' "
+        "ORDER BY later.finished_at DESC LIMIT 1",
+        (job.job_id,),
+    ).fetchone()
+    return None if found is None else str(found[0])
+
+
 _LOADED_BEFORE = """
 SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
 FROM (

@@ -279,6 +279,11 @@ class PostgresLoad:
             f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
             "To load them once more: --restart"
         )
+        later = ledger.partitions_replaced(self.connection, job)
+        if later is not None:
+            result.notes.append(
+                f"job {later} has replaced partitions of {self.table} since: rows of this one that were there are gone"
+            )
         return result
 
     # Slices, each a transaction

@@ -39,7 +39,8 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for ano
 # Each query names what stands in the way of replacing tables of %(oids)s, or gives no row: the first one counts.
 # One for all of them, and none that goes through a catalog for each table: there may be thousands of partitions.
 _OBSTACLES = f"""
-SELECT oid::bigint, 'it is not an ordinary table' FROM pg_class WHERE oid = ANY (%(oids)s::oid[])
+SELECT oid::bigint, CASE WHEN relkind = 'r' AND relpersistence = 'u' THEN 'it is unlogged'
+    ELSE 'it is not an ordinary table' END FROM pg_class WHERE oid = ANY (%(oids)s::oid[])
     AND (relkind <> 'r' OR NOT %(restructured)s
          AND (relpersistence <> 'p' OR relam <> (SELECT oid FROM pg_am WHERE amname = 'heap')))
 UNION ALL SELECT inhrelid, 'it is a partition, or part of an inheritance tree' FROM pg_inherits

@@ -90,6 +90,8 @@ class PartitionPublish:
         self.staging = staging
         self.notes = notes
         self.is_new = task.definition is not None
+        self.new_bounds: list[str] = []
+        """Of partitions that the target has not yet."""
         self.index_names: dict[str, str] = {}
         """Indexes of hidden partitions, and the names that a user knows them by."""
 
@@ -297,6 +299,7 @@ class PartitionPublish:
             self.connection.execute(f"ALTER TABLE {table.sql} DETACH PARTITION {default.name.sql}".encode())
         hidden = [step.leaf.name for step in moving]
         shown = [(step.leaf.name, step.real.name) for step in moving if step.real is not None]
+        self.new_bounds = [step.leaf.place.bound for step in moving if step.real is None]
         stage.take_not_null_names(self.connection, shown)
         checks, named = self._bound_checks(hidden), self._named(hidden)
         unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
@@ -350,8 +353,10 @@ class PartitionPublish:
         try:
             self.connection.execute(f"ALTER TABLE {parent} ATTACH PARTITION {partition.sql} {bound}".encode())
         except psycopg.errors.CheckViolation as error:
+            news = ", ".join(sorted(self.new_bounds)[:3]) + (", …" if len(self.new_bounds) > 3 else "")
+            what = f"the new partitions {news}" if bound == partition_bounds.DEFAULT else str(partition)
             raise TippleError(
-                f"{partition} cannot become a partition of {parent_name(parent)}: {error.diag.message_primary}",
+                f"{parent_name(parent)} cannot have {what} beside its default partition: {error.diag.message_primary}",
                 hint="the default partition has rows that belong to a new one: move them out of it, or load into it; "
                 "nothing was published",
                 detail={"sqlstate": error.sqlstate},

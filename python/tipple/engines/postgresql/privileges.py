@@ -11,11 +11,12 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.core import ROW_SECURITY_HINT
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["require", "settle", "unsettled"]
+__all__ = ["require", "require_copy", "settle", "subject_to_row_security", "unsettled"]
 
 # By grantee: who has rights on a table or a sequence that are not the owner's own.
 _HELD = """
@@ -62,6 +63,23 @@ def require(connection: psycopg.Connection[Any], table: TableName, rights: Seque
             f"the role {role} has not the right to {', '.join(missing)} on {table}",
             hint=f"as its owner: GRANT {', '.join(rights)} ON {table.sql} TO {role};",
         )
+
+
+def subject_to_row_security(connection: psycopg.Connection[Any], table: TableName) -> str | None:
+    """What keeps COPY from a table for this role, or None."""
+    found = connection.execute("SELECT row_security_active(to_regclass(%s)::oid)", (table.sql,)).fetchone()
+    return "its row security is for this role too, and COPY does not work with it" if found and found[0] else None
+
+
+def require_copy(connection: psycopg.Connection[Any], table: TableName) -> None:
+    """Looks whether the role may COPY into the table.
+
+    Raises:
+        UsageError: row security is for it too.
+    """
+    why = subject_to_row_security(connection, table)
+    if why is not None:
+        raise UsageError(f"no rows can be stored in {table}: {why}", hint=ROW_SECURITY_HINT)
 
 
 _UNSETTLED = """

@@ -7,6 +7,8 @@ and does not has lost its rows, be they staged or published.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -14,11 +16,11 @@ from psycopg import errors
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import partitions
+from tipple.engines.postgresql import partitions, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName
 
 _CREATE = """
 CREATE UNLOGGED TABLE IF NOT EXISTS tipple.unlogged_job (
@@ -53,26 +55,45 @@ def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
                 f"the role {role} may not note in the ledger which rows a crash would take",
                 hint=f"as its owner, once: GRANT REFERENCES ON tipple.job TO {role};",
             ) from None
-    connection.execute(INSERT.format(job_id=job_id))
+    with _naming_rights(current_role(connection)):
+        connection.execute(INSERT.format(job_id=job_id))
 
 
 def forget(connection: psycopg.Connection[Any], job_id: str) -> None:
     """A crash does not touch the job's rows any more."""
-    connection.execute("DELETE FROM tipple.unlogged_job WHERE job_id = %s", (job_id,))
+    with _naming_rights(current_role(connection)):
+        connection.execute("DELETE FROM tipple.unlogged_job WHERE job_id = %s", (job_id,))
+
+
+@contextmanager
+def _naming_rights(role: str) -> Iterator[None]:
+    try:
+        yield
+    except errors.InsufficientPrivilege:
+        raise UsageError(
+            f"the role {role} may not use tipple.unlogged_job, which says what unlogged tables still have",
+            hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role};",
+        ) from None
+
+
+def kept(connection: psycopg.Connection[Any], table: TableName) -> list[TableName]:
+    """The logged partitions of a table that have rows: a crash leaves them alone."""
+    logged = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_partition_tree(to_regclass(%s)) JOIN pg_class c ON c.oid = relid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 2",
+        (table.sql,),
+    ).fetchall()
+    names = [TableName(schema, name) for schema, name in logged]
+    filled = stage.having_rows(connection, names)
+    return [name for name in names if name in filled]
 
 
 def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
     """Whether no crash has emptied unlogged tables since `remember`."""
     if not _exists(connection):
         return False
-    try:
+    with _naming_rights(current_role(connection)):
         found = connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone()
-    except errors.InsufficientPrivilege:
-        role = quote_identifier(connection.info.user)
-        raise UsageError(
-            f"the role {role} may not read tipple.unlogged_job, which says what unlogged tables still have",
-            hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role}",
-        ) from None
     return found is not None
 
 
