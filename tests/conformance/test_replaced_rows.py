@@ -116,3 +116,17 @@ def test_a_job_of_another_role_stays_whole(postgres_target: PostgresTarget, tmp_
         assert job[:8] in run_tipple("jobs", postgres_target.url).output
     finally:
         server.execute("DROP OWNED BY poor; DROP ROLE poor", database)
+
+
+def test_partitions_that_were_replaced_since(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What is loaded already may be gone in part: nobody can load it again without storing the rest twice."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer) PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1, 2)"
+    )
+    one, two = write(tmp_path / "1.csv", "1\n"), write(tmp_path / "2.csv", "2\n")
+    load(postgres_target, two, header="no")
+    load(postgres_target, one, header="no", mode="replace", replace_scope="partitions")
+    run = load(postgres_target, two, header="no")
+    assert run.summary["status"] == "already loaded"
+    assert "has replaced partitions of the table since" in " ".join(run.summary["notes"])
+    assert postgres_target.rows("SELECT a FROM t") == [(1,)]

@@ -275,15 +275,23 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
     return found is not None and bool(found[0])
 
 
-def partitions_replaced(connection: psycopg.Connection[Any], job: LedgerJob) -> str | None:
-    """A later job that has replaced partitions of the same table, and perhaps rows of this one with them; or None."""
-    found = connection.execute(
+def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> list[str]:
+    """Notes on a job that has loaded before what is to be loaded."""
+    notes = [
+        f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
+        "To load them once more: --restart"
+    ]
+    later = connection.execute(
         "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.state = 'published' AND later.finished_at > job.finished_at AND later.mode = 'replace partitions' "
         "ORDER BY later.finished_at DESC LIMIT 1",
         (job.job_id,),
     ).fetchone()
-    return None if found is None else str(found[0])
+    if later is not None:
+        notes.append(
+            f"job {later[0]} has replaced partitions of the table since: rows of this one that were in them are gone"
+        )
+    return notes
 
 
 _LOADED_BEFORE = """

@@ -229,6 +229,7 @@ class PostgresLoad:
 
     def _begin_otherwise(self, runner: Runner, owned: OwnedJob, choice: Choice, reason: str) -> tuple[OwnedJob, Cut]:
         """Begins anew, and with everything, where pages turn out not to be the way; nothing is published yet."""
+        reason = self._in_users_words(reason)
         if self.task.reads_once:
             raise TippleError(
                 f"ready-made pages are not the way for this input, which can be read only once: {reason}",
@@ -236,7 +237,6 @@ class PostgresLoad:
             )
         self.job.give_up(owned)
         spool.discard(self.task)
-        reason = self._in_users_words(reason)
         if self.task.write_path == "direct":
             raise TippleError(
                 f"--write-path direct is not possible: {reason}",
@@ -275,15 +275,7 @@ class PostgresLoad:
         result.rows = job.rows or 0
         result.rejects = ledger.done_totals(self.connection, job.job_id).rejects
         self._note_rejects(result, [], {})
-        result.notes.append(
-            f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
-            "To load them once more: --restart"
-        )
-        later = ledger.partitions_replaced(self.connection, job)
-        if later is not None:
-            result.notes.append(
-                f"job {later} has replaced partitions of {self.table} since: rows of this one that were there are gone"
-            )
+        result.notes.extend(ledger.said_of_published(self.connection, job))
         return result
 
     # Slices, each a transaction
