@@ -203,3 +203,20 @@ def test_readers_of_table_and_view(postgres_target: PostgresTarget, tmp_path: Pa
     assert failures == []
     assert seen <= {(500,), (700,)}
     assert postgres_target.count("q") == 700
+
+
+def test_a_view_whose_query_this_role_may_not_write(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It may be used, and names a schema that this role may not look into: the rows are copied into the table."""
+    server, database = postgres_target.server, postgres_target.database
+    postgres_target.execute(
+        "CREATE TABLE t (id integer, v text); CREATE SCHEMA hidden; CREATE TABLE hidden.u (w integer)"
+    )
+    postgres_target.execute("CREATE VIEW q AS SELECT id, (SELECT max(w) FROM hidden.u) FROM t")
+    server.execute("ALTER SCHEMA hidden OWNER TO postgres", database)
+    before, oid = shape(postgres_target), postgres_target.value("SELECT 't'::regclass::oid")
+    report = load(postgres_target, source(tmp_path))
+    assert report.strategy == "swap"
+    assert "cannot be made again (permission denied for schema hidden)" in " ".join(report.notes)
+    assert postgres_target.value("SELECT 't'::regclass::oid") == oid
+    assert shape(postgres_target) == before
+    assert postgres_target.sorted_rows("t") == [(1, "a"), (2, "b")]

@@ -93,7 +93,8 @@ UNION ALL SELECT r.srrelid, 'the subscription ' || s.subname || ' feeds it' FROM
     JOIN pg_subscription s ON s.oid = r.srsubid WHERE r.srrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT stxrelid, 'it has the statistics object ' || stxname FROM pg_statistic_ext
     WHERE stxrelid = ANY (%(oids)s::oid[])
-        AND (%(partition)s OR stxowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user))
+        AND (%(partition)s OR stxowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+             OR NOT has_schema_privilege(stxnamespace, 'CREATE'))
 UNION ALL SELECT i.indrelid, format('its index %%s has a statistics target', c.relname) FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = c.oid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND a.attstattarget >= 0

@@ -95,6 +95,8 @@ class OwnViews:
             with connection.transaction(), _every_name_with_its_schema(connection):
                 found = _read(connection, table)
                 for view, columns in found:
+                    # What the server does not take now, it would not take when the table is gone.
+                    _make(connection, view)
                     connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS SELECT {columns or ''}".encode())
         except REFUSED as error:
             self.why_not = f"a view of it cannot be made again ({error.diag.message_primary or error})"
@@ -113,11 +115,16 @@ class OwnViews:
         """
         with connection.transaction(), _every_name_with_its_schema(connection):
             for view in self.aside:
-                options = "" if view.options is None else f" WITH ({view.options})"
-                connection.execute(f"CREATE OR REPLACE VIEW {view.name}{options} AS {view.query}".encode())
-                found = connection.execute("SELECT pg_get_viewdef(%s::oid)", (view.oid,)).fetchone()
-                if found is None or found[0] != view.query:
-                    raise psycopg.InternalError(f"the view {view.name} reads otherwise when it is made again")
+                _make(connection, view)
+
+
+def _make(connection: psycopg.Connection[Any], view: View) -> None:
+    """Gives a view its query."""
+    options = "" if view.options is None else f" WITH ({view.options})"
+    connection.execute(f"CREATE OR REPLACE VIEW {view.name}{options} AS {view.query}".encode())
+    found = connection.execute("SELECT pg_get_viewdef(%s::oid)", (view.oid,)).fetchone()
+    if found is None or found[0] != view.query:
+        raise psycopg.InternalError(f"the view {view.name} reads otherwise when it is made again")
 
 
 def _read(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[View, str | None]]:
