@@ -78,3 +78,16 @@ def test_clean_forgets_the_rejects_of_jobs_that_were_given_up(engine_target: Tar
     # Those of a job that counts are still written again.
     load(engine_target, path, check=3, **options)
     assert (tmp_path / "bad").read_text().count("\n") == 5
+
+
+def test_causes_where_keys_are_one_too_many(engine_target: Target, tmp_path: Path) -> None:
+    """The limit is met when keys judge, after all values were read: what those were rejected for is told too."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, d date)")
+    path = write(tmp_path / "in.csv", "1,2024-01-01\nx,2024-01-02\n3,never\n3,2024-01-03\n5\n3,2024-01-04\n")
+    for limit in ("3", "50%"):
+        run = load(
+            engine_target, path, header="no", on_error="skip", max_rejects=limit, rejects=tmp_path / "bad", check=1
+        )
+        for cause in ("22P02", "22007", "22P04"):
+            assert cause in run.stderr
+    assert engine_target.count("t") == 0

@@ -482,3 +482,17 @@ def test_row_security_is_seen_before_the_load(postgres_target: PostgresTarget, p
     assert load(postgres_target, path, dry_run=True).summary["status"] == "planned"
     load(postgres_target, path)
     assert postgres_target.count("t") == 2
+
+
+def test_a_sequence_that_one_may_not_draw_from(foreign: PostgresTarget, path: Path) -> None:
+    """The default of a column that is not loaded needs it: a dry run says so."""
+    server, database = foreign.server, foreign.database
+    server.execute(
+        f"ALTER TABLE t OWNER TO postgres; ALTER TABLE t ADD n serial; GRANT INSERT, SELECT ON t TO {LOADER}", database
+    )
+    run = load(foreign, path, no_ledger=True, columns="a,b", header="no", dry_run=True, check=2)
+    (statement,) = re.findall(r"GRANT USAGE ON SEQUENCE [^;]*;", run.stderr)
+    server.execute(statement, database)
+    assert load(foreign, path, no_ledger=True, columns="a,b", header="no", dry_run=True).summary["status"] == "planned"
+    load(foreign, path, no_ledger=True, columns="a,b", header="no")
+    assert foreign.count("t") == 2

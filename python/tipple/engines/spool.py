@@ -26,6 +26,8 @@ ALL = "*.rows"
 """The names of files that hold rejects ..."""
 REFUSED = "refused-*.rows"
 """... and of those whose records were stored before they were refused."""
+TOLD = ".told"
+"""How names of those end which the ledger has already."""
 
 PREFIX = "tipple-spool-"
 
@@ -130,17 +132,18 @@ def files(task: LoadTask, names: str = ALL) -> list[Path]:
 
 
 def settle(task: LoadTask) -> None:
-    """Makes room for another run of the core in the same load: what is in the ledger goes, the rest is kept apart."""
+    """Makes room for another run of the core in the same load: what is in the ledger is put aside, for whoever says why
+    records were rejected; the rest is kept apart."""
     for path in Path(task.spool or os.devnull).glob("[!k]*.rows"):
         if task.ledger:
-            path.unlink()
+            path.rename(path.with_name(f"{uuid.uuid4().hex}{TOLD}"))
         else:
             path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.rows"))
 
 
 def discard(task: LoadTask) -> None:
     """Removes what a run of the core has left there that is to be done again from the beginning: rejects, and keys."""
-    for names in ("[!k]*.rows", "*.hashes"):
+    for names in ("[!k]*.rows", f"*{TOLD}", "*.hashes"):
         for path in Path(task.spool or os.devnull).glob(names):
             path.unlink()
 

@@ -161,7 +161,7 @@ def _is_named(descriptor: int, path: str) -> bool:
 def causes_so_far(task: LoadTask, telling: Telling, dialect: Dialect) -> list[RejectCause]:
     """Why a load that has ended by its limit has rejected records, as far as it has told the spool of them."""
     names = [source.path for source in task.sources]
-    spooled = [str(path) for path in spool.files(task)]
+    spooled = [str(path) for names in (spool.ALL, f"*{spool.TOLD}") for path in spool.files(task, names)]
     if task.spool is None or not spooled:
         return []
     try:

@@ -140,6 +140,8 @@ class Chooser:
             if self.task.mode == "upsert" and self.task.on_conflict == "update":
                 rights.append("UPDATE")
             privileges.require(self.connection, self.table, rights)
+            loaded = [column.name for column in self.task.columns]
+            privileges.require_sequences(self.connection, self.table, loaded)
         if choice.exists and choice.strategy in ("single", "incremental"):
             privileges.require_copy(self.connection, self.table)
 

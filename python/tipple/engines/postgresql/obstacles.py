@@ -76,7 +76,7 @@ UNION ALL SELECT oid, 'it has storage parameters' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND reloptions IS NOT NULL AND %(columnar)s
 UNION ALL SELECT oid, 'it lies in a tablespace of its own' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-        AND (%(restructured)s OR NOT has_tablespace_privilege(reltablespace, 'CREATE'))
+        AND (%(restructured)s OR NOT has_tablespace_privilege(nullif(reltablespace, 0), 'CREATE'))
 UNION ALL SELECT oid, 'its replica identity is set' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relreplident <> 'd' AND %(restructured)s
 UNION ALL SELECT m.oid, 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
@@ -116,7 +116,7 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' has a comment' FROM 
 UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-        AND (%(restructured)s OR NOT has_tablespace_privilege(c.reltablespace, 'CREATE'))
+        AND (%(restructured)s OR NOT has_tablespace_privilege(nullif(c.reltablespace, 0), 'CREATE'))
 UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT %(moved)s AND NOT %(restructured)s

@@ -16,7 +16,7 @@ from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["require", "require_copy", "settle", "subject_to_row_security", "unsettled"]
+__all__ = ["require", "require_copy", "require_sequences", "settle", "subject_to_row_security", "unsettled"]
 
 # By grantee: who has rights on a table or a sequence that are not the owner's own.
 _HELD = """
@@ -62,6 +62,33 @@ def require(connection: psycopg.Connection[Any], table: TableName, rights: Seque
         raise UsageError(
             f"the role {role} has not the right to {', '.join(missing)} on {table}",
             hint=f"as its owner: GRANT {', '.join(rights)} ON {table.sql} TO {role};",
+        )
+
+
+# By a column's default, which counts where the column is not loaded.
+_DRAWN = """
+SELECT DISTINCT s.oid::regclass::text FROM pg_attrdef d
+JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+JOIN pg_depend p ON p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass
+JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
+WHERE d.adrelid = to_regclass(%s) AND a.attname <> ALL (%s)
+    AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(s.oid, 'USAGE, UPDATE') END
+ORDER BY 1
+"""
+
+
+def require_sequences(connection: psycopg.Connection[Any], table: TableName, loaded: Sequence[str]) -> None:
+    """Looks whether the role may draw numbers for the columns that are not `loaded`, as their defaults do.
+
+    Raises:
+        UsageError: it may not; says what to grant.
+    """
+    missing = [name for (name,) in connection.execute(_DRAWN, (table.sql, list(loaded))).fetchall()]
+    if missing:
+        role, names = current_role(connection), ", ".join(missing)
+        raise UsageError(
+            f"the role {role} may not draw numbers from {names}, as defaults of columns of {table} do",
+            hint=f"as its owner: GRANT USAGE ON SEQUENCE {names} TO {role}; or load these columns too",
         )
 
 
