@@ -279,3 +279,22 @@ def test_which_batches_are_whole_row_groups() -> None:
     assert planned(4, "16.0 GiB", in_order=True) == few | {"count": None}
     assert planned(1, "16.0 GiB", in_order=False) is None
     assert planned(4, "no limit at all", in_order=False) is None
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_record_that_repeats_the_key_of_a_btree(target: DuckdbTarget, tmp_path: Path, mode: str) -> None:
+    """The key is made when all rows are in, and DuckDB then names no record."""
+    target.execute("CREATE TABLE t (id integer NOT NULL, v varchar); CREATE INDEX i ON t (v)")
+    if mode == "replace":
+        target.execute("INSERT INTO t VALUES (9, 'old')")
+    before = target.rows("SELECT * FROM t")
+    path = write(tmp_path / "in.csv", "1,a\n2,b\n1,c\n")
+    options = {"structure": "btree", "key": ["id"], "header": "no", "mode": mode}
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(path, into=target.url, table="t", **options)
+    assert (caught.value.record_number, caught.value.sqlstate) == (3, "23505")
+    assert target.rows("SELECT * FROM t") == before
+    write(path, "1,a\n2,b\n")
+    report = tipple.load(path, into=target.url, table="t", **options)
+    assert report.structure is not None
+    assert target.sorted_rows("t") == [(1, "a"), (2, "b")]

@@ -23,7 +23,7 @@ from tipple.engines.duckdb import ledger, merge, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.parquet import ParquetWork
-from tipple.engines.duckdb.pull import RecordRefused, duckdb_error
+from tipple.engines.duckdb.pull import ConstraintViolated, RecordRefused, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
@@ -156,7 +156,14 @@ class DuckLoad:
             if self.files is not None:
                 parquet.ensure(self.connection)
         if task.atomic:
-            self._run_atomic(runner, result, cut)
+            try:
+                self._run_atomic(runner, result, cut)
+            except ConstraintViolated:
+                # A key that is made at the end names no record: with it in place, the one that it refuses is found.
+                if task.together is not None or not self.rows.readable_again or not self.structure.put_key_first():
+                    raise
+                spool.discard(task)
+                self._run_atomic(runner, result, cut)
         else:
             self._run_incremental(runner, result, cut, begun=earlier is not None)
         return result

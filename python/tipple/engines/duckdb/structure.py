@@ -101,6 +101,13 @@ class StructureWork:
     def _makes_key_before(self) -> bool:
         return self._makes_key and self.applied is not None and self.applied.load_as == "btree"
 
+    def put_key_first(self) -> bool:
+        """Has the key be there before the rows; False where none is made behind them."""
+        if self.applied is None or not self._makes_key or self._makes_key_before:
+            return False
+        self.applied = msgspec.structs.replace(self.applied, load_as="btree", reason="the key says which record it is")
+        return True
+
     # Before and after the rows
 
     def require_empty(self) -> None:
