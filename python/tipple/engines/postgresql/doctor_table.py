@@ -19,7 +19,8 @@ Connection = psycopg.Connection[Any]
 
 # What each row has to pay for: kind, names, and bytes where that is known.
 _COSTS = """
-SELECT 'index', count(*), sum(pg_relation_size(indexrelid))::bigint,
+SELECT 'index', count(*), sum(coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(indexrelid)),
+                                       pg_relation_size(indexrelid)))::bigint,
        (array_agg(indexrelid::regclass::text ORDER BY indexrelid))[:5]
 FROM pg_index WHERE indrelid = %(oid)s
 UNION ALL
