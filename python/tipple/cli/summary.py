@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tipple.cli.output import print_json
-from tipple.errors import TippleError, UsageError
+from tipple.cli.output import StdoutFailed, print_json
+from tipple.errors import TippleError
 from tipple.report.failure import LoadFailure
 from tipple.report.schema import encode_summary
 
@@ -26,13 +26,14 @@ def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
     try:
         yield
     except TippleError as error:
-        text = encode_summary(LoadFailure.of(error))
-        if path is not None and not isinstance(error, UsageError) and not os.path.isfile(path):
-            # Why the load failed is what matters, and is said on stderr.
+        failure = LoadFailure.of(error)
+        # Why the load failed is what matters, and is said on stderr.
+        if path is not None and failure.status != "refused" and not os.path.isfile(path):
             with suppress(TippleError):
-                write_summary(path, text, done="nothing was published", repeats=False)
+                write_summary(path, encode_summary(failure), done="nothing was published", repeats=False)
         if as_json:
-            print_json(text)
+            with suppress(StdoutFailed):
+                print_json(encode_summary(failure))
         raise
 
 

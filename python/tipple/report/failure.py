@@ -44,7 +44,7 @@ class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(error, Interrupted):
             status: Literal["failed", "interrupted", "refused"] = "interrupted"
         else:
-            status = "refused" if isinstance(error, UsageError) else "failed"
+            status = "refused" if error.exit_status == UsageError.default_exit_status else "failed"
         return cls(
             status=status,
             exit_status=error.exit_status,

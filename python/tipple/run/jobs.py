@@ -49,9 +49,9 @@ def cancel_job(url: str | None, job_id: str, *, force: bool = False) -> str:
     beginning = _beginning(job_id)
     session = _connect(url)
     try:
-        for record in session.jobs():
-            if record.job_id.startswith(beginning) and record.state == "loading" and not force:
-                _require_no_rows(record)
+        found = [record for record in session.jobs() if record.job_id.startswith(beginning)]
+        if len(found) == 1 and found[0].state == "loading" and not force:
+            _require_no_rows(found[0])
         session.cancel_job(beginning)
         # What it had stored until then.
         record = next(record for record in session.jobs() if record.job_id.startswith(beginning))

@@ -16,7 +16,7 @@ import psycopg
 
 from tipple.plan.url import TableName
 
-__all__ = ["give", "release_sequences", "rest", "statistics"]
+__all__ = ["give", "rest", "statistics", "statistics_targets"]
 
 # Each staging table and the one that it is like, numbered from 1.
 _PAIRS = "unnest(%(own)s::text[], %(other)s::text[]) WITH ORDINALITY AS pair (own, other, n)"
@@ -66,8 +66,8 @@ WITH tables AS (
     FROM tables CROSS JOIN LATERAL aclexplode(relacl) a WHERE a.grantee <> relowner
     UNION ALL
     SELECT n, other, relowner, ' ON TABLE ' || other, format(' (%%I)', attname), a.*
-    FROM tables JOIN pg_attribute ON attrelid = oid AND attnum > 0 AND NOT attisdropped
-    CROSS JOIN LATERAL aclexplode(attacl) a
+    -- Those of the system, such as xmin, may have some too.
+    FROM tables JOIN pg_attribute ON attrelid = oid AND NOT attisdropped CROSS JOIN LATERAL aclexplode(attacl) a
 )
 SELECT n, format('REVOKE %%s ON TABLE %%s FROM %%I', string_agg(d.privilege_type, ', '), other, rolname)
 FROM tables JOIN pg_roles r ON r.oid = relowner CROSS JOIN LATERAL aclexplode(acldefault('r', relowner)) d
@@ -102,9 +102,10 @@ JOIN pg_description ON objoid = k.oid AND classoid = 'pg_constraint'::regclass
 _MARKS = f"""
 WITH tables AS (SELECT n, other, c.* FROM {_PAIRS} JOIN pg_class c ON c.oid = to_regclass(other))
 SELECT n, format('ALTER TABLE %%s REPLICA IDENTITY %%s', other, CASE relreplident WHEN 'n' THEN 'NOTHING'
-    WHEN 'f' THEN 'FULL' ELSE 'USING INDEX ' || (
+    -- Without its index there is none.
+    WHEN 'f' THEN 'FULL' ELSE coalesce('USING INDEX ' || (
         SELECT quote_ident(i.relname) FROM pg_index JOIN pg_class i ON i.oid = indexrelid
-        WHERE indrelid = tables.oid AND indisreplident) END)
+        WHERE indrelid = tables.oid AND indisreplident), 'NOTHING') END)
 FROM tables WHERE relreplident <> 'd'
 UNION ALL
 SELECT n, format('ALTER TABLE %%s CLUSTER ON %%I', other, i.relname)
@@ -132,27 +133,6 @@ def rest(
     return {other: found[n] for n, (_, other) in enumerate(pairs, 1)}
 
 
-_SEQUENCES = """
-SELECT s.oid::regclass::text, format('%%s.%%I', %(table)s::text, a.attname)
-FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
-JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass(%(table)s)
-    AND d.deptype = 'a'
-"""
-
-
-def release_sequences(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
-    """Has sequences that belong to columns of the table, as those of serial columns do, outlive it.
-
-    Returns:
-        Statements that give them to the same columns of the table that has its name then.
-    """
-    found = connection.execute(_SEQUENCES, {"table": table.sql}).fetchall()
-    for sequence, _ in found:
-        connection.execute(f"ALTER SEQUENCE {sequence} OWNED BY NONE")
-    return [f"ALTER SEQUENCE {sequence} OWNED BY {column}" for sequence, column in found]
-
-
 # LIKE makes those of a staging table in the order of those of the other one.
 _STATISTICS = """
 WITH objects AS (
@@ -163,23 +143,32 @@ WITH objects AS (
 )
 SELECT format('%%I.%%I', a.nspname, a.stxname), quote_ident(a.nspname), quote_ident(b.stxname), quote_ident(b.nspname),
     b.target, CASE WHEN b.said IS NULL THEN 'NULL' ELSE quote_literal(b.said) END
-FROM objects b LEFT JOIN objects a ON a.n = b.n AND a.stxrelid <> b.stxrelid
+FROM objects b JOIN objects a ON a.n = b.n AND a.stxrelid <> b.stxrelid
 WHERE b.stxrelid = to_regclass(%(other)s) ORDER BY b.n
 """
 
 
 def statistics(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> list[str]:
     """Statements that give statistics objects of what was staged the names of those of the table, when that is gone."""
-    found = connection.execute(_STATISTICS, {"own": staging.sql, "other": table.sql}).fetchall()
-    statements = []
-    for own, schema, name, final_schema, target, said in found:
+    statements = statistics_targets(connection, staging, table)
+    for own, schema, name, final_schema, _, said in _statistics(connection, staging, table):
         statements.append(f"ALTER STATISTICS {own} RENAME TO {name}")
         if schema != final_schema:
             statements.append(f"ALTER STATISTICS {schema}.{name} SET SCHEMA {final_schema}")
         statements.append(f"COMMENT ON STATISTICS {final_schema}.{name} IS {said}")
-        if target >= 0:
-            statements.append(f"ALTER STATISTICS {final_schema}.{name} SET STATISTICS {target}")
     return statements
+
+
+def statistics_targets(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> list[str]:
+    """Statements by which statistics objects of what is staged look as closely as those of the table."""
+    return [
+        f"ALTER STATISTICS {own} SET STATISTICS {target}"
+        for own, _, _, _, target, _ in _statistics(connection, staging, table)
+    ]
+
+
+def _statistics(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> list[tuple[Any, ...]]:
+    return connection.execute(_STATISTICS, {"own": staging.sql, "other": table.sql}).fetchall()
 
 
 def _read(

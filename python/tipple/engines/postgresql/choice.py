@@ -244,8 +244,6 @@ class Chooser:
         obstacle = obstacle or obstacles.missing_right(self.connection, self.table)
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = "it already has rows"
-        if obstacle is None and task.rejects is not None and stage.has_references(self.connection, self.table):
-            obstacle = "its foreign keys say which records are rejects"
         if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
             obstacle = None if self._judges_afterwards() else "its keys say which records are rejects"
         if obstacle is None:

@@ -418,9 +418,7 @@ class JobOwner:
         """Whether a crash of the server takes rows, before they are published or later."""
         if staging is not None and unlogged.is_unlogged(self.connection, staging):
             return True
-        if strategy == "partition" and self.task.definition is None:
-            # What is staged may be inserted into partitions that are.
-            return unlogged.is_unlogged(self.connection, self.table)
+        # What is inserted into partitions that are is noted when it is published.
         if strategy in ("swap", "partition"):
             return False
         if self.task.definition is not None:

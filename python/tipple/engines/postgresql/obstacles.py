@@ -49,14 +49,10 @@ UNION ALL SELECT inhparent, 'it is a partition, or part of an inheritance tree' 
     WHERE inhparent = ANY (%(oids)s::oid[]) AND NOT %(partition)s
 UNION ALL SELECT tgrelid, 'it has the trigger ' || tgname FROM pg_trigger
     WHERE tgrelid = ANY (%(oids)s::oid[]) AND NOT tgisinternal
-UNION ALL SELECT conrelid, format('its foreign key %%s %%s', conname, CASE
-        WHEN NOT convalidated THEN 'is not valid'
-        -- That table's rows are not there before all are.
-        WHEN %(together)s THEN 'refers to a table'
-        ELSE 'refers to a table that this role has not the right to REFERENCES' END) FROM pg_constraint
+-- Dropping one locks the table that it refers to: nobody could read that either.
+UNION ALL SELECT conrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
     WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
-        AND NOT (convalidated AND NOT %(together)s AND has_table_privilege(confrelid, 'REFERENCES'))
-UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
+UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
     WHERE contype = 'f' AND confrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT oid, 'it has row security' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND (relrowsecurity OR relforcerowsecurity)
@@ -143,8 +139,6 @@ UNION ALL SELECT DISTINCT d.refobjid,
       AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
       AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
-      AND NOT (d.classid = 'pg_class'::regclass AND d.deptype = 'a' AND NOT %(partition)s AND EXISTS (
-               SELECT FROM pg_class s WHERE s.oid = d.objid AND s.relkind = 'S'))
       AND NOT (d.classid = 'pg_rewrite'::regclass AND NOT %(partition)s AND EXISTS ({views.REMADE}))
 UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
     FROM pg_class c JOIN pg_type t ON t.oid = c.reltype
@@ -202,7 +196,6 @@ def of_all(
         "restructured": task is not None and task.structure is not None,
         "columnar": task is not None and task.structure is not None and task.structure.structure == "columnstore",
         "moved": task is not None and bool(task.tablespaces),
-        "together": task is not None and task.together is not None,
     }
     # Whoever asks has seen them a moment ago.
     found = dict.fromkeys(set(tables) - set(oids.values()), "it is gone")

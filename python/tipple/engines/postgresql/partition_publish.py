@@ -27,6 +27,7 @@ from tipple.engines.postgresql import (
     stage,
     structure,
     tablespaces,
+    unlogged,
 )
 from tipple.engines.postgresql.partition_bounds import Partition
 from tipple.engines.postgresql.partition_steps import MOVING, Step
@@ -90,6 +91,8 @@ class PartitionPublish:
         self.staging = staging
         self.notes = notes
         self.is_new = task.definition is not None
+        self.has_filled_unlogged = False
+        """Whether rows went into partitions that are not logged."""
         self.new_bounds: list[str] = []
         """Of partitions that the target has not yet."""
         self.index_names: dict[str, str] = {}
@@ -200,6 +203,11 @@ class PartitionPublish:
             if _copies_and_swaps(steps) and not is_patient:
                 self._require_new_snapshots()
             self._move(moving, renames)
+        filled = [step for step in steps if step.action == "insert" and step.leaf.size_bytes]
+        for step in filled:
+            # Where nobody knows which one has got the rows, it may be any.
+            target = self.task.table if step.real is None else step.real.name
+            self.has_filled_unlogged |= unlogged.is_unlogged(self.connection, target)
         stage.drop(self.connection, self.staging)
         self._say(steps)
 

@@ -36,7 +36,7 @@ from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, taken_over
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.engines.postgresql.refused import Sources
-from tipple.engines.postgresql.views import REFUSED, OwnViews
+from tipple.engines.postgresql.views import NotRestored, OwnViews
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName
@@ -236,7 +236,10 @@ class Publish:
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
             tablespaces.restrict_default(self.connection, exists=choice.exists)
-            self._partitions(owned, staging).publish(may_swap=self.may_swap, is_patient=self.is_patient)
+            publishing = self._partitions(owned, staging)
+            publishing.publish(may_swap=self.may_swap, is_patient=self.is_patient)
+            if self.task.ledger and publishing.has_filled_unlogged:
+                self._note_unlogged(owned)
             # Other tables may follow in this transaction.
             self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
         elif staging is not None:
@@ -251,6 +254,13 @@ class Publish:
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise taken_over()
         return True
+
+    def _note_unlogged(self, owned: OwnedJob) -> None:
+        """Says that a crash takes rows of the job from partitions that are not logged."""
+        facts = (json.dumps({"unlogged": True}), owned.job_id, owned.epoch)
+        if self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
+            raise taken_over()
+        unlogged.remember(self.connection, owned.job_id)
 
     def add_references(self, owned: OwnedJob, choice: Choice) -> None:
         """Gives a new table its foreign keys, when the tables are there which they refer to."""
@@ -351,11 +361,10 @@ class Publish:
                     self._swap(staging, exists=True, renames=work.renames)
                     self.views.restore(self.connection)
                 return
-            except REFUSED as error:
-                if not self.views.aside:
-                    raise
-                obstacle = f"a view of it cannot be made again ({error.diag.message_primary or error})"
+            except NotRestored as error:
+                obstacle = f"a view of it cannot be made again ({error})"
         self.views.restore(self.connection)
+        self.connection.execute("SET LOCAL lock_timeout = 0")
         if self.is_strict:
             raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
         # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.

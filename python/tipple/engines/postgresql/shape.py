@@ -17,7 +17,12 @@ __all__ = ["changed_since", "of"]
 # Keys and foreign keys are not in it: those that came are made, and those that went are looked for.
 _SHAPE = """
 SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
-    SELECT format('table %%s %%s %%s', oid, relpersistence, relam) FROM pg_class WHERE oid = to_regclass(%(table)s)
+    SELECT format('table %%s %%s %%s %%s', oid, relpersistence, relam, reltablespace) FROM pg_class
+    WHERE oid = to_regclass(%(table)s)
+    UNION ALL
+    -- Indexes that came or went are seen to elsewhere; those that come lie where the table's database has its own.
+    SELECT format('index %%I %%s', relname, reltablespace) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    WHERE indrelid = to_regclass(%(table)s) AND reltablespace <> 0
     UNION ALL
     SELECT format('column %%s %%s %%I %%s %%s %%s %%s %%s %%s %%s %%s', attnum, attisdropped, attname, atttypid,
                   atttypmod, attcollation, attnotnull, attgenerated, attstorage, attcompression,

@@ -117,7 +117,8 @@ def create_like(
         f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS{without}) "
         f"WITH (autovacuum_enabled = false){_place_of(connection, table)}"
     )
-    for statement in belongings.give(connection, [(staging, table)]):
+    given = belongings.give(connection, [(staging, table)])
+    for statement in [*given, *belongings.statistics_targets(connection, staging, table)]:
         connection.execute(statement.encode())
 
 
@@ -206,7 +207,6 @@ def swap(
     belonging: list[str] = []
     if exists:
         belonging = belongings.rest(connection, [(staging, table)], keeps_indexes=keeps_indexes)[table]
-        belonging += belongings.release_sequences(connection, table)
         belonging += belongings.statistics(connection, staging, table)
         connection.execute(f"DROP TABLE {table.sql}")
     connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")

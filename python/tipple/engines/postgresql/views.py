@@ -15,7 +15,7 @@ import psycopg
 
 from tipple.plan.url import TableName
 
-__all__ = ["REFUSED", "REMADE", "OwnViews"]
+__all__ = ["REMADE", "NotRestored", "OwnViews"]
 
 REMADE = """
 SELECT FROM pg_rewrite w JOIN pg_class v ON v.oid = w.ev_class
@@ -29,6 +29,15 @@ WHERE w.oid = d.objid AND w.rulename = '_RETURN' AND v.relkind = 'v' AND v.relpe
 REFUSED = (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.DataError, psycopg.InternalError)
 """What the server says where it does not take a view's query again."""
 
+_OF_TABLE = f"""
+FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class v ON v.oid = r.ev_class
+JOIN pg_namespace n ON n.oid = v.relnamespace
+WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass(%(table)s)
+    AND EXISTS ({REMADE})
+"""
+_NAMES = f"""
+SELECT DISTINCT format('%%I.%%I', n.nspname, v.relname), quote_ident(pg_get_userbyid(v.relowner)) {_OF_TABLE} ORDER BY 1
+"""
 _VIEWS = f"""
 SELECT DISTINCT v.oid, format('%%I.%%I', n.nspname, v.relname), pg_get_viewdef(v.oid), (
         SELECT string_agg(format('%%s = %%L', option_name, option_value), ', ') FROM pg_options_to_table(v.reloptions)),
@@ -37,11 +46,12 @@ SELECT DISTINCT v.oid, format('%%I.%%I', n.nspname, v.relname), pg_get_viewdef(v
             JOIN pg_namespace s ON s.oid = collnamespace JOIN pg_type t ON t.oid = atttypid
             WHERE k.oid = attcollation AND attcollation <> typcollation), attname), ', ' ORDER BY attnum)
         FROM pg_attribute WHERE attrelid = v.oid AND attnum > 0)
-FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class v ON v.oid = r.ev_class
-JOIN pg_namespace n ON n.oid = v.relnamespace
-WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %(oid)s
-    AND EXISTS ({REMADE}) ORDER BY 2
+{_OF_TABLE} ORDER BY 2
 """
+
+
+class NotRestored(Exception):
+    """The server does not take a view's query again, now that another table has the place of its table."""
 
 
 class View(NamedTuple):
@@ -74,7 +84,8 @@ class OwnViews:
 
     def exist(self, connection: psycopg.Connection[Any], table: TableName) -> bool:
         """Whether the table has any that could be set aside."""
-        return bool(_read(connection, table))
+        # Their queries are not asked for: that waits for whoever changes one, and fails where it is dropped.
+        return connection.execute(_NAMES.encode(), {"table": table.sql}).fetchone() is not None
 
     def lock(self, connection: psycopg.Connection[Any], table: TableName) -> None:
         """Sets the views aside, and locks the table.
@@ -93,15 +104,11 @@ class OwnViews:
             return
         try:
             with connection.transaction(), _every_name_with_its_schema(connection):
-                found = _read(connection, table)
-                for view, columns in found:
-                    # What the server does not take now, it would not take when the table is gone.
-                    _make(connection, view)
-                    connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS SELECT {columns or ''}".encode())
+                found = _set_aside(connection, table)
         except REFUSED as error:
             self.why_not = f"a view of it cannot be made again ({error.diag.message_primary or error})"
         else:
-            self.aside += [view for view, _ in found]
+            self.aside += found
 
     def obstacle(self, connection: psycopg.Connection[Any], table: TableName) -> str | None:
         """Why the table's place cannot be taken, for the sake of a view that was not set aside."""
@@ -111,31 +118,49 @@ class OwnViews:
         """Gives them their queries again, which find whatever has the table's name now.
 
         Raises:
-            REFUSED: the server does not take one, or takes it for another one.
+            NotRestored: the server does not take one, or takes it for another one.
         """
-        with connection.transaction(), _every_name_with_its_schema(connection):
-            for view in self.aside:
-                _make(connection, view)
+        try:
+            with connection.transaction(), _every_name_with_its_schema(connection):
+                for view in self.aside:
+                    if _make(connection, view) != view.query:
+                        raise NotRestored(f"the view {view.name} reads otherwise")
+        except REFUSED as error:
+            raise NotRestored(error.diag.message_primary or str(error)) from None
 
 
-def _make(connection: psycopg.Connection[Any], view: View) -> None:
-    """Gives a view its query."""
+def _set_aside(connection: psycopg.Connection[Any], table: TableName) -> list[View]:
+    facts = {"table": table.sql}
+    for name, owner in connection.execute(_NAMES.encode(), facts).fetchall():
+        # It is his already, so this is nothing but a lock of the view alone: what is read next is what it will be.
+        connection.execute(f"ALTER VIEW {name} OWNER TO {owner}")
+    aside = []
+    for *facts_of_view, columns in connection.execute(_VIEWS.encode(), facts).fetchall():
+        view = View(*facts_of_view)
+        # What the server does not take now, it would not take when the table is gone. It may say the same in other
+        # words, such as `IN` of a list, but then in these for good.
+        view = view._replace(query=_make(connection, view))
+        if _make(connection, view) != view.query:
+            raise psycopg.InternalError(f"the view {view.name} reads otherwise each time that it is made")
+        connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS SELECT {columns or ''}".encode())
+        aside.append(view)
+    return aside
+
+
+def _make(connection: psycopg.Connection[Any], view: View) -> str:
+    """Gives a view its query; says how the server says it."""
     options = "" if view.options is None else f" WITH ({view.options})"
     connection.execute(f"CREATE OR REPLACE VIEW {view.name}{options} AS {view.query}".encode())
     found = connection.execute("SELECT pg_get_viewdef(%s::oid)", (view.oid,)).fetchone()
-    if found is None or found[0] != view.query:
-        raise psycopg.InternalError(f"the view {view.name} reads otherwise when it is made again")
-
-
-def _read(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[View, str | None]]:
-    oid = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
-    rows = connection.execute(_VIEWS.encode(), {"oid": oid[0] if oid is not None else None}).fetchall()
-    return [(View(*row[:4]), row[4]) for row in rows]
+    return str(found[0]) if found is not None else ""
 
 
 @contextmanager
 def _every_name_with_its_schema(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    before = connection.execute("SELECT current_setting('search_path')").fetchone()
-    connection.execute("SET LOCAL search_path = ''")
+    """And numbers with all their digits."""
+    before = connection.execute(
+        "SELECT current_setting('search_path'), current_setting('extra_float_digits')"
+    ).fetchone()
+    connection.execute("SET LOCAL search_path = ''; SET LOCAL extra_float_digits = 1")
     yield
-    connection.execute("SELECT set_config('search_path', %s, true)", before)
+    connection.execute("SELECT set_config('search_path', %s, true), set_config('extra_float_digits', %s, true)", before)
