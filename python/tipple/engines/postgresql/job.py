@@ -402,7 +402,8 @@ class JobOwner:
         """Gives the CHECK constraints of a new table that it has already."""
         given: list[str] = []
         if self.task.definition is None:
-            stage.create_like(self.connection, staging, self.table, bare=bare)
+            place = tablespaces.clause_beside(self.connection, self.table)
+            stage.create_like(self.connection, staging, self.table, place=place, bare=bare)
         else:
             if self.structure is not None:
                 # Whatever the database's own default is; the structure may come afterwards.

@@ -109,27 +109,18 @@ def has_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
 
 
 def create_like(
-    connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, bare: bool = False
+    connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, place: str, bare: bool = False
 ) -> None:
-    """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet."""
+    """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet; `place` is the
+    clause that lays it there."""
     without = " EXCLUDING CONSTRAINTS" if bare else ""
     connection.execute(
         f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS{without}) "
-        f"WITH (autovacuum_enabled = false){_place_of(connection, table)}"
+        f"WITH (autovacuum_enabled = false){place}"
     )
     given = belongings.give(connection, [(staging, table)])
     for statement in [*given, *belongings.statistics_targets(connection, staging, table)]:
         connection.execute(statement.encode())
-
-
-def _place_of(connection: psycopg.Connection[Any], table: TableName) -> str:
-    """What lays a table beside this one, if it has a tablespace of its own that this role may use."""
-    found = connection.execute(
-        "SELECT spcname FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace "
-        "WHERE c.oid = to_regclass(%s) AND has_tablespace_privilege(s.oid, 'CREATE')",
-        (table.sql,),
-    ).fetchone()
-    return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
 
 
 def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: str = "rp") -> list[str]:

@@ -87,13 +87,16 @@ def restrict_default(connection: psycopg.Connection[Any], *, exists: bool) -> No
 
 def clause_of_new_partitions(connection: psycopg.Connection[Any], task: LoadTask) -> str:
     """What makes the server lay new partitions where it does with those of the table itself, which may name a place."""
-    if task.tablespaces:
-        # They are moved there, and the table's own may be forbidden.
-        return ""
+    # They are moved there, and the table's own may be forbidden.
+    return "" if task.tablespaces else clause_beside(connection, task.table)
+
+
+def clause_beside(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """What lays a new table where this one is, if that has a tablespace of its own in which this role may make any."""
     found = connection.execute(
         "SELECT spcname FROM pg_tablespace s JOIN pg_class c ON c.reltablespace = s.oid "
         "WHERE c.oid = to_regclass(%s) AND has_tablespace_privilege(s.oid, 'CREATE')",
-        (task.table.sql,),
+        (table.sql,),
     ).fetchone()
     return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
 
