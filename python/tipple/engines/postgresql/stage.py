@@ -111,8 +111,10 @@ def has_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:
 def create_like(
     connection: psycopg.Connection[Any], staging: TableName, table: TableName, *, place: str, bare: bool = False
 ) -> None:
-    """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet; `place` is the
-    clause that lays it there."""
+    """A table with the columns, defaults and checks (`bare`: without checks) of `table`, and no index yet.
+
+    `place` is the clause that lays it there.
+    """
     without = " EXCLUDING CONSTRAINTS" if bare else ""
     connection.execute(
         f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS{without}) "
