@@ -312,7 +312,11 @@ def test_publishing_that_others_stop_keeps_what_is_staged(
     patience = "500ms" if ends_with == "55P03" else "0"
     url = target.server.url(LOADER, target.database, options=f"-c lock_timeout={patience}")
     job = Disturbed(target, big_file, old_rows=0, url=url)
-    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tipple%'"
+    # Streams that make a table longer wait for each other by a lock, too.
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%' "
+        "AND application_name LIKE 'tipple%'"
+    )
     with psycopg.connect(target.server.url(LOADER, target.database)) as reader:
         reader.execute("SELECT FROM t")
         command = job.start()

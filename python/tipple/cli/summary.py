@@ -28,13 +28,18 @@ def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
     except TippleError as error:
         failure = LoadFailure.of(error)
         # Why the load failed is what matters, and is said on stderr.
-        if path is not None and failure.status != "refused" and not os.path.isfile(path):
+        if path is not None and failure.status != "refused" and _is_free(path):
             with suppress(TippleError):
                 write_summary(path, encode_summary(failure), done="nothing was published", repeats=False)
         if as_json:
             with suppress(StdoutFailed):
                 print_json(encode_summary(failure))
         raise
+
+
+def _is_free(path: str) -> bool:
+    """Whether nothing is lost by writing there: what an earlier run had written is gone, or empty behind a link."""
+    return not os.path.isfile(path) or os.path.getsize(path) == 0
 
 
 def write_summary(path: str, text: str, *, done: str, repeats: bool) -> None:
