@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tipple.engines.duckdb.connection import memory_connection
     from tipple.errors import (
         BadRecord,
         ConnectionFailed,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from tipple.run.job import run
     from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
     from tipple.run.load import load
-    from tipple.run.memory import memory_connection
 
 __version__ = "0.1.0"
 
 # Imported when first used, so that the command line is quick to start and can be interrupted from its first line on.
 _HOMES = {
+    "tipple.engines.duckdb.connection": ("memory_connection",),
     "tipple.errors": (
         "BadRecord",
         "ConnectionFailed",
@@ -58,7 +59,6 @@ _HOMES = {
     "tipple.run.generate": ("GenerateReport", "generate"),
     "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
     "tipple.run.load": ("load",),
-    "tipple.run.memory": ("memory_connection",),
 }
 # `run` needs no home: it is the package of that name, which can be called.
 _HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}

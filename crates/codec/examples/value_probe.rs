@@ -4,8 +4,9 @@
 //! `ColumnType`), or `scaled18:precision,scale` (also `scaled38`) for a numeric read into an integer, or `check` for
 //! JSON as it is checked for other engines; a `DateOrder` and a `|` before a type say how its dates are written; then the
 //! server's major version and the field's bytes. Each line of standard output is the answer: the field's COPY binary
-//! payload in hexadecimal, `!` with the SQLSTATE of a refusal, or `?` where only the server can say. Where the type has pages, the field is put on one too, which must come to the same:
-//! there processors with wide registers read common spellings in another way.
+//! payload in hexadecimal, `!` with the SQLSTATE of a refusal, or `?` where only the server can say. Where the type has
+//! pages, the field is put on one too, which must come to the same: there processors with wide registers read common
+//! spellings in another way.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, Write};

@@ -285,8 +285,8 @@ def core_error(error: Exception) -> TippleError:
                 hint="what hands out the rows has failed: mend it, and load what it gives anew",
             )
         case "invalid" if _OVERLONG in message:
-            what, _, otherwise = message.partition("; ")
-            return TippleError(what, hint=f"{otherwise}; nothing was published")
+            what, _, otherwise = message.partition(_OVERLONG)
+            return TippleError(what, hint=f"{_OVERLONG.removeprefix('; ')}{otherwise}; nothing was published")
         case "invalid":
             return UsageError(message, exit_status=1)
         case _:

@@ -177,7 +177,10 @@ def create_once(
 
 
 def memory_connection() -> duckdb.DuckDBPyConnection:
-    """A connection to this process's database in memory, to query what was loaded into `duckdb:///:memory:`."""
+    """A connection to this process's DuckDB database in memory, to query what was loaded into `duckdb:///:memory:`.
+
+    Each call gives another connection to the same database; it lives as long as the process, and not as long as they.
+    """
     global _shared_memory
     if _shared_memory is None:
         _shared_memory = duckdb.connect(MEMORY)

@@ -62,10 +62,10 @@ _RIGHTS = f"""
 WITH tables AS (
     SELECT n, other, c.oid, c.relowner, c.relacl FROM {_PAIRS} JOIN pg_class c ON c.oid = to_regclass(other)
 ), rights AS (
-    SELECT n, other, relowner, ' ON TABLE ' || other AS what, '' AS columns, a.*
+    SELECT n, ' ON TABLE ' || other AS what, '' AS columns, a.*
     FROM tables CROSS JOIN LATERAL aclexplode(relacl) a WHERE a.grantee <> relowner
     UNION ALL
-    SELECT n, other, relowner, ' ON TABLE ' || other, format(' (%%I)', attname), a.*
+    SELECT n, ' ON TABLE ' || other, format(' (%%I)', attname), a.*
     -- Those of the system, such as xmin, may have some too.
     FROM tables JOIN pg_attribute ON attrelid = oid AND NOT attisdropped CROSS JOIN LATERAL aclexplode(attacl) a
 )
@@ -136,7 +136,7 @@ def rest(
 # LIKE makes those of a staging table in the order of those of the other one.
 _STATISTICS = """
 WITH objects AS (
-    SELECT s.oid, n.nspname, stxname, stxrelid, stxkeys, obj_description(s.oid, 'pg_statistic_ext') AS said,
+    SELECT n.nspname, stxname, stxrelid, obj_description(s.oid, 'pg_statistic_ext') AS said,
         coalesce(stxstattarget, -1) AS target, row_number() OVER (PARTITION BY stxrelid ORDER BY s.oid) AS n
     FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = stxnamespace
     WHERE stxrelid IN (to_regclass(%(own)s), to_regclass(%(other)s))

@@ -118,11 +118,12 @@ class Chooser:
                 "--preserve-order: PostgreSQL has no order of rows, and several streams store them as they come; one "
                 "stream (-j 1) stores them as the files have them"
             )
-        wanted = self.structure.structure if self.structure is not None else "memory"
-        if hidden and wanted != "memory" and choice.exists and unlogged.is_unlogged(self.connection, self.table):
+        if self.structure is None or self.structure.structure == "memory" or not hidden or not choice.exists:
+            return
+        if unlogged.is_unlogged(self.connection, self.table):
             self.notes.append(
-                f"{self.table} is unlogged: as {wanted} it will be logged, and survive a crash (--structure memory "
-                "keeps it as it is)"
+                f"{self.table} is unlogged: as {self.structure.structure} it will be logged, and survive a crash "
+                "(--structure memory keeps it as it is)"
             )
 
     def require_rights(self, choice: Choice) -> None:

@@ -221,7 +221,7 @@ class JobOwner:
             names = ", ".join(str(name) for name in kept[:3]) + (", …" if len(kept) > 3 else "")
             raise TippleError(
                 f"the server has crashed since job {job.job_id} loaded this, and emptied the partitions of "
-                f"{self.table} that are not logged; {names} still has rows, which may be this job's",
+                f"{self.table} that are not logged; there still are rows in {names}, which may be this job's",
                 hint="delete this job's rows there, and load all of them again with --restart; or use --mode replace",
             )
 

@@ -91,10 +91,6 @@ class PartitionPublish:
         self.staging = staging
         self.notes = notes
         self.is_new = task.definition is not None
-        self.has_filled_unlogged = False
-        """Whether rows went into partitions that are not logged."""
-        self.new_bounds: list[str] = []
-        """Of partitions that the target has not yet."""
         self.index_names: dict[str, str] = {}
         """Indexes of hidden partitions, and the names that a user knows them by."""
 
@@ -165,8 +161,11 @@ class PartitionPublish:
 
     # The transaction
 
-    def publish(self, *, may_swap: bool, is_patient: bool) -> None:
+    def publish(self, *, may_swap: bool, is_patient: bool) -> bool:
         """Makes all rows visible; call it in the transaction that publishes.
+
+        Returns:
+            Whether rows were inserted into partitions that are not logged, where a crash takes them.
 
         Raises:
             Incomplete: `prepare` must be called again.
@@ -175,7 +174,7 @@ class PartitionPublish:
         """
         if self.is_new:
             self._publish_new()
-            return
+            return False
         # Writers wait from here on; readers only once nothing is left to be copied. Where nothing is, all wait at once:
         # a reader who wants to write would be ended by the server if he met somebody who has one lock and waits for
         # the other.
@@ -203,13 +202,12 @@ class PartitionPublish:
             if _copies_and_swaps(steps) and not is_patient:
                 self._require_new_snapshots()
             self._move(moving, renames)
-        filled = [step for step in steps if step.action == "insert" and step.leaf.size_bytes]
-        for step in filled:
-            # Where nobody knows which one has got the rows, it may be any.
-            target = self.task.table if step.real is None else step.real.name
-            self.has_filled_unlogged |= unlogged.is_unlogged(self.connection, target)
+        filled = [step.real for step in steps if step.action == "insert" and step.leaf.size_bytes]
         stage.drop(self.connection, self.staging)
         self._say(steps)
+        # Where nobody knows which partition has got rows, it may be any.
+        tables = {self.task.table if real is None else real.name for real in filled}
+        return any(unlogged.is_unlogged(self.connection, table) for table in tables)
 
     def _require_new_snapshots(self) -> None:
         """Has the transaction begun anew where somebody began while it copied, and waited for its last lock: then all
@@ -307,7 +305,6 @@ class PartitionPublish:
             self.connection.execute(f"ALTER TABLE {table.sql} DETACH PARTITION {default.name.sql}".encode())
         hidden = [step.leaf.name for step in moving]
         shown = [(step.leaf.name, step.real.name) for step in moving if step.real is not None]
-        self.new_bounds = [step.leaf.place.bound for step in moving if step.real is None]
         stage.take_not_null_names(self.connection, shown)
         checks, named = self._bound_checks(hidden), self._named(hidden)
         unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
@@ -336,7 +333,8 @@ class PartitionPublish:
                 self.connection.execute(statement.encode())
             taken.add(final.name)
         if default is not None:
-            self._attach(table.sql, default.name, partition_bounds.DEFAULT)
+            new = sorted(step.leaf.place.bound for step in moving if step.real is None)
+            self._attach(table.sql, default.name, partition_bounds.DEFAULT, beside=new)
 
     def _settle(self, hidden: TableName, final: TableName, *, has_names: bool) -> None:
         """Gives a hidden table its final name and schema, and what `has_names` made from the hidden one new ones."""
@@ -357,12 +355,13 @@ class PartitionPublish:
         """Those with constraints that the server has named after them, or the hidden table."""
         return stage.with_named_constraints(self.connection, hidden, self.staging, kinds="nf")
 
-    def _attach(self, parent: str, partition: TableName, bound: str) -> None:
+    def _attach(self, parent: str, partition: TableName, bound: str, *, beside: Sequence[str] = ()) -> None:
+        """Attaches a partition; `beside` are the bounds of new ones that the default partition must leave room for."""
         try:
             self.connection.execute(f"ALTER TABLE {parent} ATTACH PARTITION {partition.sql} {bound}".encode())
         except psycopg.errors.CheckViolation as error:
-            news = ", ".join(sorted(self.new_bounds)[:3]) + (", …" if len(self.new_bounds) > 3 else "")
-            what = f"the new partitions {news}" if bound == partition_bounds.DEFAULT else str(partition)
+            more = ", …" if len(beside) > 3 else ""
+            what = f"the new partitions {', '.join(beside[:3])}{more}" if beside else str(partition)
             raise TippleError(
                 f"{parent_name(parent)} cannot have {what} beside its default partition: {error.diag.message_primary}",
                 hint="the default partition has rows that belong to a new one: move them out of it, or load into it; "

@@ -236,9 +236,8 @@ class Publish:
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
             tablespaces.restrict_default(self.connection, exists=choice.exists)
-            publishing = self._partitions(owned, staging)
-            publishing.publish(may_swap=self.may_swap, is_patient=self.is_patient)
-            if self.task.ledger and publishing.has_filled_unlogged:
+            partitions = self._partitions(owned, staging)
+            if partitions.publish(may_swap=self.may_swap, is_patient=self.is_patient) and self.task.ledger:
                 self._note_unlogged(owned)
             # Other tables may follow in this transaction.
             self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
@@ -364,7 +363,7 @@ class Publish:
             except NotRestored as error:
                 obstacle = f"a view of it cannot be made again ({error})"
         self.views.restore(self.connection)
-        self.connection.execute("SET LOCAL lock_timeout = 0")
+        self.connection.execute("SET LOCAL lock_timeout TO DEFAULT")
         if self.is_strict:
             raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
         # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.

@@ -20,7 +20,7 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('table %%s %%s %%s %%s', oid, relpersistence, relam, reltablespace) FROM pg_class
     WHERE oid = to_regclass(%(table)s)
     UNION ALL
-    -- Indexes that came or went are seen to elsewhere; those that come lie where the table's database has its own.
+    -- Not those that lie where all do that nobody has placed: of these some may come, and are made here too.
     SELECT format('index %%I %%s', relname, reltablespace) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
     WHERE indrelid = to_regclass(%(table)s) AND reltablespace <> 0
     UNION ALL
@@ -33,8 +33,7 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('constraint %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE conrelid = to_regclass(%(table)s) AND contype NOT IN ('p', 'u', 'x', 'f')
     UNION ALL
-    SELECT format('statistics %%s %%s', oid, stxstattarget) FROM pg_statistic_ext
-    WHERE stxrelid = to_regclass(%(table)s)
+    SELECT format('statistics %%s', oid) FROM pg_statistic_ext WHERE stxrelid = to_regclass(%(table)s)
 ) parts (part)
 """
 

@@ -50,23 +50,25 @@ def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
         role = current_role(connection)
         try:
             connection.execute(_CREATE)
-        except psycopg.errors.InsufficientPrivilege:
+        except errors.InsufficientPrivilege:
             raise UsageError(
                 f"the role {role} may not note in the ledger which rows a crash would take",
                 hint=f"as its owner, once: GRANT REFERENCES ON tipple.job TO {role};",
             ) from None
-    with _naming_rights(current_role(connection)):
+    with _naming_rights(connection):
         connection.execute(INSERT.format(job_id=job_id))
 
 
 def forget(connection: psycopg.Connection[Any], job_id: str) -> None:
     """A crash does not touch the job's rows any more."""
-    with _naming_rights(current_role(connection)):
+    with _naming_rights(connection):
         connection.execute("DELETE FROM tipple.unlogged_job WHERE job_id = %s", (job_id,))
 
 
 @contextmanager
-def _naming_rights(role: str) -> Iterator[None]:
+def _naming_rights(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    # Afterwards the transaction has failed, and tells nothing.
+    role = current_role(connection)
     try:
         yield
     except errors.InsufficientPrivilege:
@@ -92,7 +94,7 @@ def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
     """Whether no crash has emptied unlogged tables since `remember`."""
     if not _exists(connection):
         return False
-    with _naming_rights(current_role(connection)):
+    with _naming_rights(connection):
         found = connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone()
     return found is not None
 
