@@ -133,7 +133,10 @@ UNION ALL SELECT d.objid, 'the extension ' || e.extname || ' owns it' FROM pg_de
 UNION ALL SELECT oid, 'it is of a composite type' FROM pg_class WHERE oid = ANY (%(oids)s::oid[]) AND reloftype <> 0
 UNION ALL SELECT objoid, 'it has a security label' FROM pg_seclabel WHERE objoid = ANY (%(oids)s::oid[])
 UNION ALL SELECT DISTINCT d.refobjid,
-        'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')'
+        coalesce((SELECT format('the view %%s depends on it, and is not this role''s to make again', v.oid::regclass)
+                  FROM pg_rewrite w JOIN pg_class v ON v.oid = w.ev_class WHERE d.classid = 'pg_rewrite'::regclass
+                      AND w.oid = d.objid AND w.rulename = '_RETURN' AND v.relkind = 'v' AND NOT %(partition)s),
+                 'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')')
     FROM pg_depend d
     WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (%(oids)s::oid[]) AND d.deptype IN ('n', 'a')
       AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
