@@ -62,6 +62,23 @@ def lineitem(scale: float, pieces: int, directory: Path = CACHE) -> Data:
     return Data(scale, file, _cut(file, place / f"pieces-{pieces}", pieces) if pieces else ())
 
 
+def lineitem_in_parts(scale: float, parts: int, directory: Path = CACHE) -> tuple[Path, ...]:
+    """The same as dbgen divides it: each file holds a range of keys. Made where they are missing."""
+    place = directory / f"lineitem-{scale:g}" / f"parts-{parts}"
+    names = [f"{number}.tbl" for number in range(parts)]
+    if not place.exists():
+        print(f"generating lineitem in {parts} parts in {place}", file=sys.stderr)
+        with complete(place) as unfinished:
+            words = ["--scale", f"{scale:g}", "--table", "lineitem", "--parts", str(parts), "--progress", "none"]
+            command = [*tipple_command("generate", "tpch"), *words, "--out", str(unfinished)]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL)
+            if done.returncode:
+                raise BenchmarkError(f"tipple generate ended with status {done.returncode}")
+            for number, name in enumerate(names):
+                (unfinished / f"lineitem.tbl.{number + 1}").rename(unfinished / name)
+    return tuple(place / name for name in names)
+
+
 def deal(pieces: Sequence[Path], sessions: int) -> list[list[Path]]:
     """Pieces dealt out to so many sessions."""
     return [list(pieces[i::sessions]) for i in range(sessions)]

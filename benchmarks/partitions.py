@@ -10,8 +10,6 @@ from __future__ import annotations
 import bisect
 import contextlib
 import itertools
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +17,8 @@ from typing import Any
 
 import duckdb
 from contest import Contestant, Rounds, play
-from data import Data, complete, lineitem, lines_of, strip, write_lines
-from measure import BenchmarkError, cores, median_of, tipple_command
+from data import Data, complete, lineitem, lineitem_in_parts, lines_of, strip, write_lines
+from measure import cores, median_of
 from peers_postgresql import CopyPeers, PostgresTrack, without_twins
 from report import Goal, Result, best_peer, cost_goal, ratio_goal, result_table
 
@@ -62,20 +60,9 @@ class Divided:
 def divided(scale: float, parts: int, directory: Path, *, mixed: bool) -> Divided:
     """The files; made where they are missing, and those in random order if they are wanted."""
     data = lineitem(scale, 0, directory)
-    place = directory / f"lineitem-{scale:g}" / f"parts-{parts}"
+    files = lineitem_in_parts(scale, parts, directory)
+    place, names = files[0].parent, [file.name for file in files]
     texts = place.with_name(f"parts-{parts}-text")
-    names = [f"{number}.tbl" for number in range(parts)]
-    if not place.exists():
-        print(f"generating lineitem in {parts} parts in {place}", file=sys.stderr)
-        with complete(place) as unfinished:
-            words = ["--scale", f"{scale:g}", "--table", "lineitem", "--parts", str(parts), "--progress", "none"]
-            command = [*tipple_command("generate", "tpch"), *words, "--out", str(unfinished)]
-            done = subprocess.run(command, stdout=subprocess.DEVNULL)
-            if done.returncode:
-                raise BenchmarkError(f"tipple generate ended with status {done.returncode}")
-            for number, name in enumerate(names):
-                (unfinished / f"lineitem.tbl.{number + 1}").rename(unfinished / name)
-    files = tuple(place / name for name in names)
     if not texts.exists():
         with complete(texts) as unfinished:
             for file in files:

@@ -180,6 +180,14 @@ Examples:
     "the extension tipple_direct. binary: COPY binary. text: the server itself reads every value.",
 )
 @click.option(
+    "--indexes",
+    type=click.Choice(("auto", "keep", "rebuild")),
+    default="auto",
+    show_default=True,
+    help="Where rows are appended to others: keep: they go into the table's indexes as they come. rebuild: all of its "
+    "indexes are built when all rows are in. auto: as is faster, by the sizes of the sources and the table.",
+)
+@click.option(
     "--atomic/--no-atomic",
     default=True,
     show_default=True,
@@ -319,6 +327,7 @@ def load(
     tablespace: tuple[str, ...],
     jobs: int | None,
     write_path: str,
+    indexes: Literal["auto", "keep", "rebuild"],
     atomic: bool,
     ledger: bool,
     preserve_order: bool,
@@ -382,6 +391,7 @@ def load(
             tablespace=tablespace,
             jobs=jobs,
             write_path=write_path,
+            indexes=indexes,
             atomic=atomic,
             ledger=ledger,
             preserve_order=preserve_order,

@@ -33,6 +33,7 @@ Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 ReplaceScope = Literal["table", "partitions"]
+IndexPlan = Literal["auto", "keep", "rebuild"]
 """What `replace` replaces: all rows, or those of the partitions that the sources have rows for."""
 
 
@@ -281,6 +282,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     analyze: bool = True
     """Whether a table that is made gets the planner's statistics, where the engine does not keep them by itself."""
     replace_scope: ReplaceScope = "table"
+    indexes: IndexPlan = "auto"
+    """What becomes of the indexes of a table with rows while others are appended."""
     rejects: RejectPolicy | None = None
     """What to do with records that cannot be stored; without it the first one ends the job."""
     spool: str | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Protocol, cast
@@ -17,6 +16,7 @@ from tipple.engines.base import (
     PUBLISH_TOGETHER,
     STDIN,
     Identity,
+    IndexPlan,
     LoadTask,
     Mode,
     OnConflict,
@@ -28,17 +28,17 @@ from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
 from tipple.plan import memory
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.cpus import parse_cpus
-from tipple.plan.partitioning import parse_partition_by
 from tipple.plan.size import parse_size
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
-from tipple.plan.structure import KEYED, LoadAs, Structure, StructureRequest, parse_structure
-from tipple.plan.url import TableName, Target, parse_table_name
+from tipple.plan.structure import KEYED, LoadAs, Structure, parse_structure
+from tipple.plan.url import Target, parse_table_name
 from tipple.report.causes import cause_lines
 from tipple.report.model import LoadReport, RejectCause
 from tipple.report.progress import ProgressForm, open_progress
 from tipple.run.arguments import check_number, checked
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
+from tipple.run.destination import refuse_schema, require_index_plan, require_partitions, require_structures
 from tipple.run.guess import AUTO
 from tipple.run.interrupt import interruptible
 from tipple.run.memory_watch import MemoryWatch
@@ -64,7 +64,6 @@ from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
 from tipple.run.target import choose_target
 
-LEDGER_SCHEMA = "tipple"
 MAX_RECORD_BYTES = memory.DEFAULTS.max_record_bytes
 MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
 """Columnar files are compressed: this much is as many rows as several times as much text."""
@@ -119,6 +118,7 @@ def load(
     tablespace: str | Sequence[str] = (),
     jobs: int | None = None,
     write_path: str = "auto",
+    indexes: IndexPlan = "auto",
     atomic: bool = True,
     ledger: bool = True,
     preserve_order: bool = False,
@@ -191,6 +191,8 @@ def load(
             into the first; indexes with it.
         jobs: the number of streams. Default: the cores that this process may use.
         write_path: how rows enter the engine; `auto` takes the fastest that fits.
+        indexes: what becomes of the indexes of a table with rows while others are appended: `keep`: rows go into them
+            as they come. `rebuild`: all are built when all rows are in. `auto`: as is faster, by the sizes of both.
         atomic: whether all rows become visible in one commit.
         ledger: whether the job is kept in the target's ledger, which makes it exactly once.
         analyze: whether the planner's statistics are gathered before rows appear, where the engine does not keep them
@@ -234,7 +236,7 @@ def load(
     started_at = utc_now()
     target = choose_target(into)
     name = parse_table_name(table)
-    _refuse_schema(name, target.engine)
+    refuse_schema(name, target.engine)
     names = [] if is_stream(sources) else paths_of(sources)
     if resume is not None and not resume.strip():
         raise UsageError("--resume names no job", hint="tipple jobs URL lists them; or leave it out")
@@ -250,10 +252,10 @@ def load(
     asked_structure = parse_structure(structure, load_as, key=tuple(key or ()), access_method=access_method, mode=mode)
     if replay and structure != "parquet":
         # What is for tables that are new or empty: these rows come on top of others.
-        asked_structure, commit_every = None, None
+        asked_structure, commit_every, indexes = None, None, "auto"
         write_path = "auto" if write_path == "direct" else write_path
     tablespaces = (tablespace,) if isinstance(tablespace, str) else tuple(tablespace)
-    _require_structures(target.engine, asked_structure, tablespaces)
+    require_structures(target.engine, asked_structure, tablespaces)
     if (mode == "upsert") != bool(key) and structure not in KEYED:
         raise UsageError(
             "--mode upsert needs --key"
@@ -268,23 +270,8 @@ def load(
     upserts = mode == "upsert"
     if on_conflict != "update" and not upserts:
         raise UsageError("--on-conflict has no meaning without --mode upsert", hint="leave it out")
-    divided = parse_partition_by(partition_by) if partition_by is not None else None
-    if replace_scope != "table" and mode != "replace":
-        raise UsageError("--replace-scope has no meaning without --mode replace", hint="leave it out")
-    files = structure == "parquet"
-    capabilities = find_engine(target.engine).capabilities
-    has_files = "parquet" in capabilities.structures
-    if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
-        raise UsageError(
-            f"{target.engine} has no partitions to load or replace",
-            hint="leave out --partition-by and --replace-scope"
-            + ("; files can be divided: --structure parquet --partition-by …" if divided and has_files else ""),
-        )
-    if divided is not None and divided.method == "list" and not divided.values and not files:
-        raise UsageError(
-            f"--partition-by {partition_by!r} does not say which partitions there are",
-            hint="for example 'list(region, values=[EU, US])'",
-        )
+    require_index_plan(indexes, mode, asked_structure, atomic=atomic)
+    divided = require_partitions(target.engine, partition_by, replace_scope, mode=mode, files=structure == "parquet")
     stream_identity: Identity | None = None
     columnar: Columnar | None
     if is_stream(sources):
@@ -326,9 +313,8 @@ def load(
     runner = _part.runner(display)
     if memory_limit_bytes is not None and _part.alone:
         # Of tables side by side nobody can tell whose memory it is.
-        runner.memory = MemoryWatch(
-            memory_limit_bytes, engine_bytes=memory_limit_bytes if capabilities.in_process else 0
-        )
+        in_process = find_engine(target.engine).capabilities.in_process
+        runner.memory = MemoryWatch(memory_limit_bytes, engine_bytes=memory_limit_bytes if in_process else 0)
     place = spool.Directory() if policy is not None else None
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
@@ -362,7 +348,7 @@ def load(
                 )
                 request.resolve()
                 # Without a schema, the name may have been found in one.
-                _refuse_schema(request.table, target.engine)
+                refuse_schema(request.table, target.engine)
                 identities = list(request.sources)
                 request.read_every_value(judges=policy is not None)
                 if replay:
@@ -445,6 +431,7 @@ def load(
                     structure=asked_structure,
                     tablespaces=tablespaces,
                     replace_scope=replace_scope,
+                    indexes=indexes,
                     rejects=policy,
                     spool=place.name if place is not None else None,
                     columnar=request.columnar_plan,
@@ -529,30 +516,6 @@ def _inputs(paths: Sequence[str], schema: str | os.PathLike[str] | None, target:
     if schema is not None and os.fspath(schema) not in (TPCH, AUTO):
         found.append(NamedFile("the schema file", os.fspath(schema)))
     return [*found, *(NamedFile("the target", path) for path in find_engine(target.engine).files(target))]
-
-
-def _refuse_schema(name: TableName, engine: str) -> None:
-    """Refuses the schemas that are not for tables of users.
-
-    Raises:
-        UsageError: the table is to be in one.
-    """
-    own = find_engine(engine).capabilities.own_schemas
-    if name.schema == LEDGER_SCHEMA or re.fullmatch(own, name.schema or ""):
-        whose = "Tipple's own ledger" if name.schema == LEDGER_SCHEMA else "the database itself"
-        raise UsageError(f"--table {name}: the schema {name.schema} is that of {whose}", hint="name another")
-
-
-def _require_structures(name: str, asked: StructureRequest | None, tablespaces: tuple[str, ...]) -> None:
-    """Refuses what the engine has not."""
-    capabilities = find_engine(name).capabilities
-    if asked is not None and asked.structure not in capabilities.structures:
-        raise UsageError(
-            f"{name} has no --structure {asked.structure}",
-            hint=f"structures there: {', '.join(capabilities.structures) or 'none; leave it out'}",
-        )
-    if tablespaces and not capabilities.tablespaces:
-        raise UsageError(f"{name} has no tablespaces", hint="leave out --tablespace")
 
 
 class _Called:

@@ -22,6 +22,7 @@ from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, 
 from tipple.engines.duckdb import ledger, merge, parquet, turns
 from tipple.engines.duckdb.connection import catalog, first_row
 from tipple.engines.duckdb.constraints import constraints_of
+from tipple.engines.duckdb.indexes import Rebuilding
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import ConstraintViolated, RecordRefused, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
@@ -50,6 +51,7 @@ class DuckLoad:
         """A published job of the same command, whose place this one takes."""
         self.files = self._files()
         self.structure = StructureWork(self.connection, task, in_memory=session.path is None)
+        self.indexes = Rebuilding(self.connection, task)
         self.rows = Rows(self.connection, task, self.structure, self.files)
         if task.write_path not in ("auto", "arrow"):
             raise UsageError(
@@ -160,7 +162,8 @@ class DuckLoad:
                 self._run_atomic(runner, result, cut)
             except ConstraintViolated:
                 # A key that is made at the end names no record: with it in place, the one that it refuses is found.
-                if task.together is not None or not self.rows.readable_again or not self.structure.put_key_first():
+                again = task.together is None and self.rows.readable_again
+                if not again or not (self.structure.put_key_first() or self.indexes.keep()):
                     raise
                 spool.discard(task)
                 self._run_atomic(runner, result, cut)
@@ -199,6 +202,9 @@ class DuckLoad:
             if task.structure is not None and self.files is None:
                 with runner.phase(CONVERT):
                     self._finish_structure()
+            if self.indexes.afterwards:
+                with runner.phase("index"):
+                    self._rebuild_indexes()
             with runner.phase("verify"):
                 if before is not None:
                     result.verified = self._verify(runner, result, outcome, before)
@@ -408,6 +414,12 @@ class DuckLoad:
         except duckdb.Error as error:
             raise duckdb_error(error, "making its structure") from None
 
+    def _rebuild_indexes(self) -> None:
+        try:
+            self.indexes.finish()
+        except duckdb.Error as error:
+            raise duckdb_error(error, "building its indexes") from None
+
     # Rows
 
     def _settings(self) -> None:
@@ -492,6 +504,7 @@ class DuckLoad:
     def _begin_atomic(self, job_id: str, cut: Cut) -> None:
         """What precedes the rows in the transaction that holds everything."""
         self._make_room(job_id)
+        self.indexes.begin()
         if self.task.ledger:
             self._begin_job(job_id, cut)
         if self.task.mode == "upsert":

@@ -15,6 +15,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask
+from tipple.engines.duckdb import indexes
 from tipple.engines.duckdb.connection import catalog, first_row, literal
 from tipple.engines.duckdb.constraints import unique_indexes
 from tipple.errors import UsageError
@@ -34,12 +35,6 @@ ORDER BY constraint_type
 _OWN_SQL = """
 SELECT sql FROM duckdb_tables()
 WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
-"""
-
-_INDEXES = """
-SELECT sql, index_name, comment FROM duckdb_indexes()
-WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
-    AND sql IS NOT NULL
 """
 
 _COMMENTS = """
@@ -157,21 +152,10 @@ class StructureWork:
         """DuckDB adds no key to a table that has an index, or that had rows when the transaction began."""
         name = [self.task.table.schema, self.task.table.name]
         own = first_row(self.connection, _OWN_SQL, name)
-        self.afterwards = [*self._indexes(), *self._comments()]
+        self.afterwards = [*indexes.statements_of(self.connection, self.task.table), *self._comments()]
         self.connection.execute(f"DROP TABLE {self.into}")
         if own is not None:
             self.connection.execute(str(own[0]))
-
-    def _indexes(self) -> list[str]:
-        """Statements for the table's indexes, each with its comment."""
-        table = self.task.table
-        statements = []
-        for sql, name, comment in self.connection.execute(_INDEXES, [table.schema, table.name]).fetchall():
-            statements.append(str(sql))
-            if comment is not None:
-                index = f"{catalog(self.connection)}.{TableName(table.schema, name).sql}"
-                statements.append(f"COMMENT ON INDEX {index} IS {literal(comment)}")
-        return statements
 
     def _comments(self) -> list[str]:
         """Statements for the comments on the table and its columns."""

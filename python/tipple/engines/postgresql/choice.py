@@ -12,6 +12,7 @@ import psycopg
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
+    absorb,
     checks,
     direct,
     emptying,
@@ -239,12 +240,20 @@ class Chooser:
             if constrained and not self._judges_afterwards():
                 return Choice("single", "the table is new, and its constraints say which records are rejects", exists)
             return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
+        if task.indexes == "keep":
+            return Choice("single", "--indexes keep: rows go into the table with its indexes in place", exists)
         if partitions.is_partitioned(self.connection, self.table):
             return self._choose_partitioned()
         obstacle = obstacles.of(self.connection, self.table, task)
         obstacle = obstacle or obstacles.missing_right(self.connection, self.table)
+        moves = False
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
-            obstacle = "it already has rows"
+            obstacle = absorb.why_rows_stay(self.connection, task)
+            moves = obstacle is None
+        absorb.require(task, obstacle)
+        if moves:
+            reason = "a copy is filled unseen, gets the rows that are there, and takes the table's place"
+            return Choice("swap", reason, exists)
         if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
             obstacle = None if self._judges_afterwards() else "its keys say which records are rejects"
         if obstacle is None:
@@ -319,6 +328,7 @@ class Chooser:
                 f"{self.table} cannot be loaded partition by partition: {obstacle}",
                 hint="leave out --partition-by and --replace-scope: the server then routes the rows",
             )
+        absorb.require(self.task, obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
 
     def _why_not_direct(self, choice: Choice) -> str | None:

@@ -38,7 +38,7 @@ FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename AND c.re
 _EFFECTS = {
     "index": (
         "each row is entered in each of them while it goes in, unless the table is swapped",
-        "drop those that the load can do without, and create them again afterwards",
+        "--indexes rebuild; or drop those that the load can do without, and create them again afterwards",
     ),
     "trigger": (
         "each of them is called for each row or statement",

@@ -220,6 +220,15 @@ def build(
         runner.run(_Build(control, connect, wanted, count, memory_bytes(control) // count))
 
 
+def build_here(connection: psycopg.Connection[Any], work: KeyWork) -> None:
+    """Does the work in the transaction of this session, whose rows no other one sees yet."""
+    connection.execute(f"SET LOCAL maintenance_work_mem = {memory_bytes(connection) // 1024}".encode())
+    if work.tablespace is not None:
+        connection.execute("SELECT set_config('default_tablespace', %s, true)", (work.tablespace,))
+    for statement in (*work.indexes, *work.after):
+        connection.execute(statement.encode())
+
+
 def memory_bytes(connection: psycopg.Connection[Any]) -> int:
     """What all sessions may take together: what the server grants one, or half of its page cache where that is more."""
     row = connection.execute(

@@ -270,11 +270,7 @@ class PartitionPublish:
             )
 
     def _copy(self, steps: list[Step]) -> None:
-        columns = ", ".join(
-            quote_identifier(name)
-            for name, _, _, generated, _ in self.connection.execute(_COLUMNS, (self.task.table.sql,)).fetchall()
-            if not generated
-        )
+        columns = stage.stored_columns(self.connection, self.task.table)
         if self.task.mode == "replace":
             self._delete_replaced(steps)
         for step in steps:

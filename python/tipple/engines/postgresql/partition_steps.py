@@ -225,7 +225,7 @@ class _Decision:
             return "insert"
         if real.name not in self.facts.filled:
             return "swap"
-        return "absorb" if held < leaf.size_bytes else "insert"
+        return "absorb" if held < leaf.size_bytes or self.task.indexes == "rebuild" else "insert"
 
     def _exists(self, quoted: str) -> bool:
         found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()

@@ -15,6 +15,7 @@ from tipple.engines import core, spool
 from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import (
+    absorb,
     checks,
     direct,
     emptying,
@@ -95,7 +96,7 @@ class Publish:
                     self._finish_staging(runner, owned, choice)
                 if self.task.analyze:
                     with runner.phase(ANALYZE):
-                        self._analyze(runner, owned)
+                        self._analyze(runner, owned, choice)
                 with runner.phase(self.task.publish_phase):
                     return self._publish(runner, owned, choice, rows, digest)
             except Incomplete:
@@ -130,7 +131,7 @@ class Publish:
                 partitions.prepare(runner, connect)
             finally:
                 self.index_names.update(partitions.index_names)
-        elif owned.strategy == "swap" and choice.exists:
+        elif owned.strategy == "swap" and choice.exists and not absorb.builds_last(self.connection, self.task, staging):
             work = key_work.missing(self.connection, staging, self.table)
             self.index_names.update(work.renames)
             work.tablespace = tablespaces.of_indexes(self.connection, self.task, staging, like=self.table)
@@ -151,10 +152,13 @@ class Publish:
                 raise taken_over()
         owned.plan["checks"] = given
 
-    def _analyze(self, runner: Runner, owned: OwnedJob) -> None:
+    def _analyze(self, runner: Runner, owned: OwnedJob, choice: Choice) -> None:
         """Gathers the statistics of what is staged and becomes the table: queries need them from the first one on."""
         staging = owned.staging
         if staging is None or owned.strategy not in ("swap", "partition"):
+            return
+        if choice.exists and owned.strategy == "swap" and absorb.rows_move(self.connection, self.task, staging):
+            # Other rows are to come.
             return
         tables = self._partitions(owned, staging).moving() if owned.strategy == "partition" else [staging]
 
@@ -200,7 +204,8 @@ class Publish:
             seconds = time.monotonic() - begun
             self.views.begin(may_move=seconds < SNAPSHOT_WAIT_SECONDS)
             has_views = owned.strategy == "swap" and choice.exists and self.views.exist(self.connection, self.table)
-            takes_turns = has_views or (owned.strategy == "partition" and choice.exists)
+            absorbs = owned.strategy == "swap" and choice.exists and self._rows_move(owned)
+            takes_turns = has_views or absorbs or (owned.strategy == "partition" and choice.exists)
             self.is_patient = not takes_turns or seconds >= together.PATIENCE_SECONDS
             try:
                 with self.connection.transaction():
@@ -339,19 +344,42 @@ class Publish:
                 # Other tables may follow in this transaction.
                 self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
             return
+        takes_place = self._absorb if self._rows_move(owned) else self._take_place
+        obstacle = takes_place(owned, staging)
+        if obstacle is None:
+            return
+        self.connection.execute("SET LOCAL lock_timeout TO DEFAULT")
+        if self.is_strict:
+            raise structure.not_now(self.table, obstacle)
+        # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
+        self.notes.append(f"the staged rows were copied, not swapped in: {obstacle}")
+        names = self.task.column_list
+        if self.task.mode == "replace":
+            emptying.empty(self.connection, self.table)
+        self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
+        self.connection.execute(f"DROP TABLE {staging.sql}")
+
+    def _rows_move(self, owned: OwnedJob) -> bool:
+        """Whether the table's rows are to be copied to the staged ones, and not the other way round."""
+        return owned.staging is not None and absorb.rows_move(self.connection, self.task, owned.staging)
+
+    def _obstacle(self, owned: OwnedJob, staging: TableName) -> str | None:
+        """Why what is staged cannot take the table's place now, but for the sake of its views."""
+        if not self.may_swap:
+            return "a transaction began before the load ended and is still open"
+        own = self.job.structure is not None
+        return obstacles.of(self.connection, self.table, self.task) or shape.changed_since(
+            self.connection, owned.plan.get("shape"), staging, self.table, has_own_indexes=own
+        )
+
+    def _take_place(self, owned: OwnedJob, staging: TableName) -> str | None:
+        """Swaps the staged table in; gives the reason where that cannot be."""
         # Whoever reads the table now finishes first; whoever comes later waits the moment that this takes.
         self.views.lock(self.connection, self.table)
-        obstacle = obstacles.of(self.connection, self.table, self.task)
-        obstacle = obstacle or self.views.obstacle(self.connection, self.table)
+        obstacle = self._obstacle(owned, staging) or self.views.obstacle(self.connection, self.table)
+        if obstacle is None and self.task.mode != "replace" and not stage.is_empty(self.connection, self.table):
+            obstacle = f"{self.table} got rows meanwhile"
         if obstacle is None:
-            has_own_indexes = self.job.structure is not None
-            before = owned.plan.get("shape")
-            obstacle = shape.changed_since(
-                self.connection, before, staging, self.table, has_own_indexes=has_own_indexes
-            )
-        if not self.may_swap:
-            obstacle = "a transaction began before the load ended and is still open"
-        if obstacle is None and (self.task.mode == "replace" or stage.is_empty(self.connection, self.table)):
             work = key_work.missing(self.connection, staging, self.table)
             if not work.is_done:
                 raise Incomplete
@@ -359,22 +387,43 @@ class Publish:
                 with self.connection.transaction():
                     self._swap(staging, exists=True, renames=work.renames)
                     self.views.restore(self.connection)
-                return
+                return None
             except NotRestored as error:
                 obstacle = f"a view of it cannot be made again ({error})"
         self.views.restore(self.connection)
-        self.connection.execute("SET LOCAL lock_timeout TO DEFAULT")
-        if self.is_strict:
-            raise structure.not_now(self.table, obstacle or f"{self.table} got rows meanwhile")
-        # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
-        self.notes.append(
-            f"the staged rows were copied, not swapped in: {obstacle or f'{self.table} got rows meanwhile'}"
-        )
-        names = self.task.column_list
-        if self.task.mode == "replace":
-            emptying.empty(self.connection, self.table)
-        self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
-        self.connection.execute(f"DROP TABLE {staging.sql}")
+        return obstacle
+
+    def _absorb(self, owned: OwnedJob, staging: TableName) -> str | None:
+        """Copies the table's rows to the staged ones, and swaps these in; gives the reason where that cannot be.
+
+        Writers wait from the beginning of it, readers when nothing is left to be copied.
+        """
+        may_move = self.views.may_move
+        self.connection.execute(f"LOCK TABLE {self.table.sql} IN SHARE ROW EXCLUSIVE MODE")
+        obstacle = self._obstacle(owned, staging)
+        if obstacle is None and self.is_patient:
+            obstacle = f"others read {self.table} all the time"
+        if obstacle is not None:
+            return obstacle
+        try:
+            with self.connection.transaction():
+                work = key_work.missing(self.connection, staging, self.table)
+                # Before anything is refused in their names.
+                self.index_names.update(work.renames)
+                absorb.take_over_rows(self.connection, self.task, staging, work)
+                absorb.lock_out(self.connection, self.table, self.views, may_move=may_move)
+                obstacle = self.views.obstacle(self.connection, self.table)
+                if obstacle is not None:
+                    raise NotRestored(obstacle)
+                if not stage.wait_for_snapshots(self.connection):
+                    raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is open")
+                self._swap(staging, exists=True, renames=work.renames)
+                self.views.restore(self.connection)
+        except NotRestored as error:
+            # What was copied, and set aside, is as it was.
+            return f"a view of it cannot be made again ({error})"
+        self.notes.append(f"the rows that {self.table} had were copied to the new ones, which took its place")
+        return None
 
     def _swap(self, staging: TableName, *, exists: bool, renames: Sequence[tuple[str, str]] = ()) -> None:
         keeps = self.job.structure is None

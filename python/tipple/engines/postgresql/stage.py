@@ -125,6 +125,16 @@ def create_like(
         connection.execute(statement.encode())
 
 
+def stored_columns(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """The columns whose values are copied with a row, quoted, with commas between them: all but generated ones."""
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute "
+        "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+        (_oid(connection, table),),
+    )
+    return ", ".join(quote_identifier(name) for (name,) in rows)
+
+
 def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: str = "rp") -> list[str]:
     """Names of the staging table and of those that belong to it (`stage_..._7`), of these kinds (`relkind`)."""
     rows = connection.execute(
