@@ -23,13 +23,19 @@ __all__ = ["builds_last", "lock_out", "require", "rows_move", "take_over_rows", 
 
 LEAST_BYTES = 64 * 1024 * 1024
 """Of sources: with less, nobody notices the difference."""
+LARGEST_INDEXED_SHARE = 2
+"""A table with indexes is copied where it is at most so many times as large as what comes to it; one without, where it is
+no larger."""
 BUILDS_LAST_SHARE = 4
 """Indexes are built behind the copied rows where these are more than a quarter of the new ones: to put a row into an
 index takes several times as long as to sort it into one that is built."""
-LOCK_SECONDS = 0.6
-"""How long the last lock is tried for; who waits for the first one meanwhile is not in a deadlock yet."""
-LOCK_MILLISECONDS = 50
-LOCK_PAUSE_SECONDS = 0.05
+MOST_COPIES = 2
+"""So often are rows copied, where others are in the way; each copy that is taken back leaves its room in the file."""
+LOCK_SECONDS = 10
+"""How long the last locks are tried for: what was copied is not to be copied again for one long query."""
+LOCK_MILLISECONDS = 300
+"""How long they are waited for at a time, views and table: together less than what the server calls a deadlock."""
+LOCK_PAUSE_SECONDS = 0.2
 
 
 def why_rows_stay(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
@@ -40,8 +46,8 @@ def why_rows_stay(connection: psycopg.Connection[Any], task: LoadTask) -> str | 
         return "it already has rows, and its keys say which records are rejects"
     if task.indexes == "rebuild":
         return None
-    held = _size(connection, task.table)
-    return None if task.source_bytes >= LEAST_BYTES and held <= task.source_bytes else "it already has rows"
+    moves = task.source_bytes >= LEAST_BYTES and _is_small_beside(connection, task.table, task.source_bytes)
+    return None if moves else "it already has rows"
 
 
 def require(task: LoadTask, obstacle: str | None) -> None:
@@ -65,7 +71,14 @@ def rows_move(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
         return False
     if task.rejects is not None and stage.has_keys(connection, task.table):
         return False
-    return task.indexes == "rebuild" or _size(connection, task.table) <= _size(connection, staging)
+    return task.indexes == "rebuild" or _is_small_beside(connection, task.table, _size(connection, staging))
+
+
+def _is_small_beside(connection: psycopg.Connection[Any], table: TableName, coming_bytes: int) -> bool:
+    """Whether it takes less time to copy the table, and to build its indexes, than to add rows of so many bytes to it."""
+    found = connection.execute("SELECT FROM pg_index WHERE indrelid = to_regclass(%s) LIMIT 1", (table.sql,)).fetchone()
+    share = 1 if found is None else LARGEST_INDEXED_SHARE
+    return _size(connection, table) <= share * coming_bytes
 
 
 def builds_last(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> bool:
@@ -91,7 +104,7 @@ def take_over_rows(connection: psycopg.Connection[Any], task: LoadTask, staging:
 def lock_out(connection: psycopg.Connection[Any], table: TableName, views: OwnViews, *, may_move: bool) -> None:
     """Takes the last locks, on the table and its views, without standing in their queues for long.
 
-    Whoever reads the table and then wants to write waits for this transaction: if that waited for him too, the server
+    Whoever has read the table and wants to write waits for this transaction: if that waited for him too, the server
     would end one of both.
 
     Raises:

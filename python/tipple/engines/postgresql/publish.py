@@ -64,6 +64,8 @@ class Publish:
         self.is_patient = True
         """Whether locks are waited for, however long it takes."""
         self.views = OwnViews()
+        self.copies = 0
+        """How often rows of the table were copied to the staged ones."""
         self.index_names: dict[str, str] = {}
         """Indexes of what is staged, and the names that a user knows them by."""
         self.is_incomplete = False
@@ -401,10 +403,11 @@ class Publish:
         may_move = self.views.may_move
         self.connection.execute(f"LOCK TABLE {self.table.sql} IN SHARE ROW EXCLUSIVE MODE")
         obstacle = self._obstacle(owned, staging)
-        if obstacle is None and self.is_patient:
-            obstacle = f"others read {self.table} all the time"
+        if obstacle is None and (self.is_patient or self.copies == absorb.MOST_COPIES):
+            obstacle = f"others read {self.table}, or have transactions open that may"
         if obstacle is not None:
             return obstacle
+        self.copies += 1
         try:
             with self.connection.transaction():
                 work = key_work.missing(self.connection, staging, self.table)
