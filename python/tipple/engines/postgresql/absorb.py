@@ -24,8 +24,8 @@ __all__ = ["builds_last", "lock_out", "require", "rows_move", "take_over_rows", 
 LEAST_BYTES = 64 * 1024 * 1024
 """Of sources: with less, nobody notices the difference."""
 LARGEST_INDEXED_SHARE = 2
-"""A table with indexes is copied where it is at most so many times as large as what comes to it; one without, where it is
-no larger."""
+"""A table with indexes is copied where it is at most so many times as large as what comes to it; one without, where it
+is no larger."""
 BUILDS_LAST_SHARE = 4
 """Indexes are built behind the copied rows where these are more than a quarter of the new ones: to put a row into an
 index takes several times as long as to sort it into one that is built."""
@@ -75,9 +75,9 @@ def rows_move(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
 
 
 def _is_small_beside(connection: psycopg.Connection[Any], table: TableName, coming_bytes: int) -> bool:
-    """Whether it takes less time to copy the table, and to build its indexes, than to add rows of so many bytes to it."""
-    found = connection.execute("SELECT FROM pg_index WHERE indrelid = to_regclass(%s) LIMIT 1", (table.sql,)).fetchone()
-    share = 1 if found is None else LARGEST_INDEXED_SHARE
+    """Whether it takes less time to copy the table and to build its indexes than to add so many bytes of rows to it."""
+    found = connection.execute("SELECT relhasindex FROM pg_class WHERE oid = to_regclass(%s)", (table.sql,)).fetchone()
+    share = LARGEST_INDEXED_SHARE if found is not None and found[0] else 1
     return _size(connection, table) <= share * coming_bytes
 
 
