@@ -53,3 +53,20 @@ def test_a_table_with_all_that_a_warehouse_hangs_on_it(target: PostgresTarget, t
     assert "record    12,346" in run.stderr
     assert '"f"' in run.stderr
     assert target.rows(kept) == before
+
+
+def test_rows_that_are_there_come_to_the_pages(target: PostgresTarget, tmp_path: Path) -> None:
+    """Pages are for tables without rows; those of the table are stored behind them, and indexes are built over both."""
+    target.execute(
+        "CREATE TABLE t (id bigint PRIMARY KEY, note text); CREATE INDEX t_note ON t (note);"
+        "INSERT INTO t SELECT i, repeat('old', i % 900) FROM generate_series(1, 3000) i"
+    )
+    path = write(tmp_path / "new.csv", "".join(f"{i},new{i}\n" for i in range(3001, 9001)))
+    run = load(target, path, indexes="rebuild", verify="checksum")
+    assert (run.summary["strategy"], run.summary["write_path"]) == ("swap", "direct")
+    assert target.rows("SELECT count(*), sum(id), count(note) FROM t") == [(9000, sum(range(1, 9001)), 9000)]
+    assert target.value("SELECT sum(length(note)) FROM t WHERE id <= 3000") == sum(
+        3 * (i % 900) for i in range(1, 3001)
+    )
+    assert_sound(target.server, target.database, "t", mapped=False)
+    assert target.leftovers("t") == set()
