@@ -146,20 +146,25 @@ refuse_beside_cursor(void)
 				 errhint("Close it first.")));
 }
 
-/* Refuses where a relation cannot be opened now, or not by this user. */
 static void
-check_moment(Oid relid)
+check_rights(Oid relid)
 {
-	char	   *reason;
+	char	   *reason = rights_refusal(relid);
 
-	InvalidateCatalogSnapshot();
-	refuse_beside_cursor();
-	/* Before the lock, so that nobody can lock what is not theirs. */
-	reason = rights_refusal(relid);
 	if (reason != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("pages cannot be appended to relation with OID %u: %s", relid, reason)));
+}
+
+/* Refuses where a relation cannot be opened now, or not by this user. */
+static void
+check_moment(Oid relid)
+{
+	InvalidateCatalogSnapshot();
+	refuse_beside_cursor();
+	/* Before the lock, so that nobody can lock what is not theirs. */
+	check_rights(relid);
 }
 
 static void
@@ -324,6 +329,7 @@ current_direct_target(int number, Relation *relation, BlockNumber *blocks)
 
 	require_direct_load();
 	PreventCommandIfParallelMode("tipple_direct");
+	PreventCommandIfReadOnly("tipple_direct");
 	check_subtransaction();
 	if (number < 0 || number >= load->ntargets)
 		ereport(ERROR,
@@ -331,6 +337,8 @@ current_direct_target(int number, Relation *relation, BlockNumber *blocks)
 				 errmsg("there is no relation %d: the load has %d", number, load->ntargets)));
 	target = load->targets[number];
 	*relation = table_open(target->relid, RowExclusiveLock);
+	/* Whoever has opened the load, and locked it, may have been another role. */
+	check_rights(target->relid);
 	if (target->altered)
 	{
 		target->altered = false;

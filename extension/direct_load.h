@@ -54,6 +54,8 @@ typedef struct DirectLoad
 	char	   *pieces;			/* QUEUED_WRITES pieces, aligned for direct I/O */
 	int			piece;			/* the next to be filled */
 	int			batch_pages;	/* since the last look for interrupts; 0: there was none */
+	int64		delayed_since;	/* when checkpoints began to wait, in milliseconds; 0: they do not */
+	int64		reserved;		/* the length of the target's file, with the room that it has got */
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;

@@ -9,6 +9,8 @@
 
 #include "page_append.h"
 
+#include <time.h>
+
 #include "access/htup_details.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
@@ -19,6 +21,12 @@
 
 /* Pages between two looks for interrupts, and how long a checkpoint is kept waiting where pages are logged: 4 MB. */
 #define BATCH_PAGES	512
+
+/* So long at most, where rows take their time to be judged. */
+#define DELAY_MILLISECONDS	100
+
+/* Pages that the file gets room for at a time: as many as a client hands over at once. */
+#define RESERVED_PAGES	1024
 
 #define CACHE_LINE_BYTES	64
 
@@ -75,7 +83,7 @@ pages_of(const PageSource *sources, int count)
 }
 
 static void
-refuse_page(Relation relation, int page, const PageFault *fault)
+refuse_page(Relation relation, int64 page, const PageFault *fault)
 {
 	StringInfoData place;
 
@@ -87,16 +95,62 @@ refuse_page(Relation relation, int page, const PageFault *fault)
 						 NameStr(TupleDescAttr(RelationGetDescr(relation), fault->attnum - 1)->attname));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("page %d of the batch is not a heap page of relation \"%s\"%s%s: %s", page,
+			 errmsg("page " INT64_FORMAT " of the batch is not a heap page of relation \"%s\"%s%s: %s", page,
 					RelationGetRelationName(relation), place.len > 0 ? ", " : "", place.data, fault->reason),
 			 errhint("The client made it wrongly, or for another definition of the table. Nothing was loaded; "
 					 "load it with COPY.")));
 }
 
-/* Copies, checks and stamps `count` pages from `begin` of the source on. */
+/* Of a clock that costs next to nothing, and ticks every few of them. */
 static int64
-take_pages(DirectTarget *target, Relation relation, const PageSource *source, int begin, int count, BlockNumber block,
-		   char *piece)
+milliseconds(void)
+{
+	struct timespec now;
+
+#ifdef CLOCK_MONOTONIC_COARSE
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+	clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+	return (int64) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/*
+ * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or a base
+ * backup begin behind the records, and could miss the pages.
+ */
+static void
+delay_checkpoints(DirectLoad *load)
+{
+	if (load->delayed_since == 0)
+		load->delayed_since = milliseconds();
+	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
+}
+
+/* What is logged is in its place then. */
+static void
+let_checkpoints_begin(DirectLoad *load)
+{
+	settle_writes(&load->queue);
+	load->delayed_since = 0;
+	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+}
+
+/* Behind each row that was judged: an expression of the table's owner may take as long as it likes. */
+static void
+after_row(void *context)
+{
+	DirectLoad *load = context;
+
+	CHECK_FOR_INTERRUPTS();
+	if (load->delayed_since != 0 && milliseconds() - load->delayed_since > DELAY_MILLISECONDS)
+		let_checkpoints_begin(load);
+}
+
+/* Copies, checks and stamps `count` pages from `begin` of the source on, which `before` pages of others precede. */
+static int64
+take_pages(DirectTarget *target, Relation relation, const PageSource *source, int64 before, int begin, int count,
+		   BlockNumber block, char *piece)
 {
 	DirectLoad *load = target->load;
 	TupleStamp	stamp;
@@ -119,11 +173,11 @@ take_pages(DirectTarget *target, Relation relation, const PageSource *source, in
 			prefetch_page(source_page(load, source, begin + i + 1));
 		nitems = check_page(target->check, page, &fault);
 		if (unlikely(nitems == 0))
-			refuse_page(relation, begin + i, &fault);
+			refuse_page(relation, before + begin + i, &fault);
 		BlockIdSet(&stamp.block, block + i);
 		stamp_page(page, nitems, stamp);
 		if (target->row_check != NULL)
-			check_rows(target->row_check, relation, page, nitems);
+			check_rows(target->row_check, relation, page, nitems, after_row, load);
 		/* A page that is logged gets its LSN first. */
 		if (load->checksums && !target->needs_wal)
 			((PageHeader) page)->pd_checksum = page_checksum(page, block + i);
@@ -145,18 +199,8 @@ begin_piece(DirectTarget *target, int pages)
 	}
 	load->batch_pages = pages;
 	if (target->needs_wal)
-	{
-		settle_writes(&load->queue);
-		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
-	}
+		let_checkpoints_begin(load);
 	CHECK_FOR_INTERRUPTS();
-
-	/*
-	 * No checkpoint may begin between the pages' log records and their place in the file: it would let a recovery or
-	 * a base backup begin behind the records, and could miss the pages.
-	 */
-	if (target->needs_wal)
-		MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 }
 
 static void
@@ -170,6 +214,7 @@ log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 		blocks[i] = block + i;
 		pages[i] = (Page) (piece + (size_t) i * BLCKSZ);
 	}
+	delay_checkpoints(target->load);
 	log_newpages(&target->file, MAIN_FORKNUM, count, blocks, pages, true);
 	/* The WAL writer brings it to the disk, as after an asynchronous commit: else it would be this backend's work. */
 	XLogSetAsyncXactLSN(XactLastRecEnd);
@@ -177,9 +222,13 @@ log_piece(DirectTarget *target, BlockNumber block, int count, char *piece)
 		((PageHeader) pages[i])->pd_checksum = page_checksum((char *) pages[i], blocks[i]);
 }
 
-/* Piece by piece: some are written while the next is checked. The last ones may still be under way at the end. */
+/*
+ * Piece by piece: some are written while the next is checked. The last ones may still be under way at the end. Of the
+ * call's pages `before` have been appended, and `left` are to be.
+ */
 static int64
-append_source(DirectTarget *target, Relation relation, const PageSource *source, BlockNumber block)
+append_source(DirectTarget *target, Relation relation, const PageSource *source, int64 before, int64 left,
+			  BlockNumber block)
 {
 	DirectLoad *load = target->load;
 	int64		rows = 0;
@@ -192,7 +241,15 @@ append_source(DirectTarget *target, Relation relation, const PageSource *source,
 
 		begin_piece(target, pages);
 		settle_write(&load->queue, number);
-		rows += take_pages(target, relation, source, done, pages, block + done, piece);
+		rows += take_pages(target, relation, source, before, done, pages, block + done, piece);
+		/* Not before: what is refused has taken no room. */
+		if (load->reserved < block + done + pages)
+		{
+			int64		room = Min(RESERVED_PAGES, left - done);
+
+			reserve_blocks(&target->writer, block + done, room);
+			load->reserved = block + done + room;
+		}
 		if (target->needs_wal)
 			log_piece(target, block + done, pages, piece);
 		write_blocks(&target->writer, block + done, piece, pages, number);
@@ -204,13 +261,15 @@ append_source(DirectTarget *target, Relation relation, const PageSource *source,
 static int64
 append_sources(DirectTarget *target, Relation relation, BlockNumber block, const PageSource *sources, int count)
 {
+	int64		pages = pages_of(sources, count);
+	int64		before = 0;
 	int64		rows = 0;
 
-	reserve_blocks(&target->writer, block, pages_of(sources, count));
+	target->load->reserved = block;
 	for (int i = 0; i < count; i++)
 	{
-		rows += append_source(target, relation, &sources[i], block);
-		block += sources[i].pages;
+		rows += append_source(target, relation, &sources[i], before, pages - before, block + before);
+		before += sources[i].pages;
 	}
 	/* Whatever comes next asks the file for its length. */
 	settle_writes(&target->load->queue);
@@ -229,6 +288,7 @@ append_logged_sources(DirectTarget *target, Relation relation, BlockNumber block
 	}
 	PG_FINALLY();
 	{
+		target->load->delayed_since = 0;
 		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
 	}
 	PG_END_TRY();

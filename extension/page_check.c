@@ -182,8 +182,11 @@ check_interval(const char *value, int32 unit)
 {
 	int64		time = (int64) load64(value);
 
-	if (unit == 1 || time % unit == 0)
+	if (unit == 1)
 		return NULL;
+	if (time % unit == 0)
+		/* What rounds to the precision adds half a unit. */
+		return time > PG_INT64_MAX - unit / 2 || time < PG_INT64_MIN + unit / 2 ? "its interval is out of range" : NULL;
 #if PG_VERSION_NUM >= 170000
 	{
 		int32		day = (int32) load32(value + 8);

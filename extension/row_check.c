@@ -16,6 +16,7 @@
 #include "nodes/nodeFuncs.h"
 #include "storage/bufpage.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 
@@ -34,18 +35,26 @@ is_not_the_servers_own(Oid function, void *context)
 	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
 }
 
+/* This one is the server's own, and calls those of some table's operator classes. */
+static bool
+is_no_checks(Oid function, void *context)
+{
+	return function == F_SATISFIES_HASH_PARTITION || is_not_the_servers_own(function, context);
+}
+
+/* `context` is what is asked of each function. */
 static bool
 may_call_anything(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
 	/* A domain has constraints of its own. */
-	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_not_the_servers_own, NULL))
+	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, (check_function_callback) context, NULL))
 		return true;
 	return expression_tree_walker(node, may_call_anything, context);
 }
 
-/* A hash partition's bounds call one function of the server's own, which calls those of the key's operator classes. */
+/* A hash partition's bounds are judged by that one function: these are the ones that it calls. */
 static bool
 hashes_by_anything(Oid partition)
 {
@@ -73,12 +82,12 @@ row_check_refusal(Relation relation)
 	{
 		ConstrCheck *constraint = &constraints->check[i];
 
-		if (may_call_anything(stringToNode(constraint->ccbin), NULL))
+		if (may_call_anything(stringToNode(constraint->ccbin), is_no_checks))
 			return psprintf("its CHECK constraint %s calls a function that is not immutable and the server's own",
 							quote_identifier(constraint->ccname));
 	}
 	if (relation->rd_rel->relispartition &&
-		(may_call_anything((Node *) RelationGetPartitionQual(relation), NULL) ||
+		(may_call_anything((Node *) RelationGetPartitionQual(relation), is_not_the_servers_own) ||
 		 hashes_by_anything(RelationGetRelid(relation))))
 		return pstrdup("its partition key calls a function that is not immutable and the server's own");
 	return NULL;
@@ -107,7 +116,8 @@ make_row_check(Relation relation)
 }
 
 void
-check_rows(RowCheck *check, Relation relation, const char *page, int nitems)
+check_rows(RowCheck *check, Relation relation, const char *page, int nitems,
+		   void (*after_row) (void *context), void *context)
 {
 	EState	   *estate = check->estate;
 	HeapTupleData tuple;
@@ -129,6 +139,7 @@ check_rows(RowCheck *check, Relation relation, const char *page, int nitems)
 		if (check->is_partition)
 			(void) ExecPartitionCheck(check->result, check->slot, estate, true);
 		ResetPerTupleExprContext(estate);
+		after_row(context);
 	}
 	ExecClearTuple(check->slot);
 }

@@ -22,7 +22,8 @@ extern char *row_check_refusal(Relation relation);
 /* NULL where the relation has nothing of the kind. All memory is of the current context. */
 extern RowCheck *make_row_check(Relation relation);
 
-/* Raises an error at the first of the `nitems` rows of a checked page that is refused. */
-extern void check_rows(RowCheck *check, Relation relation, const char *page, int nitems);
+/* Raises an error at the first of the `nitems` rows of a checked page that is refused; calls `after_row` behind each. */
+extern void check_rows(RowCheck *check, Relation relation, const char *page, int nitems,
+					   void (*after_row) (void *context), void *context);
 
 #endif

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -24,6 +25,9 @@
 #define SHARED_MEMORY	"/dev/shm"
 #define PREFIX			"tipple_direct."
 #define SECRET_BYTES	16
+
+/* Of what is free: parallel queries need the rest. */
+#define LARGEST_SHARE	4
 
 struct SharedSlots
 {
@@ -60,7 +64,7 @@ catch_bus_errors(SharedSlots *shared)
 	(void) sigaction(SIGBUS, &action, &shared->before);
 }
 
-/* When a process started, in the kernel's ticks since the machine did; 0 if there is no such process. */
+/* When a process started, in the kernel's ticks since the machine did; 0 and an error number if that cannot be read. */
 static unsigned long long
 process_start(long pid)
 {
@@ -134,11 +138,14 @@ remove_stale_directories(void)
 		unsigned long namespace_there;
 		long		pid;
 		unsigned long long start;
+		unsigned long long now;
 
 		if (sscanf(entry->d_name, PREFIX "%lu.%ld.%llu.", &namespace_there, &pid, &start) != 3 ||
 			namespace_there != namespace_here || pid == (long) MyProcPid)
 			continue;
-		if (process_start(pid) != start)
+		errno = 0;
+		now = process_start(pid);
+		if (now != start && (now != 0 || errno == ENOENT || errno == ESRCH))
 			remove_directory_at(dirfd(directory), entry->d_name);
 	}
 	closedir(directory);
@@ -185,6 +192,15 @@ make_file(SharedSlots *shared)
 	return error;
 }
 
+/* Whether so much may be taken of the memory that all backends share. */
+static bool
+has_room(size_t bytes)
+{
+	struct statvfs status;
+
+	return statvfs(SHARED_MEMORY, &status) == 0 && bytes <= (uint64) status.f_bavail * status.f_frsize / LARGEST_SHARE;
+}
+
 SharedSlots *
 make_shared_slots(int slots, size_t slot_bytes)
 {
@@ -197,6 +213,11 @@ make_shared_slots(int slots, size_t slot_bytes)
 	shared->directory = psprintf("%s/" PREFIX "%lu.%ld.%llu.%.16s", SHARED_MEMORY, pid_namespace(), (long) MyProcPid,
 								 process_start(MyProcPid), random_name());
 	shared->path = psprintf("%s/%s", shared->directory, random_name());
+	if (!has_room(shared->bytes))
+	{
+		ereport(DEBUG1, (errmsg("no shared memory: less than %zu bytes are to be had of it", shared->bytes)));
+		return NULL;
+	}
 	if (mkdir(shared->directory, 0700) != 0)
 	{
 		ereport(DEBUG1, (errmsg("no shared memory: could not create directory \"%s\": %m", shared->directory)));

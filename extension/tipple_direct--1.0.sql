@@ -3,6 +3,18 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION tipple_direct" to load this file. \quit
 
+-- Whoever owns the schema could put functions beside these, for the client to call.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_namespace JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) nspowner
+               WHERE nspname OPERATOR(pg_catalog.=) 'tipple_direct' AND NOT rolsuper
+                   AND rolname OPERATOR(pg_catalog.<>) current_user) THEN
+        RAISE EXCEPTION 'the schema tipple_direct is there already, and belongs to no superuser'
+            USING HINT = 'DROP SCHEMA tipple_direct CASCADE; if nothing of value is in it';
+    END IF;
+END
+$$;
+
 -- Roles belong to the whole cluster: another database may have made it. Dropping the extension leaves it.
 DO $$
 BEGIN

@@ -17,6 +17,7 @@
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "direct_load.h"
@@ -130,6 +131,26 @@ check_slot(const DirectLoad *load, const PageSource *source)
 						source->pages, load->slots, load->slot_pages)));
 }
 
+/* A slot that is named twice would have its pages appended twice. */
+static void
+check_slots(const DirectLoad *load, const PageSource *sources, int count)
+{
+	bool	   *named = palloc0(load->slots + 1);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (sources[i].memory != NULL)
+			continue;
+		check_slot(load, &sources[i]);
+		if (named[sources[i].slot])
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("slot %d is named twice", sources[i].slot)));
+		named[sources[i].slot] = true;
+	}
+	pfree(named);
+}
+
 static int64
 append_sources(int number, const PageSource *sources, int count)
 {
@@ -140,11 +161,7 @@ append_sources(int number, const PageSource *sources, int count)
 
 	refuse_beside_cursor();
 	target = current_direct_target(number, &relation, &blocks);
-	for (int i = 0; i < count; i++)
-	{
-		if (sources[i].memory == NULL)
-			check_slot(target->load, &sources[i]);
-	}
+	check_slots(target->load, sources, count);
 	rows = append_pages(target, relation, blocks, sources, count);
 	table_close(relation, NoLock);
 	return rows;
@@ -260,12 +277,13 @@ tipple_direct_read_ahead(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	int32		most_blocks = PG_GETARG_INT32(1);
-	Relation	relation = relation_open(relid, AccessShareLock);
+	Relation	relation;
 	BlockNumber blocks = 0;
 
+	/* Before the lock, so that nobody waits for one on what is not theirs. */
 	if (!OwnsRelation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(relation->rd_rel->relkind),
-					   RelationGetRelationName(relation));
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+	relation = relation_open(relid, AccessShareLock);
 	if (relation->rd_rel->relkind == RELKIND_RELATION &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		most_blocks > 0 && RelationGetNumberOfBlocks(relation) <= (BlockNumber) most_blocks)

@@ -139,6 +139,11 @@ VALUES = [
     ("numeric", "100000", "numeric(3,-2)", "out of the column's precision"),
     ("numeric", "0.00999", "numeric(3,5)", None),
     ("numeric", "0.01999", "numeric(3,5)", "out of the column's precision"),
+    # To round it to the column's precision, the type adds half a unit.
+    ("interval", "interval '9223372036854.7757 s'", "interval(4)", None),
+    ("interval", "interval '9223372036854.7758 s'", "interval(4)", "out of range"),
+    ("interval", "interval '-9223372036854.7757 s'", "interval(4)", None),
+    ("interval", "interval '-9223372036854.7758 s'", "interval(4)", "out of range"),
     ("integer", "NULL", "integer NOT NULL", "it is null, and the column is NOT NULL"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -156,6 +157,10 @@ STAGING = {
     "CREATE TABLE p (a integer) PARTITION BY LIST (f(a)); CREATE TABLE s PARTITION OF p FOR VALUES IN (1)": (
         "its partition key calls a function"
     ),
+    "CREATE TABLE p (a integer) PARTITION BY HASH (a);"
+    "CREATE TABLE s (a integer CHECK (satisfies_hash_partition('p'::regclass, 2, 0, a) IS NOT NULL))": (
+        "its CHECK constraint s_a_check calls a function"
+    ),
     "CREATE TABLE p (a integer PRIMARY KEY); CREATE TABLE s (a integer REFERENCES p)": "it has a trigger or a foreign",
     "CREATE TABLE s (a integer); CREATE TABLE c () INHERITS (s)": "it has children",
     "CREATE TABLE s (a integer); CREATE RULE r AS ON INSERT TO s DO ALSO NOTIFY x": "it has a rule",
@@ -272,6 +277,27 @@ def test_slots_that_are_not_there(direct: psycopg.Connection, source: Table) -> 
     assert source.rows
 
 
+def test_a_slot_that_is_named_twice(direct: psycopg.Connection, source: Table) -> None:
+    """Its pages would be there twice, and the room for them before anybody had looked at one."""
+    direct.execute("BEGIN; CREATE TABLE loaded (LIKE source)")
+    assert open_load(direct, "loaded", 3, 3)[4] is not None
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="slot 2 is named twice"):
+        direct.execute("SELECT tipple_direct.append_slots('{2,0,2}', '{1,1,1}')")
+    direct.execute("ROLLBACK")
+    assert source.rows
+
+
+def test_a_bad_page_is_counted_through_all_slots(direct: psycopg.Connection, source: Table) -> None:
+    direct.execute("BEGIN; CREATE TABLE loaded (LIKE source)")
+    path = open_load(direct, "loaded", 3, 3)[4]
+    pages = bytearray(source.pages[: 9 * PAGE_BYTES])
+    pages[7 * PAGE_BYTES + 20] = 1
+    Path(path).write_bytes(pages)
+    with pytest.raises(psycopg.errors.DataCorrupted, match=r"page 4 of the batch .* pruning"):
+        direct.execute("SELECT tipple_direct.append_slots('{1,2,0}', '{3,3,3}')")
+    direct.execute("ROLLBACK")
+
+
 def test_altered_table_that_is_still_right(direct: psycopg.Connection, source: Table) -> None:
     """What a table's alteration changes about its pages is seen at the next append."""
     direct.execute("BEGIN; CREATE TABLE loaded (LIKE source)")
@@ -315,11 +341,45 @@ def test_rights(postgres_server: PostgresServer, direct_database: str, source: T
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="does not own it"):
                 open_load(superuser, "s")
             superuser.execute("ROLLBACK")
+            # Nor into what another role has opened in the same session.
             superuser.execute("RESET ROLE")
+            for call in (lambda: append(superuser, source.pages), lambda: finish(superuser)):
+                superuser.execute(f"BEGIN; SET LOCAL ROLE {LOADER}; CREATE TABLE s (LIKE source)")
+                open_load(superuser, "s")
+                assert append(superuser, source.pages) == source.rows
+                superuser.execute("SET LOCAL ROLE stranger")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="does not own it"):
+                    call()
+                superuser.execute("ROLLBACK")
             assert why_not(superuser, "source") is None
             assert why_not(superuser, "pg_class") == "it is a catalog"
         finally:
             superuser.execute("ROLLBACK; RESET ROLE; DROP OWNED BY stranger; DROP ROLE stranger")
+
+
+def test_nobody_else_owns_the_schema(postgres_server: PostgresServer) -> None:
+    """Its owner could put functions there that the client takes for the extension's."""
+    name = postgres_server.create_database()
+    try:
+        postgres_server.execute(f"CREATE SCHEMA tipple_direct AUTHORIZATION {LOADER}", name)
+        with pytest.raises(psycopg.errors.RaiseException, match="belongs to no superuser"):
+            make_ready(postgres_server, name)
+        postgres_server.execute("DROP SCHEMA tipple_direct; CREATE SCHEMA tipple_direct", name)
+        make_ready(postgres_server, name)
+    finally:
+        postgres_server.drop_database(name)
+
+
+def test_reading_ahead_waits_for_nobody_elses_table(
+    postgres_server: PostgresServer, direct_database: str, direct: psycopg.Connection
+) -> None:
+    with postgres_server.connect(direct_database) as owner:
+        owner.execute("CREATE TABLE theirs (a integer)")
+        owner.execute("BEGIN; LOCK theirs")
+        direct.execute("SET lock_timeout = 1")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table theirs"):
+            direct.execute("SELECT tipple_direct.read_ahead('theirs', 10)")
+        owner.execute("ROLLBACK")
 
 
 def test_extension_can_be_dropped_and_made_again(
