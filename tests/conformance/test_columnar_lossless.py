@@ -71,6 +71,59 @@ def test_a_fraction_is_no_integer(tmp_path: Path, of_type: str, value: object) -
     assert target.rows("SELECT a::varchar FROM t") == [("3",)]
 
 
+STRUCT = pa.struct({"a": pa.float64(), "b": pa.string()})
+MAP = pa.map_(pa.string(), pa.float64())
+WITHIN = {
+    # The column's type, the source's, a value that is stored whole and how DuckDB shows it, and one that would not be.
+    "list": ("INTEGER[]", pa.list_(pa.float64()), [1.0, None], "[1, NULL]", [2.0, 1.5]),
+    "list of wide ones": ("HUGEINT[]", pa.list_(pa.float32()), [4.0], "[4]", [0.5]),
+    "array": ("TINYINT[2]", pa.list_(pa.float64(), 2), [1.0, 2.0], "[1, 2]", [1.0, 2.5]),
+    "list of lists": ("BIGINT[][]", pa.list_(pa.list_(pa.float64())), [[1.0], []], "[[1], []]", [[1.0], [0.1]]),
+    "decimals": ("BIGINT[]", pa.list_(pa.decimal128(5, 1)), [Decimal("2.0")], "[2]", [Decimal("1.5")]),
+    "texts": ("INTEGER[]", pa.list_(pa.string()), ["1", "2.0"], "[1, 2]", ["1.5"]),
+    "booleans": ("BOOLEAN[]", pa.list_(pa.int8()), [1, 0], "[true, false]", [2, 0]),
+    "struct": ("STRUCT(A INTEGER, b VARCHAR)", STRUCT, {"a": 1.0, "b": "x"}, "{'A': 1, 'b': x}", {"a": 1.5, "b": "x"}),
+    "field that is not there": (
+        "STRUCT(a INTEGER)", STRUCT, {"a": 1.0, "b": None}, "{'a': 1}", {"a": 1.0, "b": "lost"},
+    ),
+    "structs in a list": (
+        "STRUCT(a TINYINT)[]", pa.list_(STRUCT), [{"a": 1.0, "b": None}], "[{'a': 1}]", [{"a": 7.25, "b": None}],
+    ),
+    "map": ("MAP(VARCHAR, INTEGER)", MAP, [("k", 1.0)], "{k=1}", [("k", 1.5)]),
+    "keys": ("MAP(INTEGER, VARCHAR)", pa.map_(pa.string(), pa.string()), [("1", "v")], "{1=v}", [("1.5", "v")]),
+    "bignum": ("BIGNUM", pa.float64(), 3.0, "3", 1.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHIN)
+@pytest.mark.parametrize("source", ["parquet", "memory"])
+def test_nothing_within_others_is_rounded_or_left_out(tmp_path: Path, case: str, source: str) -> None:
+    """DuckDB itself casts what lies in lists, structs and maps."""
+    of_type, kind, whole, shown, lossy = WITHIN[case]
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+
+    def give(*values: Any) -> Any:
+        rows = pa.table({"n": range(len(values)), "a": pa.array(values, kind)})
+        if source == "memory":
+            return rows
+        pq.write_table(rows, tmp_path / "in.parquet")
+        return str(tmp_path / "in.parquet")
+
+    target.execute(f"CREATE TABLE t (n integer, a {of_type})")
+    tipple.load(give(whole, None, whole), into=target.url, table="t")
+    stored = [(0, shown), (1, None), (2, shown)]
+    assert target.rows("SELECT n, a::varchar FROM t ORDER BY n") == stored
+    with pytest.raises(tipple.BadRecord) as failure:
+        tipple.load(give(whole, None, lossy, lossy), into=target.url, table="t", restart=True)
+    assert (failure.value.record_number, failure.value.column) == (3, "a")
+    report = tipple.load(
+        give(lossy, whole), into=target.url, table="t", mode="replace", on_error="skip", max_rejects=1,
+        rejects=tmp_path / "bad",
+    )  # fmt: skip
+    assert (report.rows, report.rejects) == (1, 1)
+    assert target.rows("SELECT n, a::varchar FROM t") == [(1, shown)]
+
+
 @pytest.mark.parametrize("of_type", ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP"])
 def test_moments_of_fewer_digits_have_a_checksum(tmp_path: Path, of_type: str) -> None:
     target = DuckdbTarget(tmp_path / "x.duckdb")

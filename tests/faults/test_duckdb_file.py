@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
+import tipple
 from command import run_tipple
 from loading import load
 from targets import DuckdbTarget, write
@@ -141,3 +143,30 @@ def test_constraint_at_the_end(target: DuckdbTarget, tmp_path: Path) -> None:
         assert "onstraint" in run.stderr or "null" in run.stderr.lower(), run.stderr
         assert target.rows("SELECT * FROM k") == [(1, "old")]
         assert target.leftovers("t", "k") == set()
+
+
+def test_a_refused_load_leaves_no_file(tmp_path: Path) -> None:
+    """A mistyped path must not become a database; one that holds anything stays, and so does one that was there."""
+    path = write(tmp_path / "in.csv", "1\n")
+    database = tmp_path / "new.duckdb"
+    url = f"duckdb:///{database}"
+    refused = ({"table": "nowhere"}, {"schema": "auto", "structure": "memory"}, {"schema": "auto", "columns": "x,y"})
+    for options in refused:
+        load(url, path, check=2, **{"header": "no", **options})
+        assert list(tmp_path.glob("new*")) == []
+    write(path, "1\nx\n")
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer)")
+    load(url, path, check=1, header="no", schema=schema)
+    assert list(tmp_path.glob("new*")) == []
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("CHECKPOINT")
+    load(url, path, check=2, header="no")
+    assert database.exists()
+    database.unlink()
+    # Two sessions of one process: what the other one has made is not removed.
+    write(path, "1\n")
+    tipple.load(str(path), into=url, table="t", schema=str(schema), header="no")
+    with pytest.raises(tipple.UsageError):
+        tipple.load(str(path), into=url, table="u", header="no")
+    with duckdb.connect(str(database)) as connection:
+        assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]

@@ -15,7 +15,7 @@ import msgspec
 from tipple._core import RejectFiles
 from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
-from tipple.errors import UsageError
+from tipple.errors import UsageError, VerifyFailed
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
@@ -101,7 +101,7 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     nanoseconds: bool = False
     """Whether values keep nanoseconds where the engine itself converts them."""
     parts: Any = None
-    """What a type that the codec does not know stores of moments, where that is not all: the codec's `Part`."""
+    """What the engine stores of values that it casts itself, where that is not all: the codec's `Part`."""
     doubles: bool = False
     """Whether the engine itself makes floats of 64 bits of smaller ones."""
 
@@ -342,6 +342,19 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether both sides agree."""
         return self.rows_source == self.rows_target and self.digest_source == self.digest_target
+
+    def require(self) -> None:
+        """Refuses to go on where they do not.
+
+        Raises:
+            VerifyFailed: nothing is published.
+        """
+        if not self.ok:
+            raise VerifyFailed(
+                f"the target holds {self.rows_target:,} rows (digest {self.digest_target}), "
+                f"but {self.rows_source:,} were read (digest {self.digest_source})",
+                hint="nothing was published; please report this with the command",
+            )
 
 
 class LoadResult(msgspec.Struct, kw_only=True):

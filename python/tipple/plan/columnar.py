@@ -307,7 +307,17 @@ def engine_reads(arrow_type: str) -> bool:
 
 def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan."""
-    concerned = {"part": ("Timestamp", "Date"), "doubles": ("Float16", "Float32")}
+    part = casting.get("part")
+    of_part = {
+        "day": ("Timestamp", "Date"),
+        "time": ("Timestamp", "Date"),
+        "whole": ("Float", "Decimal", "Utf8"),
+        "truth": ("Int", "Float", "Decimal"),
+    }
+    concerned = {
+        "part": of_part[part] if isinstance(part, str) else ("Struct", "Map"),
+        "doubles": ("Float16", "Float32"),
+    }
     return {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
 
 

@@ -497,6 +497,21 @@ impl Context<'_> {
                 "",
                 "leave nothing but the time of day, or load it into a column of type timestamp".into(),
             ),
+            Unfit::Lossy(Loss::Fraction) => (
+                format!("value \"{text}\" has a number with a fraction, where the column stores whole ones"),
+                "",
+                "round it where the source is made, or give the column a type for such numbers".into(),
+            ),
+            Unfit::Lossy(Loss::Number) => (
+                format!("value \"{text}\" has a number, where the column stores true and false"),
+                "",
+                "make it true or false where the source is made, or give the column a type for numbers".into(),
+            ),
+            Unfit::Lossy(Loss::Field) => (
+                format!("value \"{text}\" has a field that the column's type does not have"),
+                "",
+                "leave it out where the source is made, or give the column's type that field".into(),
+            ),
         };
         Complaint { column: Some(column.name.clone()), text, reason, sqlstate: sqlstate.into(), remedy }
     }

@@ -45,7 +45,14 @@ _ENUM = re.compile(rf"ENUM\({_LABEL}(?:, {_LABEL})*\)", re.DOTALL)
 _MAX_DIMENSIONS = 6
 _QUOTED = re.compile(rf'{_LABEL}|"(?:[^"]|"")*"', re.DOTALL)
 _COUNTS_MICROSECONDS = re.compile(r"\b(?:TIMESTAMP|TIMESTAMP_MS|TIMESTAMP_S|TIMESTAMPTZ|TIME|TIMETZ|INTERVAL)\b")
-_HAS_PARTS = re.compile(r"\b(?:DATE|TIME|TIMETZ|TIME_NS)\b")
+_HAS_PARTS = re.compile(r"\b(?:DATE|TIME|TIMETZ|TIME_NS|BIGNUM|STRUCT|MAP)\b|\]")
+_WHOLE = frozenset(
+    {
+        "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
+        "uhugeint", "bignum",
+    }
+)  # fmt: skip
+"""Types of integers, to which DuckDB's own casts round."""
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
@@ -153,18 +160,23 @@ def _keeps_nanoseconds(type_text: str) -> bool:
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, type_text: str) -> Any:
-    """What a type stores of moments, as the codec's `Part`; None where that is all, or nothing of them."""
+    """What a type stores of values that DuckDB casts to it, as the codec's `Part`; None where that is all."""
     if not _HAS_PARTS.search(_QUOTED.sub("", type_text)):
         return None
     try:
-        return _part_of(connection.sqltype(type_text))
+        return _part_of(connection.sqltype(type_text), within=False)
     except duckdb.Error:
         # A type with a name of its own is not looked into.
         return None
 
 
-def _part_of(kind: Any) -> Any:
+def _part_of(kind: Any, *, within: bool = True) -> Any:
+    """The same of a type of DuckDB's; `within` another one, where the core reads no numbers."""
+    if kind.id in _WHOLE and (within or kind.id == "bignum"):
+        return "whole"
     match kind.id:
+        case "boolean" if within:
+            return "truth"
         case "date":
             return "day"
         case "time" | "time_ns" | "time with time zone":
@@ -172,9 +184,7 @@ def _part_of(kind: Any) -> Any:
         case "list" | "array":
             return _part_of(dict(kind.children)["child"])
         case "struct" | "map":
-            found = {name.lower(): _part_of(child) for name, child in kind.children}
-            parts = {name: part for name, part in found.items() if part is not None}
-            return {"fields": parts} if parts else None
+            return {"fields": {name.lower(): _part_of(child) for name, child in kind.children}}
         case _:
             return None
 

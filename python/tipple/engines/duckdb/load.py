@@ -28,7 +28,7 @@ from tipple.engines.duckdb.pull import ConstraintViolated, RecordRefused, duckdb
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
-from tipple.errors import SourceChanged, TippleError, UsageError, VerifyFailed
+from tipple.errors import SourceChanged, TippleError, UsageError
 from tipple.plan.url import quote_identifier
 
 if TYPE_CHECKING:
@@ -477,12 +477,7 @@ class DuckLoad:
             left_out = [column.name for column in self.task.columns if not column.digested]
             if left_out:
                 self.notes.append(f"DuckDB itself read {', '.join(left_out)}: not part of the checksum")
-        if not verified.ok:
-            raise VerifyFailed(
-                f"the target holds {rows:,} new rows (digest {verified.digest_target}), "
-                f"but {verified.rows_source:,} were read (digest {verified.digest_source})",
-                hint="nothing was published; please report this with the command",
-            )
+        verified.require()
         return verified
 
     # Transactions

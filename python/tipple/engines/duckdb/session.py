@@ -15,6 +15,7 @@ from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes, turns
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
+from tipple.engines.duckdb.new_file import NewFile
 from tipple.engines.duckdb.settings import Settings
 from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
@@ -33,7 +34,12 @@ class DuckSession:
         self.read_only = read_only
         self.in_transaction = False
         """Whether loads that publish together have begun their transaction."""
-        self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
+        self.file = NewFile(None if read_only else database_file(target))
+        try:
+            self.connection = connection.connect(target, read_only=read_only, must_exist=must_exist)
+        except BaseException:
+            self.file.leave()
+            raise
         self.settings = Settings(self.connection)
         self._interrupting = threading.Lock()
         self._is_committed = False
@@ -192,7 +198,7 @@ class DuckSession:
         """Ends the session."""
         # With the last connection the database's settings are gone, but others may have it open.
         self.settings.restore()
-        self.connection.close()
+        self.file.close(self.connection)
         turns.end(self)
 
 

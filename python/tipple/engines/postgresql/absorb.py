@@ -40,7 +40,9 @@ LOCK_PAUSE_SECONDS = 0.2
 
 def why_rows_stay(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why the rows that the table has stay where they are, and those of the sources come to them; else None."""
-    if task.structure is not None or task.tablespaces or task.together is not None:
+    if task.together is not None:
+        return "it already has rows, and is published together with other tables"
+    if task.structure is not None or task.tablespaces:
         return "it already has rows"
     if task.rejects is not None and stage.has_keys(connection, task.table):
         return "it already has rows, and its keys say which records are rejects"

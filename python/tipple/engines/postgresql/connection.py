@@ -6,6 +6,7 @@ them, so that they reach the same server as the same role without a second copy 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from psycopg import errors
 
 from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
+
+# Python would show what it says to nobody on stderr: of a cancelled or lost connection, which is told anyway.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
 DEFAULT_TCP_USER_TIMEOUT_SECONDS = 60

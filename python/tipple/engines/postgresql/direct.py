@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines import core
+from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import partition_bounds
 from tipple.errors import BadRecord, TippleError
 from tipple.plan.url import TableName
@@ -108,6 +109,8 @@ def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
         with connection.transaction():
             loaded = connection.execute("SELECT tipple_direct.version()").fetchone()
     except psycopg.Error as error:
+        if connections.is_lost(error):
+            raise
         return f"the extension tipple_direct does not work ({error.diag.message_primary or error})"
     numbers = {str(version), str(loaded[0]) if loaded is not None else "none"}
     if len(numbers) > 1 or _numbers(str(version)) < OLDEST_VERSION:

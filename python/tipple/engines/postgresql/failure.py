@@ -9,13 +9,17 @@ from tipple.engines.postgresql import connection as connections
 from tipple.errors import TippleError
 from tipple.plan.url import Target
 
-__all__ = ["LOOK", "failure"]
+__all__ = ["INPUT_AGAIN", "LOOK", "failure"]
 
 
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
 LOOK = (
     "without a ledger nobody can tell whether the rows were published: look at the table before the command is run "
     "again; tipple jobs URL clean drops what was staged"
+)
+INPUT_AGAIN = (
+    "what was read of the input cannot be read again: unless tipple jobs URL shows the job as published, run the "
+    "command again with the same input"
 )
 
 

@@ -32,6 +32,10 @@ WHERE pid = ANY (%s)
 """
 
 
+class NoSession(core.ConnectionLost):
+    """The server gives no session to build indexes, be it that it has none to give or that it is starting."""
+
+
 class _Build:
     """A job of sessions of its own, in the form in which a runner runs those of the core."""
 
@@ -78,7 +82,7 @@ class _Build:
                 self._refused += 1
                 alone = self._refused == len(self._threads)
             if alone:
-                lost = core.ConnectionLost(
+                lost = NoSession(
                     f"no session can be had to build indexes: {error}",
                     hint="when the server has sessions to give, run the same command: what is stored stays stored",
                 )

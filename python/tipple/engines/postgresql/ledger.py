@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -472,26 +472,28 @@ FROM (
 """By slice: how many records of its source come before it, and how many rejects it has."""
 
 
-def tell_rejects(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> None:
-    """Adds a job's rejects to the files that the user gets: from the spool, where that has them all."""
-    with connection.transaction(), connection.cursor(name="tipple_rejects", binary=True) as cursor:
-        job = {"job": job_id, "parts": FIRST_PART_N}
-        places = connection.execute(_PLACES, job).fetchall()
-        before = {n: records for n, records, _ in places if records}
-        if spool.tell(task, told, before, {n: rejects for n, _, rejects in places if rejects}):
-            return
-        longest = connection.execute(_LONGEST_REJECT, (job_id,)).fetchone()
-        at_once = max(1, FETCHED_BYTES // max(int(longest[0] or 0) if longest is not None else 0, 200))
+def tell_spooled(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> bool:
+    """Adds a job's rejects to the files that the user gets, from the spool; False where that has not all of them."""
+    places = connection.execute(_PLACES, {"job": job_id, "parts": FIRST_PART_N}).fetchall()
+    before = {n: records for n, records, _ in places if records}
+    return spool.tell(task, told, before, {n: rejects for n, _, rejects in places if rejects})
+
+
+def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[list[tuple[Any, ...]]]:
+    """A job's rejects in the order of the sources, as `RejectFiles.add` takes them; call it in a transaction."""
+    longest = connection.execute(_LONGEST_REJECT, (job_id,)).fetchone()
+    at_once = max(1, FETCHED_BYTES // max(int(longest[0] or 0) if longest is not None else 0, 200))
+    with connection.cursor(name="tipple_rejects", binary=True) as cursor:
         cursor.execute(
             f"""
             SELECT r.source, p.before + r.record_index + 1, r.byte_offset, r.column_name, r.reason, r.sqlstate, r.record
             FROM tipple.reject r JOIN ({_PLACES}) p USING (n)
             WHERE r.job_id = %(job)s ORDER BY r.source, r.byte_offset
             """.encode(),
-            job,
+            {"job": job_id, "parts": FIRST_PART_N},
         )
         while rows := cursor.fetchmany(at_once):
-            told.add(rows)
+            yield rows
 
 
 PUBLISH = """

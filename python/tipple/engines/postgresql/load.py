@@ -20,20 +20,29 @@ import msgspec
 import psycopg
 
 from tipple import _core
-from tipple._core import RejectFiles
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import culprit, indexes, ledger, partitions, repeated, stage, structure, unique_keys
+from tipple.engines.postgresql import (
+    culprit,
+    indexes,
+    ledger,
+    partitions,
+    repeated,
+    stage,
+    structure,
+    telling,
+    unique_keys,
+)
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.direct import giving_way
-from tipple.engines.postgresql.failure import LOOK, failure
+from tipple.engines.postgresql.failure import INPUT_AGAIN, LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, UsageError, VerifyFailed
+from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, UsageError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -89,6 +98,7 @@ class PostgresLoad:
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
         load, until = self, None
+        lost: TippleError
         while True:
             try:
                 result = load._run(runner)
@@ -96,6 +106,8 @@ class PostgresLoad:
                 return result
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
+            except indexes.NoSession as error:
+                lost = error
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 raise
@@ -105,6 +117,8 @@ class PostgresLoad:
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
             if not self.can_go_on or time.monotonic() >= until:
+                if self.task.reads_once and self.task.ledger:
+                    lost.hint = INPUT_AGAIN
                 raise lost
             load = load._anew(until, lost)
 
@@ -387,21 +401,8 @@ class PostgresLoad:
         return len(cut.done) + len(outcome["cut"])
 
     def _note_rejects(self, result: LoadResult, slices: list[dict[str, Any]], outcome: dict[str, Any]) -> None:
-        def tell(told: RejectFiles) -> None:
-            # Reasons speak of the table, not of what is staged for it.
-            told.rephrase(stage.PREFIX, self._in_users_words)
-            if not self.task.ledger:
-                spool.tell(self.task, told, spool.first_records(slices, outcome["slices"]))
-                return
-            try:
-                ledger.tell_rejects(self.connection, self.task, result.job_id, told)
-            except psycopg.Error as error:
-                raise TippleError(
-                    f"the rows were published, but the rejects could not be read: {' '.join(str(error).split())}",
-                    hint="run the same command again: it loads nothing twice and writes the rejects",
-                ) from None
-
-        result.tell_rejects = tell
+        words = self._in_users_words
+        result.tell_rejects = telling.teller(self.session, self.task, result.job_id, words, slices, outcome)
 
     def _verify_slices(
         self, runner: Runner, owned: OwnedJob, into: TableName, rows: int, digest: int | None, *, disturbed: bool
@@ -441,7 +442,7 @@ class PostgresLoad:
             if disturbed:
                 stored = self._count_staged(owned, into)
             verified = Verified(kind="count", rows_source=rows, rows_target=stored)
-        _require(verified)
+        verified.require()
         return verified
 
     def _count_staged(self, owned: OwnedJob, into: TableName) -> int:
@@ -496,7 +497,7 @@ class PostgresLoad:
                 digest_source=outcome["digest"],
                 digest_target=outcome["target_digest"] if digest else None,
             )
-            _require(result.verified)
+            result.verified.require()
         elif self.task.verify != "none":
             # The server's own count of every COPY was compared with what was sent.
             result.verified = Verified(kind="count", rows_source=outcome["rows"], rows_target=outcome["rows"])
@@ -588,13 +589,4 @@ class PostgresLoad:
             settings=self.plans.settings,
             structure=self.chooser.structure,
             notes=self.notes,
-        )
-
-
-def _require(verified: Verified) -> None:
-    if not verified.ok:
-        raise VerifyFailed(
-            f"the target holds {verified.rows_target:,} rows (digest {verified.digest_target}), "
-            f"but {verified.rows_source:,} were read (digest {verified.digest_source})",
-            hint="nothing was published; please report this with the command",
         )

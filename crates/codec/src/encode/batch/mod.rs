@@ -44,6 +44,12 @@ pub enum Loss {
     TimeOfDay,
     /// A day, where the target stores times of day.
     Day,
+    /// The fraction of a number, where the target stores whole ones.
+    Fraction,
+    /// Which number it is, where the target stores whether it is zero.
+    Number,
+    /// A field that the target's type does not have.
+    Field,
 }
 
 impl From<Refusal> for Unfit {

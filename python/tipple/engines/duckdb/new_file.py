@@ -1,0 +1,72 @@
+"""A database file that a session makes, and removes again where nothing came into it: a refused load leaves nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections import Counter
+from contextlib import suppress
+
+import duckdb
+
+__all__ = ["NewFile"]
+
+_CONTENT = """
+SELECT (SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal)
+    + (SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal)
+    + (SELECT count(*) FROM duckdb_sequences() WHERE database_name = current_database())
+    + (SELECT count(*) FROM duckdb_types() WHERE database_name = current_database() AND NOT internal)
+    + (SELECT count(*) FROM duckdb_schemas() WHERE database_name = current_database() AND NOT internal
+           AND schema_name <> 'main')
+"""
+_lock = threading.Lock()
+_sessions: Counter[str] = Counter()
+"""How many sessions of this process have a file open."""
+
+
+class NewFile:
+    """The file of one session; make it before the session connects."""
+
+    def __init__(self, path: str | None) -> None:
+        """`path` is None of a database in memory, and of one that is only read."""
+        self.path = None if path is None else os.path.abspath(path)
+        self.is_new = self.path is not None and not os.path.exists(self.path)
+        if self.path is not None:
+            with _lock:
+                _sessions[self.path] += 1
+
+    def close(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Closes the session's connection, and removes the file if it was made for nothing."""
+        if self.path is None:
+            connection.close()
+            return
+        with _lock:
+            _sessions[self.path] -= 1
+            is_last = _sessions[self.path] == 0
+            if is_last:
+                del _sessions[self.path]
+            for_nothing = self.is_new and is_last and _is_empty(connection)
+            connection.close()
+            if for_nothing:
+                _remove(self.path)
+
+    def leave(self) -> None:
+        """There was no connection."""
+        if self.path is not None:
+            with _lock:
+                _sessions[self.path] -= 1
+
+
+def _is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        return connection.execute(_CONTENT).fetchall() == [(0,)]
+    except duckdb.Error:
+        return False
+
+
+def _remove(path: str) -> None:
+    # Another process that has it open by now holds DuckDB's lock of it.
+    with suppress(OSError), open(path, "r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
