@@ -167,6 +167,8 @@ T = "[tables.t]\nsources = 'x'\n"
             'after = ["u"]',
         ),
         ("[defaults]\nrejects='r'\n" + T + "[tables.u]\nsources='y'\n", "one file for their rejects", "${table}"),
+        ("include = '.'\n" + T, "line 1: include: ", "the files in it"),
+        (T + "jobs = 1\njobs = 2", "line 4: ", "syntax"),
         ("publish='together'\n" + T + "[tables.u]\nsources='y'\ntable='t'\nafter='t'", "the same table", "all sources"),
     ],
 )  # fmt: skip
@@ -210,6 +212,9 @@ def test_a_setting_that_nothing_asks_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set steams: .* has no such variable") as caught:
         read(tmp_path, "[variables]\nstreams = 1\n" + T, steams="3")
     assert caught.value.hint == "did you mean streams?"
+    for own in ("here", "table"):
+        with pytest.raises(UsageError, match=f"--set {own}: the job itself knows"):
+            read(tmp_path, T + "where = '${table}'\n", **{own: "3"})
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_sizes(engine_target: Target) -> None:
     assert table["pages"] > 0
     assert table["bytes"] >= table["pages"] * 4096
     assert "200,000" in doctor(engine_target, "--sizes", "--table", "t", check=0).stdout
+    assert "there is no table nope" in doctor(engine_target, "--sizes", "--table", "nope", check=2).stderr
 
 
 PARTITIONED = """
@@ -381,6 +382,12 @@ def test_the_extension(postgres_target: PostgresTarget) -> None:
     server.execute("GRANT tipple_direct TO loader", postgres_target.database)
     try:
         assert find(findings(postgres_target), "tipple_direct")["level"] == "ok"
+        is_new = server.version >= 16
+        inherit = "GRANT tipple_direct TO loader WITH INHERIT" if is_new else "ALTER ROLE loader"
+        server.execute(f"{inherit} {'FALSE' if is_new else 'NOINHERIT'}")
+        remedy = find(findings(postgres_target), "tipple_direct")["remedy"]
+        server.execute(remedy.removeprefix("as a superuser: "))
+        assert find(findings(postgres_target), "tipple_direct")["level"] == "ok", remedy
     finally:
         server.execute("REVOKE tipple_direct FROM loader", postgres_target.database)
 

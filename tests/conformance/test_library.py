@@ -515,3 +515,24 @@ def test_a_relation_of_a_connection_that_is_at_work(tmp_path: Path) -> None:
             assert report.rows == 1
         apart = connection.cursor().sql("SELECT 1 AS a")
         assert tipple.load(apart, into=into, table="u", schema="auto").rows == 1
+
+
+TWO_INPUTS = """
+import os, sys, tipple
+into, *names = sys.argv[1:]
+for name in names:
+    os.dup2(os.open(name, os.O_RDONLY), 0)
+    for dry_run in (True, True, False):
+        report = tipple.load("-", into=into, table="t", format="csv", header="no", dry_run=dry_run)
+    print(report.rows)
+"""
+
+
+def test_another_standard_input(engine_target: Target, tmp_path: Path) -> None:
+    """What a plan has looked at of one is not the beginning of the next."""
+    engine_target.execute("CREATE TABLE t (a text)")
+    names = [str(write(tmp_path / f"{day}.csv", f"{day}\n" * n)) for n, day in enumerate(["monday", "tuesday"], 1)]
+    command = [sys.executable, "-c", TWO_INPUTS, engine_target.url, *names]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stdout) == (0, "1\n2\n"), done.stderr
+    assert engine_target.sorted_rows("t") == [("monday",), ("tuesday",), ("tuesday",)]

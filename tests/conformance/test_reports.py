@@ -212,3 +212,12 @@ def test_a_refusal_as_json(engine_target: Target, tmp_path: Path) -> None:
     words = load_words(engine_target.url, (source,), "missing", {"header": "no", "json": True, "summary": source})
     failure(run_tipple(*words, check=2), source)
     assert source.read_text() == "1\n"
+
+
+def test_sources_that_are_stored_by_several_transactions(engine_target: Target, tmp_path: Path) -> None:
+    """What was read of each is summed up over them."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    paths = [write(tmp_path / f"{n}.csv", "".join(f"{i}\n" for i in range(n))) for n in (3, 50, 7)]
+    run = load(engine_target, *paths, no_atomic=True, commit_every=5, jobs=2, header="no")
+    assert [source["rows"] for source in run.summary["sources"]] == [3, 50, 7]
+    assert sum(source["text_bytes"] for source in run.summary["sources"]) == run.summary["text_bytes"] > 0

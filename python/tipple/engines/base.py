@@ -6,7 +6,7 @@ An engine is a folder with the same files: `capabilities.py` (what it can do, as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -384,6 +384,15 @@ class LoadResult(msgspec.Struct, kw_only=True):
     verified: Verified | None = None
     settings: dict[str, str] = {}
     notes: list[str] = []
+
+    def add_sources(self, outcomes: Sequence[Mapping[str, int]]) -> None:
+        """Adds what one transaction of several has read of each source."""
+        before = self.source_outcomes or [{}] * len(outcomes)
+        self.source_outcomes = [
+            {name: known.get(name, 0) + count for name, count in more.items()}
+            for known, more in zip(before, outcomes, strict=True)
+        ]
+        self.source_rows = [source["rows"] for source in self.source_outcomes]
 
 
 class CoreJob(Protocol):

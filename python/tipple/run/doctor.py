@@ -62,10 +62,14 @@ def measure_target(url: str | None = None, *, table: str | None = None) -> list[
 
     Raises:
         ConnectionFailed: there is no connection.
+        UsageError: there is no such table.
     """
     target = choose_target(url)
     session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
     try:
-        return session.sizes(parse_table_name(table) if table is not None else None)
+        found = session.sizes(parse_table_name(table) if table is not None else None)
+        if table is not None and not found:
+            raise UsageError(f"there is no table {table}", hint="check the name: unquoted names fold to lower case")
+        return found
     finally:
         session.close()

@@ -93,7 +93,7 @@ class _Document:
 
         Raises:
             UsageError: it cannot be read, or is no TOML, or its name is not UTF-8.
-            FileNotFoundError: it is not there.
+            FileNotFoundError, IsADirectoryError: it is not there, or is a directory.
         """
         self.path = path
         refuse_undecodable(path)
@@ -103,7 +103,7 @@ class _Document:
             # Some editors begin a file with a byte order mark.
             with open(path, encoding="utf-8-sig") as file:
                 text = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             raise
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
@@ -115,6 +115,9 @@ class _Document:
         except tomllib.TOMLDecodeError as error:
             found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
             where = f"{path}, line {found[2]}, column {found[3]}: {found[1]}" if found else f"{path}: {error}"
+            if str(error).endswith(" (at end of document)"):
+                last = len(text.rstrip("\n").split("\n"))
+                where = f"{path}, line {last}: {str(error).removesuffix(' (at end of document)')}"
             raise UsageError(f"{where}: not valid TOML", hint="https://toml.io has the syntax") from None
         self.lines = key_lines(text)
         for key, value in self.content.items():
@@ -226,6 +229,8 @@ class _Reader:
             self._read(path, ())
         except FileNotFoundError:
             raise UsageError(f"there is no job file {path}", hint="check the path") from None
+        except IsADirectoryError:
+            raise UsageError(f"cannot read the job file {path}: it is a directory", hint="give a file") from None
         self.values: dict[str, Any] = {}
         for document in self.documents:
             declared = document.content.get("variables", {})
@@ -252,6 +257,8 @@ class _Reader:
                 self._read(file, (*within, path))
             except FileNotFoundError:
                 document.refuse(place, f"there is no file {file}", "paths are relative to the file that includes")
+            except IsADirectoryError:
+                document.refuse(place, f"{file} is a directory", "name the files in it")
         self.documents.append(document)
 
     def _fill(
@@ -360,6 +367,11 @@ class _Reader:
     def _check_settings(self) -> None:
         """A value for what nobody asks for is most likely a misspelt one."""
         for name in self.settings:
+            if name in (HERE, TABLE):
+                raise UsageError(
+                    f"--set {name}: the job itself knows what ${{{name}}} is",
+                    hint="leave it out, or give the variable another name",
+                )
             declared = {key for document in self.documents for key in document.content.get("variables", {})}
             if name not in declared | self.used:
                 near = get_close_matches(name, sorted(declared | self.used), n=1)

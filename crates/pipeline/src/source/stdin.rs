@@ -5,11 +5,50 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// What [`peek`] has read. Standard input is the process's, and so is this.
-static PEEKED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static PEEKED: Mutex<Beginning> = Mutex::new(Beginning { of: None, bytes: Vec::new() });
+
+/// The first bytes of what standard input was when they were read.
+struct Beginning {
+    of: Option<Identity>,
+    bytes: Vec<u8>,
+}
+
+/// Which file, pipe or terminal standard input is: device and inode, and where a file was read up to. A process may make
+/// another one of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    position: i64,
+}
+
+impl Identity {
+    /// That of standard input now; `None` where there is none.
+    fn now() -> Option<Self> {
+        // SAFETY: all zeros are a valid `stat`, which the call fills.
+        let mut status: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a `stat`.
+        if unsafe { libc::fstat(libc::STDIN_FILENO, &raw mut status) } != 0 {
+            return None;
+        }
+        // SAFETY: no memory is passed. A pipe has no position: -1.
+        let position = unsafe { libc::lseek(libc::STDIN_FILENO, 0, libc::SEEK_CUR) };
+        Some(Self { device: status.st_dev, inode: status.st_ino, position })
+    }
+}
+
+/// What was read of standard input as it is now: what belongs to another one is forgotten.
+fn beginning() -> MutexGuard<'static, Beginning> {
+    let mut beginning = lock(&PEEKED);
+    if beginning.of != Identity::now() {
+        *beginning = Beginning { of: None, bytes: Vec::new() };
+    }
+    beginning
+}
 
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
@@ -28,15 +67,16 @@ pub enum Peeked {
 /// # Errors
 /// Where reading fails.
 pub fn peek(wanted: usize, limit: Duration) -> io::Result<Peeked> {
-    let mut peeked = lock(&PEEKED);
-    while peeked.len() < wanted {
+    let mut beginning = beginning();
+    while beginning.bytes.len() < wanted {
         if !wait_readable(limit)? {
             return Ok(Peeked::Waiting);
         }
-        let length = peeked.len();
-        peeked.resize(length + READ_BYTES, 0);
-        let read = read_descriptor(&mut peeked[length..]);
-        peeked.truncate(length + *read.as_ref().unwrap_or(&0));
+        let length = beginning.bytes.len();
+        beginning.bytes.resize(length + READ_BYTES, 0);
+        let read = read_descriptor(&mut beginning.bytes[length..]);
+        beginning.bytes.truncate(length + *read.as_ref().unwrap_or(&0));
+        beginning.of = Identity::now();
         if read? == 0 {
             break;
         }
@@ -47,7 +87,7 @@ pub fn peek(wanted: usize, limit: Duration) -> io::Result<Peeked> {
 /// The first bytes, as far as [`peek`] has read them.
 #[must_use]
 pub fn peeked() -> Vec<u8> {
-    lock(&PEEKED).clone()
+    beginning().bytes.clone()
 }
 
 /// Reads standard input from its beginning, once.
@@ -59,7 +99,7 @@ pub(super) struct Stdin {
 impl Stdin {
     /// Takes what was looked at.
     pub(super) fn take() -> Self {
-        Self { peeked: io::Cursor::new(std::mem::take(&mut *lock(&PEEKED))) }
+        Self { peeked: io::Cursor::new(std::mem::take(&mut beginning().bytes)) }
     }
 
     /// Reads on; `None` where nothing has come in that time.

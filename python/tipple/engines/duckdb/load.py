@@ -196,8 +196,8 @@ class DuckLoad:
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
             result.slices = len(outcome["slices"])
-            result.source_outcomes = outcome["sources"]
             self._note_rejects(result, cut.slices, outcome["slices"])
+            result.source_outcomes = outcome["sources"]
             result.source_rows = [source["rows"] for source in outcome["sources"]]
             if task.structure is not None and self.files is None:
                 with runner.phase(CONVERT):
@@ -289,6 +289,8 @@ class DuckLoad:
             result.slices += len(outcome["slices"])
             first_n += len(outcome["cut"])
             counts += outcome["slices"]
+            if not begun:
+                result.add_sources(outcome["sources"])
             spool.settle(task)
         self._note_rejects(result, cut.slices, counts)
         if task.ledger:

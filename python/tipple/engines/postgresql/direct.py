@@ -80,6 +80,13 @@ _BLOCKS_OF_SCAN = sql.SQL("(SELECT setting::int FROM pg_settings WHERE name = 's
 _CAN_READ_AHEAD = "SELECT to_regprocedure('tipple_direct.read_ahead(regclass,integer)') IS NOT NULL"
 
 
+OTHER_ENCODING = "the database's encoding is"
+NOT_INHERITED = (
+    "this role does not inherit the rights of tipple_direct (GRANT tipple_direct TO this role WITH INHERIT TRUE; "
+    "before PostgreSQL 16: ALTER ROLE this role INHERIT)"
+)
+
+
 def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why pages are not the way for this load, whatever the table is like; None where nothing stands against it."""
     if task.preserve_order:
@@ -95,14 +102,11 @@ def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
     found = connection.execute(_EXTENSION).fetchone()
     encoding, version, usable, is_member = found if found is not None else ("", None, False, False)
     if encoding not in ("UTF8", "SQL_ASCII"):
-        return f"the database's encoding is {encoding}, and pages hold texts as the sources have them, in UTF-8"
+        return f"{OTHER_ENCODING} {encoding}, and pages hold texts as the sources have them, in UTF-8"
     if version is None:
         return "the extension tipple_direct is not installed in this database"
     if not usable and is_member:
-        return (
-            "this role does not inherit the rights of tipple_direct (GRANT tipple_direct TO this role WITH INHERIT "
-            "TRUE; before PostgreSQL 16: ALTER ROLE this role INHERIT)"
-        )
+        return NOT_INHERITED
     if not usable:
         return "this role is not a member of tipple_direct (GRANT tipple_direct TO this role)"
     try:

@@ -139,6 +139,12 @@ def _extension(connection: Connection) -> Iterator[Finding]:
         remedy = f"as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO {current_role(connection)};"
     else:
         remedy = f"as a superuser: GRANT {EXTENSION} TO {current_role(connection)}; ALTER EXTENSION {EXTENSION} UPDATE;"
+    if obstacle is not None and obstacle.startswith(direct.OTHER_ENCODING):
+        remedy = "none in this database; in another one: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;"
+    elif obstacle == direct.NOT_INHERITED:
+        grant = f"GRANT {EXTENSION} TO {current_role(connection)} WITH INHERIT TRUE;"
+        older = f"ALTER ROLE {current_role(connection)} INHERIT;"
+        remedy = f"as a superuser: {grant if connection.info.server_version >= 160000 else older}"
     yield graded(
         obstacle is None,
         "note",
@@ -283,7 +289,8 @@ def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
         if directory and os.path.isdir(directory):
             seen = True
             yield disk_finding(directory, source_bytes, subject=f"disk of tablespace {name} ({directory})")
-    if seen and rows and not any(name == "pg_default" for name, _ in rows):
+    hides = _is_here(connection) and not any(name == "pg_default" for name, _ in rows)
+    if hides:
         yield Finding(
             level="note",
             subject="disk of tablespace pg_default",
@@ -291,7 +298,7 @@ def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
             effect="whether there is room in it is not known",
             remedy=f"as a superuser: GRANT pg_read_all_settings TO {current_role(connection)};",
         )
-    if source_bytes and not seen:
+    if source_bytes and not seen and not hides:
         yield Finding(
             level="note",
             subject="disk",
