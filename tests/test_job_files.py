@@ -214,7 +214,7 @@ def test_a_setting_that_nothing_asks_for(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean streams?"
     for own in ("here", "table"):
         with pytest.raises(UsageError, match=f"--set {own}: the job itself knows"):
-            read(tmp_path, T + "where = '${table}'\n", **{own: "3"})
+            read(tmp_path, T + "rejects = '${table}'\n", **{own: "3"})
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -23,9 +23,6 @@ __all__ = ["builds_last", "lock_out", "require", "rows_move", "take_over_rows", 
 
 LEAST_BYTES = 64 * 1024 * 1024
 """Of sources: with less, nobody notices the difference."""
-LARGEST_INDEXED_SHARE = 2
-"""A table with indexes is copied where it is at most so many times as large as what comes to it; one without, where it
-is no larger."""
 BUILDS_LAST_SHARE = 4
 """Indexes are built behind the copied rows where these are more than a quarter of the new ones: to put a row into an
 index takes several times as long as to sort it into one that is built."""
@@ -48,7 +45,7 @@ def why_rows_stay(connection: psycopg.Connection[Any], task: LoadTask) -> str | 
         return "it already has rows, and its keys say which records are rejects"
     if task.indexes == "rebuild":
         return None
-    moves = task.source_bytes >= LEAST_BYTES and _is_small_beside(connection, task.table, task.source_bytes)
+    moves = task.source_bytes >= LEAST_BYTES and _size(connection, task.table) <= task.source_bytes
     return None if moves else "it already has rows"
 
 
@@ -73,14 +70,7 @@ def rows_move(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
         return False
     if task.rejects is not None and stage.has_keys(connection, task.table):
         return False
-    return task.indexes == "rebuild" or _is_small_beside(connection, task.table, _size(connection, staging))
-
-
-def _is_small_beside(connection: psycopg.Connection[Any], table: TableName, coming_bytes: int) -> bool:
-    """Whether it takes less time to copy the table and to build its indexes than to add so many bytes of rows to it."""
-    found = connection.execute("SELECT relhasindex FROM pg_class WHERE oid = to_regclass(%s)", (table.sql,)).fetchone()
-    share = LARGEST_INDEXED_SHARE if found is not None and found[0] else 1
-    return _size(connection, table) <= share * coming_bytes
+    return task.indexes == "rebuild" or _size(connection, task.table) <= _size(connection, staging)
 
 
 def builds_last(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName) -> bool:

@@ -291,10 +291,11 @@ def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
             yield disk_finding(directory, source_bytes, subject=f"disk of tablespace {name} ({directory})")
     hides = _is_here(connection) and not any(name == "pg_default" for name, _ in rows)
     if hides:
+        have = f"; the sources have {format_bytes(source_bytes)}" if source_bytes else ""
         yield Finding(
             level="note",
             subject="disk of tablespace pg_default",
-            found="the server does not tell this role where its data directory is",
+            found=f"the server does not tell this role where its data directory is{have}",
             effect="whether there is room in it is not known",
             remedy=f"as a superuser: GRANT pg_read_all_settings TO {current_role(connection)};",
         )
