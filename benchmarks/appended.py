@@ -9,8 +9,6 @@ the files' order) and an index on l_partkey (in none). `keep`: one session store
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from data import lineitem_in_parts
 from machine import headline, machine
 from measure import BenchmarkError, cores, run_together, tipple_command
 from postgresql_server import LOADER, BenchServer, bench_server, make_ready
-from report import spread, table, write_result
-from script import add_lineitem, end, parse, parser_of
+from report import spread, table
+from script import end, keep_result, lineitem_on_a_server
 
 EIGHTHS = 8
 ADDED = (1, 2, 4, 6)
@@ -53,7 +51,7 @@ def run(bench: BenchServer, files: Sequence[Path], added: int, plan: str, *, dir
 
 
 def main() -> int:
-    given = _arguments()
+    given = lineitem_on_a_server("appended.py", __doc__)
     found = machine(given.data)
     print(headline(found), flush=True)
     files = lineitem_in_parts(given.scale, EIGHTHS, given.data)
@@ -77,21 +75,8 @@ def main() -> int:
         for added in ADDED
     ]
     print(table(["median (min-max) of seconds", *WAYS], rows))
-    content = {
-        "command": shlex.join(["benchmarks/appended.py", *sys.argv[1:]]),
-        "machine": found,
-        "scale": given.scale,
-        "seconds_by_eighths_added": seconds,
-    }
-    print(f"\nwritten to {write_result(given.name or f'appended-scale-{given.scale:g}-{given.wal_level}', content)}")
+    keep_result("appended.py", given, found, {"scale": given.scale, "seconds_by_eighths_added": seconds})
     return 0
-
-
-def _arguments() -> argparse.Namespace:
-    parser = parser_of("appended.py", __doc__)
-    parser.add_argument("--wal-level", default="minimal", choices=["minimal", "replica"])
-    add_lineitem(parser, scale=1, rounds=3)
-    return parse(parser)
 
 
 if __name__ == "__main__":

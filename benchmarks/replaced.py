@@ -9,16 +9,14 @@ the new ones in one transaction, as was done for tables with rights or views bef
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
 
 from data import Data, lineitem
 from machine import headline, machine
 from measure import BenchmarkError, cores, run_together, tipple_command
 from postgresql_server import LOADER, BenchServer, bench_server, make_ready
-from report import spread, table, write_result
-from script import add_lineitem, end, parse, parser_of
+from report import spread, table
+from script import end, keep_result, lineitem_on_a_server
 
 QUERY = "SELECT l_shipmode, sum(l_quantity) AS quantity FROM lineitem WHERE l_shipdate > '1998-11-01' GROUP BY 1"
 KINDS = {"carried over": "VIEW", "replaced where it is": "MATERIALIZED VIEW"}
@@ -55,7 +53,7 @@ def run(bench: BenchServer, data: Data, kind: str, *, direct: bool) -> float:
 
 
 def main() -> int:
-    given = _arguments()
+    given = lineitem_on_a_server("replaced.py", __doc__)
     found = machine(given.data)
     print(headline(found), flush=True)
     data = lineitem(given.scale, 0, given.data)
@@ -72,22 +70,8 @@ def main() -> int:
                 print(f"{number + 1}/{given.rounds}  {label}: {seconds[label][-1]:.2f} s", file=sys.stderr, flush=True)
     print(f"\nlineitem replaced, {data.megabytes:.0f} MB of text, {cores()} streams, wal_level={given.wal_level}")
     print(table(["median (min-max) of seconds", "whole"], [[label, spread(times)] for label, times in seconds.items()]))
-    content = {
-        "command": shlex.join(["benchmarks/replaced.py", *sys.argv[1:]]),
-        "machine": found,
-        "text_bytes": data.bytes,
-        "seconds": seconds,
-    }
-    name = given.name or f"replaced-scale-{given.scale:g}-{given.wal_level}"
-    print(f"\nwritten to {write_result(name, content)}")
+    keep_result("replaced.py", given, found, {"text_bytes": data.bytes, "seconds": seconds})
     return 0
-
-
-def _arguments() -> argparse.Namespace:
-    parser = parser_of("replaced.py", __doc__)
-    parser.add_argument("--wal-level", default="minimal", choices=["minimal", "replica"])
-    add_lineitem(parser, scale=1, rounds=3)
-    return parse(parser)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from data import CACHE
 from measure import BenchmarkError
+from report import write_result
 
 
 def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
@@ -35,6 +37,21 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     given.data.mkdir(parents=True, exist_ok=True)
     given.data = given.data.resolve()
     return given
+
+
+def lineitem_on_a_server(program: str, description: str | None) -> argparse.Namespace:
+    """The arguments of what loads lineitem into a PostgreSQL server of the benchmark's own."""
+    parser = parser_of(program, description)
+    parser.add_argument("--wal-level", default="minimal", choices=["minimal", "replica"])
+    add_lineitem(parser, scale=1, rounds=3)
+    return parse(parser)
+
+
+def keep_result(program: str, given: argparse.Namespace, found: dict[str, Any], figures: dict[str, Any]) -> None:
+    """Writes what such a program has measured, on the machine that was found, and says where."""
+    content = {"command": shlex.join([f"benchmarks/{program}", *sys.argv[1:]]), "machine": found, **figures}
+    name = given.name or f"{Path(program).stem}-scale-{given.scale:g}-{given.wal_level}"
+    print(f"\nwritten to {write_result(name, content)}")
 
 
 def end(main: Callable[[], int]) -> NoReturn:
