@@ -141,6 +141,8 @@ def test_what_is_in_the_way(postgres_target: PostgresTarget, path: Path) -> None
     ):
         with pytest.raises(UsageError, match="--indexes rebuild"):
             append(target, path, indexes="rebuild", **options)
+    with pytest.raises(UsageError, match="--indexes keep has rows go through the table itself"):
+        append(target, path, indexes="keep", partition_by="range(a, every=1000)")
     with pytest.raises(UsageError, match="its keys say which records are rejects"):
         append(target, path, indexes="rebuild", on_error="skip", max_rejects=1)
     target.execute("CREATE TABLE o (t integer REFERENCES t)")

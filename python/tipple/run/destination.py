@@ -71,7 +71,9 @@ def require_partitions(
     return divided
 
 
-def require_index_plan(plan: IndexPlan, mode: str | None, asked: StructureRequest | None, *, atomic: bool) -> None:
+def require_index_plan(
+    plan: IndexPlan, mode: str | None, asked: StructureRequest | None, partition_by: str | None, *, atomic: bool
+) -> None:
     """Refuses a plan for indexes where it would mean nothing.
 
     Raises:
@@ -87,6 +89,11 @@ def require_index_plan(plan: IndexPlan, mode: str | None, asked: StructureReques
     if asked is not None:
         raise UsageError(
             f"--indexes {plan} has no meaning with --structure {asked.structure}, which makes the table's indexes",
+            hint="leave out one of them",
+        )
+    if plan == "keep" and partition_by is not None:
+        raise UsageError(
+            "--indexes keep has rows go through the table itself, and --partition-by into partitions that are made",
             hint="leave out one of them",
         )
     if plan == "rebuild" and not atomic:

@@ -270,7 +270,7 @@ def load(
     upserts = mode == "upsert"
     if on_conflict != "update" and not upserts:
         raise UsageError("--on-conflict has no meaning without --mode upsert", hint="leave it out")
-    require_index_plan(indexes, mode, asked_structure, atomic=atomic)
+    require_index_plan(indexes, mode, asked_structure, partition_by, atomic=atomic)
     divided = require_partitions(target.engine, partition_by, replace_scope, mode=mode, files=structure == "parquet")
     stream_identity: Identity | None = None
     columnar: Columnar | None
