@@ -247,6 +247,7 @@ def test_a_value_of_no_partition(target: DuckdbTarget, tmp_path: Path, schema: P
         target, path, schema=schema, structure="parquet", partition_by="list(kind, values=[A, [x, y]])", check=1
     )
     assert "no partition takes kind" in run.stderr
+    assert "add the value to values=[…]" in run.stderr
     assert target.rows("SELECT * FROM duckdb_views() WHERE view_name = 't'") == []
 
 

@@ -145,6 +145,11 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
     elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* already exists", message):
         # This load found none when it began.
         hint = "another load in this process has just made the table: run this one again; nothing was published"
+    elif "no partition takes " in message:
+        hint = (
+            "add the value to values=[…], or leave values out: then each has a directory of its own; nothing was "
+            "published, and --on-error skip does not skip such records"
+        )
     elif TOO_LONG in message:
         hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"
     elif isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
