@@ -242,7 +242,7 @@ append_source(DirectTarget *target, Relation relation, const PageSource *source,
 		begin_piece(target, pages);
 		settle_write(&load->queue, number);
 		rows += take_pages(target, relation, source, before, done, pages, block + done, piece);
-		/* Not before: what is refused has taken no room. */
+		/* Not before: a client whose first pages are refused has taken no room. */
 		if (load->reserved < block + done + pages)
 		{
 			int64		room = Min(RESERVED_PAGES, left - done);

@@ -29,32 +29,28 @@ struct RowCheck
 	bool		is_partition;
 };
 
+/* `bounded` is the partition whose own bounds call the function; NULL of a CHECK, which may name any hash partition. */
 static bool
-is_not_the_servers_own(Oid function, void *context)
+is_not_the_servers_own(Oid function, void *bounded)
 {
+	/* It calls those of the key's operator classes. */
+	if (function == F_SATISFIES_HASH_PARTITION && bounded == NULL)
+		return true;
 	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
 }
 
-/* This one is the server's own, and calls those of some table's operator classes. */
 static bool
-is_no_checks(Oid function, void *context)
-{
-	return function == F_SATISFIES_HASH_PARTITION || is_not_the_servers_own(function, context);
-}
-
-/* `context` is what is asked of each function. */
-static bool
-may_call_anything(Node *node, void *context)
+may_call_anything(Node *node, void *bounded)
 {
 	if (node == NULL)
 		return false;
 	/* A domain has constraints of its own. */
-	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, (check_function_callback) context, NULL))
+	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_not_the_servers_own, bounded))
 		return true;
-	return expression_tree_walker(node, may_call_anything, context);
+	return expression_tree_walker(node, may_call_anything, bounded);
 }
 
-/* A hash partition's bounds are judged by that one function: these are the ones that it calls. */
+/* What a hash partition's bounds call by way of that one function. */
 static bool
 hashes_by_anything(Oid partition)
 {
@@ -82,12 +78,12 @@ row_check_refusal(Relation relation)
 	{
 		ConstrCheck *constraint = &constraints->check[i];
 
-		if (may_call_anything(stringToNode(constraint->ccbin), is_no_checks))
+		if (may_call_anything(stringToNode(constraint->ccbin), NULL))
 			return psprintf("its CHECK constraint %s calls a function that is not immutable and the server's own",
 							quote_identifier(constraint->ccname));
 	}
 	if (relation->rd_rel->relispartition &&
-		(may_call_anything((Node *) RelationGetPartitionQual(relation), is_not_the_servers_own) ||
+		(may_call_anything((Node *) RelationGetPartitionQual(relation), relation) ||
 		 hashes_by_anything(RelationGetRelid(relation))))
 		return pstrdup("its partition key calls a function that is not immutable and the server's own");
 	return NULL;

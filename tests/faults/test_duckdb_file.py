@@ -160,7 +160,7 @@ def test_a_refused_load_leaves_no_file(tmp_path: Path) -> None:
     load(url, path, check=2, header="no")
     assert database.exists()
     database.unlink()
-    # Two sessions of one process: what the other one has made is not removed.
+    # Nor is what an earlier load has made removed by one that is refused.
     tipple.load(str(path), into=url, table="t", schema=str(schema), header="no")
     with pytest.raises(tipple.UsageError):
         tipple.load(str(path), into=url, table="u", header="no")

@@ -72,9 +72,8 @@ class Rebuilding:
             return
         table = self.task.table
         names, self.afterwards = names_of(self.connection, table), statements_of(self.connection, table)
-        schema = table.schema or self.connection.execute("SELECT current_schema()").fetchall()[0][0]
         for name in names:
-            self.connection.execute(f"DROP INDEX {catalog(self.connection)}.{TableName(schema, name).sql}")
+            self.connection.execute(f"DROP INDEX {catalog(self.connection)}.{TableName(table.schema, name).sql}")
 
     def finish(self) -> None:
         """Makes them again."""

@@ -38,24 +38,26 @@ class NewFile:
 
     def close(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Closes the session's connection, and removes the file if it was made for nothing."""
-        if self.path is None:
-            connection.close()
-            return
         with _lock:
-            _sessions[self.path] -= 1
-            is_last = _sessions[self.path] == 0
-            if is_last:
-                del _sessions[self.path]
-            for_nothing = self.is_new and is_last and _is_empty(connection)
+            for_nothing = self._leave() and self.is_new and _is_empty(connection)
             connection.close()
-            if for_nothing:
+            if for_nothing and self.path is not None:
                 _remove(self.path)
 
     def leave(self) -> None:
         """There was no connection."""
-        if self.path is not None:
-            with _lock:
-                _sessions[self.path] -= 1
+        with _lock:
+            self._leave()
+
+    def _leave(self) -> bool:
+        """Whether no other session of this process has the file open."""
+        if self.path is None:
+            return False
+        _sessions[self.path] -= 1
+        if _sessions[self.path]:
+            return False
+        del _sessions[self.path]
+        return True
 
 
 def _is_empty(connection: duckdb.DuckDBPyConnection) -> bool:

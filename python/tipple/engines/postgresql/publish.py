@@ -409,7 +409,7 @@ class Publish:
             return obstacle
         self.copies += 1
         try:
-            with self.connection.transaction():
+            with self.connection.transaction() as copying:
                 work = key_work.missing(self.connection, staging, self.table)
                 # Before anything is refused in their names.
                 self.index_names.update(work.renames)
@@ -417,16 +417,17 @@ class Publish:
                 absorb.lock_out(self.connection, self.table, self.views, may_move=may_move)
                 obstacle = self.views.obstacle(self.connection, self.table)
                 if obstacle is not None:
-                    raise NotRestored(obstacle)
+                    raise psycopg.Rollback(copying)
                 if not stage.wait_for_snapshots(self.connection):
                     raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is open")
                 self._swap(staging, exists=True, renames=work.renames)
                 self.views.restore(self.connection)
         except NotRestored as error:
-            # What was copied, and set aside, is as it was.
-            return f"a view of it cannot be made again ({error})"
-        self.notes.append(f"the rows that {self.table} had were copied to the new ones, which took its place")
-        return None
+            obstacle = f"a view of it cannot be made again ({error})"
+        if obstacle is None:
+            self.notes.append(f"the rows that {self.table} had were copied to the new ones, which took its place")
+        # Else what was copied, and set aside, is as it was.
+        return obstacle
 
     def _swap(self, staging: TableName, *, exists: bool, renames: Sequence[tuple[str, str]] = ()) -> None:
         keeps = self.job.structure is None
