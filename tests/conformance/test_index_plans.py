@@ -16,7 +16,7 @@ import tipple
 from command import start_tipple
 from loading import load_words
 from targets import DuckdbTarget, PostgresTarget, Target, write
-from tipple.engines.postgresql import absorb
+from tipple.engines.postgresql import absorb, views
 from tipple.errors import BadRecord, UsageError
 
 OLD, NEW = 2000, 3000
@@ -246,6 +246,25 @@ def test_a_transaction_that_is_older(postgres_target: PostgresTarget, path: Path
         old.rollback()
     assert "copied, not swapped in: a transaction began" in " ".join(report.notes)
     assert found(target) == expected()
+
+
+def test_a_view_that_cannot_be_made_again(
+    postgres_target: PostgresTarget, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows when rows have been copied: these go, and the staged ones come to those that the table has."""
+    target = postgres_target
+    target.execute(TABLE)
+    before = target.rows(SHAPE)
+
+    def refuse(*_: object) -> list[Any]:
+        raise psycopg.errors.FeatureNotSupported("no")
+
+    monkeypatch.setattr(views, "_set_aside", refuse)
+    report = append(target, path, indexes="rebuild")
+    assert "the staged rows were copied, not swapped in: a view of it cannot be made again (no)" in report.notes
+    assert found(target) == expected()
+    assert target.rows(SHAPE) == before
+    assert target.leftovers("t") == set()
 
 
 def test_rows_of_others_stay(postgres_target: PostgresTarget, path: Path) -> None:
