@@ -57,7 +57,7 @@ _HOMES = {
     "tipple.report.model": ("LoadReport",),
     "tipple.run.doctor": ("examine_target", "measure_target"),
     "tipple.run.generate": ("GenerateReport", "generate"),
-    "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs"),
+    "tipple.run.jobs": ("cancel_job", "clean_jobs", "list_jobs", "resume_job"),
     "tipple.run.load": ("load",),
 }
 # `run` needs no home: it is the package of that name, which can be called.
@@ -101,5 +101,6 @@ __all__ = [
     "load",
     "measure_target",
     "memory_connection",
+    "resume_job",
     "run",
 ]

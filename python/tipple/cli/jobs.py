@@ -10,16 +10,16 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tipple.cli.output import print_json
+from tipple.cli.output import after_the_deed, print_json
 from tipple.engines.base import JobRecord
 from tipple.errors import UsageError
 from tipple.plan.size import format_count
-from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, show_jobs
+from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, resume_job, show_jobs
 
 __all__ = ["jobs"]
 
 LIST_WIDTH = 140
-ACTIONS = ("list", "show", "cancel", "clean")
+ACTIONS = ("list", "show", "resume", "cancel", "clean")
 
 
 @click.command(
@@ -27,6 +27,7 @@ ACTIONS = ("list", "show", "cancel", "clean")
 Examples:
   tipple jobs postgresql:///warehouse
   tipple jobs postgresql:///warehouse show 3f2a
+  tipple jobs postgresql:///warehouse resume 3f2a
   tipple jobs postgresql:///warehouse clean
   TIPPLE_TARGET=postgresql:///warehouse tipple jobs clean 3f2a
 """
@@ -37,9 +38,10 @@ Examples:
     "--force", is_flag=True, help="cancel, clean: give up jobs too whose rows are in the table already (--no-atomic)."
 )
 def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
-    """List, show, cancel and clean up the jobs recorded in a target.
+    """List, show, resume, cancel and clean up the jobs recorded in a target.
 
-    URL is the target; without it $TIPPLE_TARGET counts. JOB is a job's id or its beginning. `cancel` stops a job or
+    URL is the target; without it $TIPPLE_TARGET counts. JOB is a job's id or its beginning. `resume` goes on with an
+    unfinished load as its own command would, on the machine that has its sources. `cancel` stops a job or
     gives up an unfinished one; `clean` gives up all jobs that nobody runs, or only JOB, and drops what they had staged.
     A job of --no-atomic that has stored rows is kept, because its command would store them once more.
     """
@@ -48,6 +50,9 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
         raise UsageError(f"--force has no meaning for {action}", hint="leave it out")
     if action == "clean":
         _print_lines(clean_jobs(url, job, force=force), as_json)
+        return
+    if action == "resume" and job is not None:
+        _resume(url, job, as_json=as_json)
         return
     if action == "cancel" and job is not None:
         _print_lines([cancel_job(url, job, force=force)], as_json)
@@ -75,9 +80,22 @@ def _meaning(words: Sequence[str]) -> tuple[str | None, str, str | None]:
         raise UsageError(
             f"list shows all jobs, and takes no job such as {job!r}", hint=f"tipple jobs URL show {job or 'JOB'}"
         )
-    if action in ("show", "cancel") and job is None:
+    if action in ("show", "resume", "cancel") and job is None:
         raise UsageError(f"tipple jobs URL {action} needs a job", hint="tipple jobs URL lists them")
     return url, action, job
+
+
+def _resume(url: str | None, job: str, *, as_json: bool) -> None:
+    from tipple.cli.load import PUBLISHED_WITH_REJECTS, show_report
+    from tipple.cli.summary import telling_failure
+    from tipple.run.interrupt import too_late
+
+    with telling_failure(None, as_json=as_json):
+        report = resume_job(url, job, progress="auto")
+    with too_late(), after_the_deed("the rows are published"):
+        show_report(report, as_json=as_json)
+    if report.rejects:
+        sys.exit(PUBLISHED_WITH_REJECTS)
 
 
 def _print_lines(lines: Sequence[str], as_json: bool) -> None:

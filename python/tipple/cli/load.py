@@ -22,7 +22,7 @@ from tipple.run.outputs import no_stale_summary
 from tipple.run.part import Part
 from tipple.run.target import DEFAULT_TARGET
 
-__all__ = ["load"]
+__all__ = ["PUBLISHED_WITH_REJECTS", "load", "show_report"]
 
 PUBLISHED_WITH_REJECTS = 3
 
@@ -431,10 +431,11 @@ def _prepare_report() -> None:
 def _conclude(report: LoadReport, summary: str | None, *, as_json: bool, done: str, repeats: bool) -> None:
     if summary is not None:
         write_summary(summary, encode_summary(report), done=done, repeats=repeats)
-    _show(report, as_json=as_json)
+    show_report(report, as_json=as_json)
 
 
-def _show(report: LoadReport, *, as_json: bool) -> None:
+def show_report(report: LoadReport, *, as_json: bool) -> None:
+    """Prints what was done: tables, or the summary as JSON."""
     if as_json:
         print_json(encode_summary(report))
     else:

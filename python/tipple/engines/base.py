@@ -25,6 +25,8 @@ from tipple.plan.url import TableName, Target, quote_identifier
 
 STDIN = "-"
 """The path that means standard input."""
+OPTIONS = "options"
+"""Where a job's request has the options of its load, for whoever goes on with it."""
 
 NOTHING_TO_DO = "-"
 """The strategy of a load that an earlier job has done already."""
@@ -452,6 +454,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The job whose rejects it loads, of a load with `--replay`."""
     visible_rows: int = 0
     """Of a job that was not published as a whole: rows that are in the table already (`--no-atomic`)."""
+    options: dict[str, Any] | None = None
+    """The options of its load, as `tipple.load` has them; None of one that only its own command can go on with."""
 
 
 class Session(Protocol):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from tipple.engines import find_engine
 from tipple.engines.base import JobRecord, Session
 from tipple.errors import UsageError
+from tipple.report.model import LoadReport
+from tipple.report.progress import ProgressForm
 from tipple.run.arguments import checked
+from tipple.run.load import load
 from tipple.run.target import choose_target
 
 LISTED = "tipple jobs URL lists them"
@@ -32,6 +39,55 @@ def show_jobs(url: str | None, job_id: str) -> list[JobRecord]:
     if not found:
         raise UsageError(f"there is no job {job_id}", hint=LISTED)
     return found
+
+
+@checked
+def resume_job(
+    url: str | None,
+    job_id: str,
+    *,
+    progress: ProgressForm | Callable[[Mapping[str, Any]], None] = "none",
+) -> LoadReport:
+    """Goes on with an unfinished job, with the sources and options that the ledger has of its command.
+
+    Args:
+        url: the target; without it the environment's `TIPPLE_TARGET` counts.
+        job_id: the beginning of the job's id.
+        progress: as for `load`.
+
+    Returns:
+        What `load` returns.
+
+    Raises:
+        UsageError: there is no single such job, it is not unfinished, or the ledger does not have its command: of a
+            job file's tables, of standard input and frames, and of a load with `replay`.
+        TippleError: as by `load`.
+    """
+    beginning = _beginning(job_id)
+    found = [record for record in list_jobs(url) if record.job_id.startswith(beginning)]
+    if len(found) != 1:
+        raise UsageError(f"there is no single job {beginning}", hint=LISTED)
+    (record,) = found
+    if record.running:
+        raise UsageError(f"the job {record.job_id} is running", hint="wait for it")
+    if record.state != "loading":
+        raise UsageError(
+            f"the job {record.job_id} is {record.state}",
+            hint="only an unfinished job can be resumed; to load again, run its command",
+        )
+    if record.options is None:
+        raise UsageError(
+            f"the ledger does not have the command of job {record.job_id}",
+            hint="run that command again (`tipple run` of the job file, where it is one of its tables), which goes on "
+            f"where it stopped; or give the job up: tipple jobs URL cancel {record.job_id[:8]}",
+        )
+    missing = [path for path in record.sources if not os.path.exists(path)]
+    if missing:
+        raise UsageError(
+            f"a source of job {record.job_id} is not there: {missing[0]}",
+            hint="bring it back, or resume the job on the machine that it was begun on",
+        )
+    return load(list(record.sources), into=url, resume=record.job_id, progress=progress, **record.options)
 
 
 @checked

@@ -13,6 +13,7 @@ import msgspec
 
 from tipple.engines import find_engine, spool
 from tipple.engines.base import (
+    OPTIONS,
     PUBLISH_TOGETHER,
     STDIN,
     Identity,
@@ -59,6 +60,7 @@ from tipple.run.rejects import (
 from tipple.run.remedy import core_remedy, first_remedy
 from tipple.run.replay import find_reading
 from tipple.run.request import TPCH, Request
+from tipple.run.resume import options_to_keep
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
 from tipple.run.summary import make_report, phase_seconds, utc_now
@@ -233,6 +235,7 @@ def load(
         Interrupted: Ctrl-C; can be resumed.
         TippleError: anything else; nothing was published.
     """
+    given = dict(locals())
     started_at = utc_now()
     target = choose_target(into)
     name = parse_table_name(table)
@@ -388,6 +391,10 @@ def load(
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 request_key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+                if _part.alone and stream_identity is None and STDIN not in paths and not replay:
+                    # No part of the key: the same rows may be asked for with other streams.
+                    where = policy.path if policy is not None else None
+                    facts[OPTIONS] = options_to_keep(load, given, rejects=where)
                 slice_plan = plan_slices(
                     [(s.path, s.size) for s in identities],
                     streams,

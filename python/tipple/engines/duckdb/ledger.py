@@ -15,7 +15,7 @@ import duckdb
 
 from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
-from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
+from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.plan.url import TableName, parse_table_name
@@ -393,6 +393,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             replays=request.get("replays"),
             # A job is in the ledger before its end only with --no-atomic.
             visible_rows=row[6] if row[1] in ("loading", "failed", "cancelled") else 0,
+            options=request.get(OPTIONS),
         )
         for row, request in zip(rows, requests, strict=True)
     ]

@@ -18,7 +18,7 @@ import msgspec
 import psycopg
 
 from tipple.engines import core
-from tipple.engines.base import NOTHING_TO_DO, STDIN, Cut, LoadTask
+from tipple.engines.base import NOTHING_TO_DO, OPTIONS, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import (
     checks,
     defaults,
@@ -241,7 +241,7 @@ class JobOwner:
                     hint="bring the file back and run the command again, or load it anew with --restart"
                     + self._duplicates_warning(other),
                 )
-        differing = [_shown(key) for key in ours if ours[key] != theirs.get(key)]
+        differing = [_shown(key) for key in ours if key != OPTIONS and ours[key] != theirs.get(key)]
         raise UsageError(
             f"job {other.job_id}, which is unfinished, was begun with other {' and '.join(differing) or 'options'}",
             hint="repeat its command exactly, or begin anew with --restart",

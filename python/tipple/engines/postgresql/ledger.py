@@ -538,7 +538,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
                j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
                CASE WHEN j.state IN ('loading', 'failed', 'cancelled') AND j.plan ->> 'strategy' = 'incremental'
                THEN coalesce(sum(s.rows), 0) ELSE 0 END::bigint, j.request ->> 'replays',
-               coalesce(sum(s.rejects), 0)::bigint
+               coalesce(sum(s.rejects), 0)::bigint, j.request -> 'options'
         FROM tipple.job j LEFT JOIN tipple.slice s USING (job_id)
         GROUP BY j.job_id ORDER BY j.started_at DESC
         """
@@ -562,6 +562,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             rejects=row[15],
             replays=row[14],
             visible_rows=row[13],
+            options=row[16],
         )
         for row in rows
     ]
