@@ -183,3 +183,61 @@ def test_what_cannot_be_resumed(
     assert caught.value.hint
     assert tipple.list_jobs(postgres_target.url) == [record]
     assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO t VALUES (100, 'z', '2020-01-01')",
+        "CREATE TABLE r (k integer PRIMARY KEY REFERENCES t)",
+        "CREATE MATERIALIZED VIEW m AS SELECT * FROM t",
+    ],
+)
+@pytest.mark.parametrize("options", [{"commit_every": 1, "jobs": 1}, {}], ids=["now and then", "at once"])
+def test_what_comes_between_does_not_keep_a_job_from_its_end(
+    postgres_target: PostgresTarget, tmp_path: Path, change: str, options: dict[str, Any]
+) -> None:
+    """A load could not be begun like this any more, but one that was begun goes on, as its dry run says."""
+    postgres_target.execute(SCHEMA)
+    path = write(tmp_path / "in.csv", ROWS)
+    job = _interrupted(path, into=postgres_target.url, **READ, **options)
+    postgres_target.execute(change)
+    assert load_here(postgres_target, path, dry_run=True, **READ, **options).exit_code == 0
+    run = load_here(postgres_target, path, **READ, **options)
+    assert run.summary is not None
+    assert (run.summary["status"], run.summary["job_id"]) == ("loaded", job)
+    assert postgres_target.rows("SELECT k, v, day::text FROM t WHERE k < 100 ORDER BY k") == STORED
+
+
+def test_columns_that_have_changed_are_named(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(SCHEMA)
+    path = write(tmp_path / "in.csv", ROWS)
+    job = _interrupted(path, into=postgres_target.url, **READ)
+    postgres_target.execute("ALTER TABLE t ALTER k TYPE bigint")
+    run = load_here(postgres_target, path, check=2, **READ)
+    assert f"the columns of public.t have changed since job {job}" in run.output
+    assert "--columns" not in run.output
+    postgres_target.execute("ALTER TABLE t ALTER k TYPE integer")
+    load_here(postgres_target, path, **READ)
+    assert postgres_target.count("t") == 3
+
+
+def test_the_job_of_another_role(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is left as it is, and its role goes on with it."""
+    postgres_target.execute(SCHEMA)
+    path = write(tmp_path / "in.csv", ROWS)
+    job = _interrupted(path, into=postgres_target.url, **READ)
+    server, database = postgres_target.server, postgres_target.database
+    role = f"other_{database}"
+    server.execute(
+        f"CREATE ROLE {role} LOGIN PASSWORD 'x'; GRANT ALL ON SCHEMA tipple, public TO {role}; "
+        f"GRANT ALL ON ALL TABLES IN SCHEMA tipple TO {role}; GRANT ALL ON t TO {role}",
+        database,
+    )
+    try:
+        theirs = server.url(role, database, password="x")
+        run = load_here(theirs, path, check=2, **READ)
+        assert f"job {job}, which this command would go on with, belongs to the role loader" in run.output
+        assert load_here(postgres_target, path, **READ).summary["job_id"] == job  # type: ignore[index]
+    finally:
+        server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", database)

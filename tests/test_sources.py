@@ -238,3 +238,29 @@ def test_files_of_other_programs(
     run = load_here(target, write(tmp_path / name, data), schema="auto", check=2)
     assert said in run.stderr
     assert remedy in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.csv.gz", b""),
+        ("in.csv.GZ", b"\x1f\x8b"),
+        ("in.csv.bz2", b"BZh9"),
+        ("in.csv.xz", b"\xfd7zXZ"),
+        ("in.csv.zst", b"\x28\xb5"),
+    ],
+)
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_what_is_left_of_a_copy_that_failed(tmp_path: Path, name: str, content: bytes, on_error: str) -> None:
+    """It would be rows of text, or none, and with `replace` the table would be empty."""
+    url = f"duckdb:///{tmp_path}/x.duckdb"
+    (tmp_path / "s.sql").write_text("CREATE TABLE t (a text);")
+    (tmp_path / "good.csv").write_text("old\n")
+    options = {"into": url, "table": "t", "encoding": "LATIN1", "format": "csv", "header": "no"}
+    tipple.load(str(tmp_path / "good.csv"), schema=str(tmp_path / "s.sql"), **options)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=r"is empty, which no|ends after . bytes, which no") as caught:
+        tipple.load(str(tmp_path / name), mode="replace", on_error=on_error, **options)
+    assert "cut off" in str(caught.value.hint)
+    (tmp_path / name).write_text("plain\n")
+    assert tipple.load(str(tmp_path / name), **options).rows == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import struct
 from decimal import Decimal
 from pathlib import Path
@@ -383,3 +384,37 @@ def test_what_duckdb_hands_out_as_other_values(tmp_path: Path, value: str) -> No
         rows = connection.sql(f"SELECT 1 AS n, {value} AS v")
         with pytest.raises(tipple.UsageError, match=r"the column v|values of v"):
             tipple.load(rows, into=target.url, table="t", schema="auto")
+
+
+def test_json_within_others_is_json(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a json, b json, c json)")
+    texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": [1]}', "7"]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2]), texts)
+    structs = pa.StructArray.from_arrays([texts[:1]], names=["u"])
+    maps = pa.MapArray.from_arrays(pa.array([0, 1]), pa.array(["k"]), texts[1:2])
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"a": lists, "b": structs, "c": maps}))
+    load(engine_target, path)
+    stored = [
+        json.loads(value) for row in engine_target.rows("SELECT a::text, b::text, c::text FROM t") for value in row
+    ]
+    assert stored == [[{"a": [1]}, 7], {"u": {"a": [1]}}, {"k": 7}]
+
+
+@pytest.mark.parametrize("values", [[True, False, None], [Decimal("1.50"), None, Decimal("-2.25")], [1.5, None, 2.0]])
+def test_dictionaries_that_parquet_only_notes(engine_target: Target, tmp_path: Path, values: list[Any]) -> None:
+    plain = pa.array(values, pa.float16() if isinstance(values[0], float) else None)
+    indices = pa.array([None if value is None else number for number, value in enumerate(values)], pa.int32())
+    dictionary = pa.DictionaryArray.from_arrays(indices, plain.fill_null(plain[0]))
+    table = pa.table({"id": range(3), "v": dictionary, "l": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), plain)})
+    run = load(engine_target, write_parquet(tmp_path / "in.parquet", table), schema="auto", verify="checksum")
+    assert "panicked" not in run.stderr
+    assert engine_target.rows("SELECT v FROM t ORDER BY id") == [(value,) for value in values]
+
+
+def test_long_durations_keep_their_microseconds(engine_target: Target, tmp_path: Path) -> None:
+    counts = [0, -1, 3_600_000_000, -5_400_000_001, 9 * 10**15 + 7, 10**17 + 1, -(10**18) - 3, 2**63 - 1, None]
+    engine_target.execute("CREATE TABLE t (id integer, v interval)")
+    table = pa.table({"id": range(len(counts)), "v": pa.array(counts, pa.int64()).cast(pa.duration("us"))})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table))
+    micros = "epoch_us(v)" if isinstance(engine_target, DuckdbTarget) else "(extract(epoch FROM v) * 1000000)::bigint"
+    assert engine_target.rows(f"SELECT {micros} FROM t ORDER BY id") == [(count,) for count in counts]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from command import start_tipple
+from command import run_tipple, start_tipple
 from loading import load, load_words
 from targets import PostgresTarget, write
 
@@ -137,3 +137,53 @@ def test_tables_published_together(postgres_target: PostgresTarget, tmp_path: Pa
         assert reader.execute("SELECT DISTINCT b FROM c").fetchall() == [("old",)]
     blocker.close()
     assert postgres_target.rows("SELECT DISTINCT b FROM a UNION ALL SELECT DISTINCT b FROM c") == [("new",), ("new",)]
+
+
+UPSERT = "mode = 'upsert'\nkey = ['id']\n"
+
+
+@pytest.mark.parametrize("others", [None, "", UPSERT], ids=["alone", "beside new tables", "beside merged ones"])
+def test_readers_that_come_all_the_time(postgres_target: PostgresTarget, tmp_path: Path, others: str | None) -> None:
+    """They look at what is published only, one transaction after the other: each sees none of the new rows or all, also
+    where some partitions have rows and get more, and others are empty."""
+    target = postgres_target
+    target.execute("CREATE TABLE a (id integer, g integer, PRIMARY KEY (id, g)) PARTITION BY RANGE (g)")
+    for number in range(4):
+        target.execute(
+            f"CREATE TABLE a_{number} PARTITION OF a FOR VALUES FROM ({number * 10}) TO ({number * 10 + 10})"
+        )
+    target.execute("CREATE TABLE c (id integer PRIMARY KEY, g integer)")
+    if others is None:
+        target.execute("INSERT INTO a SELECT -n, 1 FROM generate_series(1, 60000) n; ANALYZE a")
+    if others == UPSERT:
+        target.execute("CREATE TABLE b (id integer PRIMARY KEY, g integer)")
+    write(tmp_path / "s.sql", "CREATE TABLE b (id integer, g integer);")
+    rows = 20_000
+    write(tmp_path / "in.csv", "".join(f"{n},{n % 40}\n" for n in range(rows)))
+    also = f"[tables.c]\n[tables.b]\nschema = '${{here}}/s.sql'\n{others}"
+    job = write(
+        tmp_path / "job.toml",
+        f"publish = 'together'\n[defaults]\ninto = '{target.url}'\nsources = '${{here}}/in.csv'\nheader = 'no'\n"
+        f"[tables.a]\n{'' if others is None else also}",
+    )
+    looks = "(SELECT count(*) FROM a WHERE id >= 0 AND g < 10), (SELECT count(*) FROM a WHERE id >= 0 AND g >= 10)"
+    looks += "" if others is None else ", (SELECT count(*) FROM c)"
+    seen, ended = set(), threading.Event()
+
+    def read() -> None:
+        with psycopg.connect(target.url) as reader:
+            reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            while not ended.wait(0.003):
+                seen.add(reader.execute(f"SELECT {looks}").fetchone())  # type: ignore[arg-type]
+                reader.rollback()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        run = run_tipple("run", job, "--progress", "none")
+    finally:
+        ended.set()
+        thread.join()
+    whole = (rows // 4, rows * 3 // 4, *(() if others is None else (rows,)))
+    assert seen <= {(0,) * len(whole), whole}, str(run)
+    assert target.rows(f"SELECT {looks}") == [whole]

@@ -7,8 +7,9 @@ The format `tbl` is dbgen's: `|` after every field, the last one too, and no quo
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -56,6 +57,28 @@ _COMPRESSION_MAGIC: tuple[tuple[str, Compression], ...] = (
 def detect_compression(head: bytes) -> Compression | None:
     """How a file with these first bytes is compressed."""
     return next((name for magic, name in _COMPRESSION_MAGIC if re.match(magic.encode(), head, re.DOTALL)), None)
+
+
+_BEGINNINGS: Mapping[str, tuple[str, Compression]] = {
+    ".gz": (r"\x1f\x8b\x08", "gzip"),
+    ".zst": (r"\x28\xb5\x2f\xfd", "zstd"),
+    ".bz2": (r"BZh[1-9]\x31\x41\x59\x26\x53\x59", "bzip2"),
+    ".xz": (r"\xfd7zXZ\x00", "xz"),
+}
+"""By a name's ending: what a file of that name begins with, a character of the pattern for each byte."""
+
+
+def cut_before_its_magic(path: str, content: bytes) -> Compression | None:
+    """How a file was compressed, by its name, of which no more is there than a part of its first bytes: what is left of
+    a copy that failed at once. It would be taken for text, or for a source without records.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in _BEGINNINGS:
+        return None
+    magic, compression = _BEGINNINGS[ending]
+    single = re.findall(r"\\x..|\[.*?\]|.", magic)
+    is_cut = len(content) < len(single) and re.fullmatch("".join(single[: len(content)]).encode(), content, re.DOTALL)
+    return compression if is_cut else None
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):

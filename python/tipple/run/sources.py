@@ -22,7 +22,7 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
 from tipple.plan.first_record import first_fields
 from tipple.plan.sniff_profile import Layout
-from tipple.plan.sources import Dialect, detect_compression
+from tipple.plan.sources import Dialect, cut_before_its_magic, detect_compression
 
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
@@ -201,6 +201,15 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
             if status.st_size > SAMPLE_BYTES:
                 file.seek(max(SAMPLE_BYTES, status.st_size - SAMPLE_BYTES))
                 digest.update(file.read(SAMPLE_BYTES))
+    cut = cut_before_its_magic(path, head)
+    if cut is not None:
+        raise UsageError(
+            f"{path} ends after {len(head)} bytes, which no {cut} file does"
+            if head
+            else f"{path} is empty, which no {cut} file is",
+            hint="its copy was cut off, most likely: fetch or make it again; a source without records is an empty file "
+            "without that ending",
+        )
     return Identity(
         path=os.path.abspath(path),
         size=status.st_size,

@@ -63,6 +63,12 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
+/// Whether it is no fault of the data: both have been asked to take no more than 128 MiB.
+pub(super) fn lacks_memory(error: &io::Error) -> bool {
+    let text = error.to_string();
+    text.contains("memory limit") || text.contains("too much memory")
+}
+
 /// Its name, for messages.
 pub(super) fn name(compression: Compression) -> &'static str {
     match compression {

@@ -256,6 +256,17 @@ impl TextReader {
         };
         let name = compression::name(compression);
         let short = error.kind() == io::ErrorKind::UnexpectedEof;
+        if compression::lacks_memory(error) {
+            let file = self.planned.path.display().to_string();
+            return Error::File {
+                message: format!("unpacking it needs more memory than the 128 MiB that Tipple takes for it ({error})"),
+                remedy: format!(
+                    "nothing was published; have {name} unpack it: {} {file} | tipple load - ...",
+                    if compression == crate::plan::Compression::Zstd { "zstd --long=31 -dc" } else { "xz -dc" }
+                ),
+                file,
+            };
+        }
         Error::File {
             file: self.planned.path.display().to_string(),
             message: format!(

@@ -62,6 +62,9 @@ class Chooser:
         self.write_path, self.write_path_reason = self._choose_write_path()
         self.structure: AppliedStructure | None = None
         """What the table is to be, as `choose` has found it."""
+        self.goes_on = False
+        """Whether the way was chosen before, by the run that began the job: what would keep rows from it now, publish
+        finds a way around."""
         self.keys_judge_at_once = False
         """Whether it has turned out that keys cannot judge records when all are stored."""
 
@@ -104,7 +107,7 @@ class Chooser:
         self._tell(choice)
         if choice.strategy == "single" and choice.exists and self.task.mode == "replace":
             emptying.require(self.connection, self.table)
-        if choice.strategy == "single" and self.task.commit_every is not None:
+        if choice.strategy == "single" and self.task.commit_every is not None and not self.goes_on:
             raise UsageError(
                 f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",
                 hint="leave it out, or give up the one commit with --no-atomic",
@@ -250,7 +253,7 @@ class Chooser:
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = absorb.why_rows_stay(self.connection, task)
             moves = obstacle is None
-        absorb.require(task, obstacle)
+        absorb.require(task, None if self.goes_on else obstacle)
         if moves:
             reason = "a copy is filled unseen, gets the rows that are there, and takes the table's place"
             return Choice("swap", reason, exists)
@@ -323,12 +326,12 @@ class Chooser:
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
-        if by_partition:
+        if by_partition and not self.goes_on:
             raise UsageError(
                 f"{self.table} cannot be loaded partition by partition: {obstacle}",
                 hint="leave out --partition-by and --replace-scope: the server then routes the rows",
             )
-        absorb.require(self.task, obstacle)
+        absorb.require(self.task, None if self.goes_on else obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
 
     def _why_not_direct(self, choice: Choice) -> str | None:

@@ -241,6 +241,12 @@ class JobOwner:
                     hint="bring the file back and run the command again, or load it anew with --restart"
                     + self._duplicates_warning(other),
                 )
+        if ours["columns"] != theirs["columns"] and "columns" not in ours.get(OPTIONS, ("columns",)):
+            raise UsageError(
+                f"the columns of {self.table} have changed since job {other.job_id}, which is unfinished, began",
+                hint="change them back and run the command again, or begin anew with --restart"
+                + self._duplicates_warning(other),
+            )
         differing = [_shown(key) for key in ours if key != OPTIONS and ours[key] != theirs.get(key)]
         raise UsageError(
             f"job {other.job_id}, which is unfinished, was begun with other {' and '.join(differing) or 'options'}",
@@ -279,6 +285,8 @@ class JobOwner:
                 hint="repeat its command exactly, or begin anew with --restart" + self._duplicates_warning(job),
             )
         staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
+        if staging is not None:
+            stage.require_own(self.connection, staging, f"job {job.job_id}, which this command would go on with,")
         self.session.terminate_streams(job.job_id)
         if staging is not None and not self._relation_exists(staging):
             self._supersede(job)

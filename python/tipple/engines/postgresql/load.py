@@ -162,8 +162,12 @@ class PostgresLoad:
                     raise UsageError("--resume needs the ledger", hint="leave out --no-ledger")
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
+            self.chooser.goes_on = earlier is not None and earlier.plan["strategy"] != "single"
             choice = self.chooser.choose()
             owned = self.job.take_over(earlier) if earlier is not None else None
+            if owned is None and self.chooser.goes_on:
+                self.chooser.goes_on = False
+                choice = self.chooser.choose()
             self._require_together(choice, choice.strategy if owned is None else owned.strategy)
         if owned is None:
             with runner.phase("split"):

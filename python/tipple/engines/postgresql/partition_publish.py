@@ -91,6 +91,8 @@ class PartitionPublish:
         self.staging = staging
         self.notes = notes
         self.is_new = task.definition is not None
+        self.mixes = False
+        """Whether some rows were copied, and others have taken their place with a partition."""
         self.index_names: dict[str, str] = {}
         """Indexes of hidden partitions, and the names that a user knows them by."""
 
@@ -114,8 +116,8 @@ class PartitionPublish:
         """Those whose hidden partition becomes one of the target's."""
         return [step for step in self._steps(may_swap=True) if step.action in MOVING]
 
-    def _steps(self, *, may_swap: bool) -> list[Step]:
-        return partition_steps.decide(self.connection, self.task, self.staging, may_swap=may_swap)
+    def _steps(self, *, may_swap: bool, may_mix: bool = True) -> list[Step]:
+        return partition_steps.decide(self.connection, self.task, self.staging, may_swap=may_swap, may_mix=may_mix)
 
     def moving(self) -> list[TableName]:
         """The hidden partitions that have rows and become the target's."""
@@ -161,8 +163,13 @@ class PartitionPublish:
 
     # The transaction
 
-    def publish(self, *, may_swap: bool, is_patient: bool) -> bool:
+    def publish(self, *, may_swap: bool, may_mix: bool, is_patient: bool) -> bool:
         """Makes all rows visible; call it in the transaction that publishes.
+
+        Args:
+            may_swap: whether no transaction is open that should see rows which were there before.
+            may_mix: whether some rows may be copied and others take their place with a partition.
+            is_patient: whether locks are waited for.
 
         Returns:
             Whether rows were inserted into partitions that are not logged, where a crash takes them.
@@ -178,15 +185,15 @@ class PartitionPublish:
         # Writers wait from here on; readers only once nothing is left to be copied. Where nothing is, all wait at once:
         # a reader who wants to write would be ended by the server if he met somebody who has one lock and waits for
         # the other.
-        copies = any(step.action in ("insert", "absorb") for step in self._steps(may_swap=may_swap))
+        copies = any(step.action in ("insert", "absorb") for step in self._steps(may_swap=may_swap, may_mix=may_mix))
         mode = "SHARE ROW EXCLUSIVE" if copies else "ACCESS EXCLUSIVE"
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
-        steps = self._steps(may_swap=may_swap)
-        if may_swap and _copies_and_swaps(steps):
+        steps = self._steps(may_swap=may_swap, may_mix=may_mix)
+        if may_mix and _copies_and_swaps(steps):
             # Whoever began while the lock was waited for would see what is swapped in, and not what is copied.
-            may_swap = stage.wait_for_snapshots(self.connection)
-            steps = self._steps(may_swap=may_swap)
+            may_mix = stage.wait_for_snapshots(self.connection)
+            steps = self._steps(may_swap=may_swap and may_mix, may_mix=may_mix)
         self._require_structure(steps)
         self._require_replaced(steps)
         if any(step.action == "attach" for step in steps):
@@ -199,8 +206,9 @@ class PartitionPublish:
         self._copy(steps)
         if moving:
             self._lock_out_readers(is_patient=is_patient)
-            if _copies_and_swaps(steps) and not is_patient:
-                self._require_new_snapshots()
+            self.mixes = _copies_and_swaps(steps)
+            if self.mixes and not is_patient:
+                stage.require_new_snapshots(self.connection)
             self._move(moving, renames)
         filled = [step.real for step in steps if step.action == "insert" and step.leaf.size_bytes]
         stage.drop(self.connection, self.staging)
@@ -208,12 +216,6 @@ class PartitionPublish:
         # Where nobody knows which partition has got rows, it may be any.
         tables = {self.task.table if real is None else real.name for real in filled}
         return any(unlogged.is_unlogged(self.connection, table) for table in tables)
-
-    def _require_new_snapshots(self) -> None:
-        """Has the transaction begun anew where somebody began while it copied, and waited for its last lock: then all
-        rows are copied."""
-        if not stage.wait_for_snapshots(self.connection):
-            raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is still open")
 
     def _lock_out_readers(self, *, is_patient: bool) -> None:
         """Takes the last lock, without standing in its queue: see `publish`."""

@@ -94,7 +94,9 @@ def of_another_order(
     return {name: why for name, (order,) in zip(partitions, theirs, strict=True) if order != ours}
 
 
-def decide(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, may_swap: bool) -> list[Step]:
+def decide(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, *, may_swap: bool, may_mix: bool
+) -> list[Step]:
     """What becomes of each hidden partition, as the target is now.
 
     Raises:
@@ -105,7 +107,8 @@ def decide(connection: psycopg.Connection[Any], task: LoadTask, staging: TableNa
     by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
     leaves = partitions.staged(connection, staging)
     filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
-    decision = _Decision(connection, task, filled, obstacles.detour(connection, task.table), may_swap=may_swap)
+    detour = obstacles.detour(connection, task.table)
+    decision = _Decision(connection, task, filled, detour, may_swap=may_swap, may_mix=may_mix)
     matched = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
     decision.look_at([(leaf, real) for leaf, real in matched if real is not None and decision.touches(leaf)])
     steps = [decision.step(leaf, real) for leaf, real in matched]
@@ -145,6 +148,7 @@ class _Decision:
         detour: str | None,
         *,
         may_swap: bool,
+        may_mix: bool,
     ) -> None:
         """`filled` are hidden partitions with rows; `detour` says what the table has got that rows must meet."""
         self.detour = detour
@@ -152,6 +156,7 @@ class _Decision:
         self.task = task
         self.filled = filled
         self.may_swap = may_swap
+        self.may_mix = may_mix
         self.facts = _Facts(obstacles={}, sizes={}, filled=set())
 
     def replaces(self, leaf: Staged) -> bool:
@@ -197,6 +202,8 @@ class _Decision:
             action = "leave"
         else:
             obstacle = self.facts.obstacles.get(real.name)
+            if obstacle is None and not self.may_mix:
+                obstacle = "others read the table while rows are copied"
             if obstacle is None and replaces and not self.may_swap:
                 obstacle = "a transaction began before the load ended and is still open"
             if self.detour is not None:

@@ -42,6 +42,9 @@ from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName
 
+LONGEST_REASON = 200
+"""Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
+
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
@@ -61,6 +64,10 @@ class Publish:
         self.job = job
         self.table = task.table
         self.may_swap = True
+        self.may_mix = True
+        """Whether some rows may be copied and others take their place with a table."""
+        self.mixes = False
+        """Whether the transaction that publishes has done so: a snapshot from before its end shows a part of them."""
         self.is_patient = True
         """Whether locks are waited for, however long it takes."""
         self.views = OwnViews()
@@ -98,7 +105,13 @@ class Publish:
                     self._finish_staging(runner, owned, choice)
                 if self.task.analyze:
                     with runner.phase(ANALYZE):
-                        self._analyze(runner, owned, choice)
+                        try:
+                            self._analyze(runner, owned, choice)
+                        except psycopg.DataError as error:
+                            # Some values can be stored, and not be counted: numrange has bounds that no float reaches.
+                            why = str(error.diag.message_primary)
+                            why = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
+                            self.notes.append(f"the server could not gather statistics of {self.table}: {why}")
                 with runner.phase(self.task.publish_phase):
                     return self._publish(runner, owned, choice, rows, digest)
             except Incomplete:
@@ -209,6 +222,7 @@ class Publish:
             absorbs = owned.strategy == "swap" and choice.exists and self._rows_move(owned)
             takes_turns = has_views or absorbs or (owned.strategy == "partition" and choice.exists)
             self.is_patient = not takes_turns or seconds >= together.PATIENCE_SECONDS
+            self.mixes, said = False, len(self.notes)
             try:
                 with self.connection.transaction():
                     if not self.is_patient:
@@ -217,12 +231,18 @@ class Publish:
                     is_visible = self.make_visible(owned, choice, rows, digest)
                     if is_visible:
                         self.add_references(owned, choice)
+                        if self.mixes and not self.is_patient:
+                            stage.require_nobody_waits(self.connection)
                         runner.settle()
                     return is_visible
             except psycopg.Error as error:
                 runner.unsettle()
                 if self.is_patient or not isinstance(error, together.IN_THE_WAY):
                     raise
+                # What was said of it is undone too.
+                del self.notes[said:]
+                if isinstance(error, stage.SnapshotsOpen) and owned.strategy == "partition":
+                    self.may_mix = False
                 time.sleep(together.PAUSE_SECONDS)
 
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
@@ -244,8 +264,10 @@ class Publish:
         elif owned.strategy == "partition" and staging is not None:
             tablespaces.restrict_default(self.connection, exists=choice.exists)
             partitions = self._partitions(owned, staging)
-            if partitions.publish(may_swap=self.may_swap, is_patient=self.is_patient) and self.task.ledger:
+            may = {"may_swap": self.may_swap, "may_mix": self.may_mix}
+            if partitions.publish(**may, is_patient=self.is_patient) and self.task.ledger:
                 self._note_unlogged(owned)
+            self.mixes = partitions.mixes
             # Other tables may follow in this transaction.
             self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
         elif staging is not None:
@@ -418,13 +440,13 @@ class Publish:
                 obstacle = self.views.obstacle(self.connection, self.table)
                 if obstacle is not None:
                     raise psycopg.Rollback(copying)
-                if not stage.wait_for_snapshots(self.connection):
-                    raise psycopg.errors.LockNotAvailable("a transaction began while rows were copied, and is open")
+                stage.require_new_snapshots(self.connection)
                 self._swap(staging, exists=True, renames=work.renames)
                 self.views.restore(self.connection)
         except NotRestored as error:
             obstacle = f"a view of it cannot be made again ({error})"
         if obstacle is None:
+            self.mixes = True
             self.notes.append(f"the rows that {self.table} had were copied to the new ones, which took its place")
         # Else what was copied, and set aside, is as it was.
         return obstacle

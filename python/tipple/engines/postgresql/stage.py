@@ -164,7 +164,10 @@ def require_own(connection: psycopg.Connection[Any], staging: TableName, whose: 
         (staging.sql,),
     ).fetchone()
     if found is not None and not found[1]:
-        raise UsageError(f"{whose} belongs to the role {found[0]}", hint="that role can give it up, or a superuser")
+        raise UsageError(
+            f"{whose} belongs to the role {found[0]}",
+            hint="that role can go on with it or give it up, and so can a superuser",
+        )
 
 
 # Without a ledger nothing names them. Whoever loads holds an advisory lock, on a table that cannot be told from here.
@@ -399,32 +402,63 @@ SNAPSHOT_SECONDS = 1.0
 
 # A transaction that keeps its snapshot keeps its virtual number too.
 _SNAPSHOTS = """
-SELECT l.virtualxid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+SELECT l.virtualxid,
+       EXISTS (SELECT FROM pg_locks w WHERE w.pid = l.pid AND NOT w.granted)
+           AND pg_backend_pid() = ANY (pg_blocking_pids(l.pid))
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction AND a.backend_xmin IS NOT NULL
   AND a.pid <> pg_backend_pid() AND a.datname = current_database() AND a.usesysid IS NOT NULL
 """
 
 
+class SnapshotsOpen(psycopg.errors.LockNotAvailable):
+    """Others have snapshots that would show a part of what is published: it must be begun again."""
+
+
 def wait_for_snapshots(connection: psycopg.Connection[Any]) -> bool:
-    """Waits a moment until those snapshots are gone that others have now; says whether that came.
+    """Waits a moment until those snapshots are gone that others have now; says whether that came. It cannot come where
+    one of them waits for this transaction.
 
     Whoever began before this moment may look later at what is published now, and sees rows that are moved in with their
     table, and not those that this transaction copies.
     """
-    first = _snapshots(connection)
+    found = _snapshots(connection)
+    first = set(found)
     until = time.monotonic() + SNAPSHOT_SECONDS
     while first:
-        if time.monotonic() >= until:
+        if any(found[number] for number in first) or time.monotonic() >= until:
             return False
         time.sleep(0.02)
-        first &= _snapshots(connection)
+        found = _snapshots(connection)
+        first &= set(found)
     return True
 
 
-def _snapshots(connection: psycopg.Connection[Any]) -> set[str]:
+def require_new_snapshots(connection: psycopg.Connection[Any]) -> None:
+    """As `wait_for_snapshots`.
+
+    Raises:
+        SnapshotsOpen: it did not come.
+    """
+    if not wait_for_snapshots(connection):
+        raise SnapshotsOpen("a transaction began while rows were copied, and is still open")
+
+
+def require_nobody_waits(connection: psycopg.Connection[Any]) -> None:
+    """The last look before the end: a reader who came since has a snapshot already, and waits for the table.
+
+    Raises:
+        SnapshotsOpen: there is one.
+    """
+    if any(_snapshots(connection).values()):
+        raise SnapshotsOpen("a transaction began while rows took their place, and waits for them")
+
+
+def _snapshots(connection: psycopg.Connection[Any]) -> dict[str, bool]:
+    """The transactions of others that have snapshots, and whether they wait for this one."""
     # Within a transaction, what was seen of the others once is seen again.
     connection.execute("SELECT pg_stat_clear_snapshot()")
-    return {number for (number,) in connection.execute(_SNAPSHOTS).fetchall()}
+    return dict(connection.execute(_SNAPSHOTS).fetchall())
 
 
 def has_heap_pages(connection: psycopg.Connection[Any], table: TableName) -> bool:

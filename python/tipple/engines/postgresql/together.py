@@ -82,7 +82,7 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
         apart, said = _seen_apart(staged), [len(one.publish.notes) for one in staged]
         if apart and not stage.wait_for_snapshots(connection):
             for one in apart:
-                one.publish.may_swap = False
+                one.publish.may_swap = one.publish.may_mix = False
         for one in staged:
             with _blaming(one), one.publish.borrowing(connection):
                 try:
@@ -94,14 +94,23 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
         if lost:
             raise psycopg.Rollback(transaction)
         may_swap = any(one.publish.may_swap for one in apart)
-        if may_swap and not is_patient and not stage.wait_for_snapshots(connection):
+        mixes = may_swap or any(one.publish.mixes for one in staged)
+        try:
+            if may_swap and not is_patient:
+                stage.require_new_snapshots(connection)
+            for one in staged:
+                with _blaming(one), one.publish.borrowing(connection):
+                    one.publish.add_references(one.owned, one.choice)
+            if mixes and not is_patient:
+                stage.require_nobody_waits(connection)
+        except stage.SnapshotsOpen:
             # Somebody began while rows were merged: once more, and all are copied then. What was said is undone too.
             for one, count in zip(staged, said, strict=True):
                 del one.publish.notes[count:]
-            raise errors.LockNotAvailable("a transaction began while rows were merged, and is still open")
-        for one in staged:
-            with _blaming(one), one.publish.borrowing(connection):
-                one.publish.add_references(one.owned, one.choice)
+                one.publish.may_mix = False
+            for one in apart:
+                one.publish.may_swap = False
+            raise
     return lost
 
 
@@ -143,8 +152,8 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_p
 def _seen_apart(staged: Sequence[Staged]) -> list[Staged]:
     """Those whose tables take others' place, where rows of other loads are merged: a snapshot from before the end would
     show the ones and not the others."""
-    swapped = [one for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
-    return swapped if len(swapped) < len(staged) else []
+    moving = [one for one in staged if one.owned.strategy in ("swap", "partition")]
+    return [one for one in moving if one.choice.exists] if len(moving) < len(staged) else []
 
 
 def _are_published(staged: Sequence[Staged]) -> bool:

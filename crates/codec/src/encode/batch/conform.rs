@@ -270,11 +270,25 @@ pub fn without_rows(batch: &RecordBatch, left_out: &[usize]) -> RecordBatch {
 
 /// How a field's values are spelled: an extension type says what its bytes are.
 pub(super) fn spelling(field: &Field, kind: &ColumnType, wanted: Option<&Spelling>) -> Spelling {
-    let Spelling { form, nanoseconds } = wanted.copied().unwrap_or_default();
+    let Spelling { form, nanoseconds, .. } = wanted.copied().unwrap_or_default();
     let is_uuid = field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid");
     let form = if is_uuid && form == Form::Plain { Form::Uuid } else { form };
     let is_text = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
-    Spelling { form, nanoseconds: nanoseconds || is_text }
+    Spelling { form, nanoseconds: nanoseconds || is_text, exact: counts_in_tens(kind) }
+}
+
+/// Whether the column, or each of its items, is a number that is no float.
+fn counts_in_tens(kind: &ColumnType) -> bool {
+    match kind {
+        ColumnType::Array(array) => counts_in_tens(&array.element),
+        ColumnType::Int2
+        | ColumnType::Int4
+        | ColumnType::Int8
+        | ColumnType::Integer { .. }
+        | ColumnType::Numeric { .. }
+        | ColumnType::Decimal => true,
+        _ => false,
+    }
 }
 
 fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Result<Step, UnreadableType> {

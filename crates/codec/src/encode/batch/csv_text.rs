@@ -74,7 +74,6 @@ fn put_in_quotes(text: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::batch::text_form::Form;
     use arrow_array::{Int32Array, StringArray};
     use arrow_schema::{Field, Schema};
     use std::sync::Arc;
@@ -85,7 +84,7 @@ mod tests {
         let schema = Schema::new(vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)]);
         let numbers = Int32Array::from(vec![Some(1), None, Some(-3), Some(4), Some(5)]);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers), Arc::new(texts)]).expect("a batch");
-        let spelling = Spelling { form: Form::Plain, nanoseconds: true };
+        let spelling = Spelling { nanoseconds: true, ..Spelling::default() };
         let rows = CsvRows { columns: vec![(None, spelling); 2] };
         let mut out = Vec::new();
         for row in 0..5 {

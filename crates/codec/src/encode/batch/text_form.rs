@@ -1,7 +1,7 @@
 //! A value's text: the spelling that PostgreSQL's input functions, and so the codec's own readers, take back as the
 //! same value. Nested values are JSON, or an array literal where the target is an array.
 
-use super::Loss;
+use super::{Loss, strings};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
@@ -12,7 +12,7 @@ use arrow_array::types::{
     UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -39,6 +39,9 @@ pub struct Spelling {
     pub form: Form,
     /// Whether the target keeps nanoseconds, as text does.
     pub nanoseconds: bool,
+    /// Whether the target counts in tens, so that a whole number has all its digits: the shortest text that is read back
+    /// as the same float may be another whole number.
+    pub exact: bool,
 }
 
 /// `data_type` with dictionaries and runs replaced by what they hold, and views of lists by lists, at every depth.
@@ -90,8 +93,8 @@ pub fn write(array: &dyn Array, row: usize, spelling: Spelling, out: &mut Vec<u8
         | DataType::LargeList(_)
         | DataType::FixedSizeList(..)
         | DataType::Struct(_)
-        | DataType::Map(..) => write_json(array, row, out),
-        _ => return write_scalar(array, row, spelling.nanoseconds, out),
+        | DataType::Map(..) => write_json(array, row, None, out),
+        _ => return write_scalar(array, row, spelling, out),
     }
     Ok(())
 }
@@ -105,14 +108,15 @@ pub fn shown(array: &dyn Array, row: usize, spelling: Spelling) -> Vec<u8> {
         text.clear();
         match array.as_primitive_opt::<Date64Type>() {
             Some(days) => put(&mut text, format_args!("{} ms", days.value(row))),
-            None => write_json(array, row, &mut text),
+            None => write_json(array, row, None, &mut text),
         }
     }
     text
 }
 
 /// Appends a value that is neither text, nor bytes, nor nested.
-fn write_scalar(array: &dyn Array, row: usize, nanoseconds: bool, out: &mut Vec<u8>) -> Result<(), Loss> {
+fn write_scalar(array: &dyn Array, row: usize, spelling: Spelling, out: &mut Vec<u8>) -> Result<(), Loss> {
+    let Spelling { nanoseconds, exact, .. } = spelling;
     macro_rules! number {
         ($type:ty) => {
             put(out, format_args!("{}", array.as_primitive::<$type>().value(row)))
@@ -133,9 +137,9 @@ fn write_scalar(array: &dyn Array, row: usize, nanoseconds: bool, out: &mut Vec<
         DataType::UInt16 => number!(UInt16Type),
         DataType::UInt32 => number!(UInt32Type),
         DataType::UInt64 => number!(UInt64Type),
-        DataType::Float16 => write_float4(array.as_primitive::<Float16Type>().value(row).to_f32(), out),
-        DataType::Float32 => write_float4(array.as_primitive::<Float32Type>().value(row), out),
-        DataType::Float64 => write_float8(array.as_primitive::<Float64Type>().value(row), out),
+        DataType::Float16 => write_float4(array.as_primitive::<Float16Type>().value(row).to_f32(), exact, out),
+        DataType::Float32 => write_float4(array.as_primitive::<Float32Type>().value(row), exact, out),
+        DataType::Float64 => write_float8(array.as_primitive::<Float64Type>().value(row), exact, out),
         DataType::Decimal32(_, scale) => {
             write_decimal(i128::from(array.as_primitive::<Decimal32Type>().value(row)), *scale, out);
         }
@@ -204,13 +208,15 @@ fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
 macro_rules! write_float {
     ($name:ident, $float:ty) => {
         /// As PostgreSQL reads it back. Without an exponent as far as integers reach, so that whole numbers are read as
-        /// such too.
-        fn $name(value: $float, out: &mut Vec<u8>) {
+        /// such too; with every digit of a whole number where it is to be `exact`.
+        fn $name(value: $float, exact: bool, out: &mut Vec<u8>) {
             let magnitude = value.abs();
             if value.is_nan() {
                 out.extend_from_slice(b"NaN");
             } else if value.is_infinite() {
                 out.extend_from_slice(if value < 0.0 { b"-Infinity" } else { b"Infinity" });
+            } else if exact && value.fract() == 0.0 {
+                put(out, format_args!("{value:.0}"));
             } else if magnitude == 0.0 || (1e-5..1e19).contains(&magnitude) {
                 put(out, format_args!("{value}"));
             } else {
@@ -327,11 +333,16 @@ fn put_fraction(fraction: i64, per_second: i64, nanoseconds: bool, out: &mut Vec
     Ok(())
 }
 
-/// Appends seconds as an ISO 8601 duration has them, behind its `T`.
+/// Appends a time as an ISO 8601 duration has it, behind its `T`: hours apart, because PostgreSQL reads the number of
+/// seconds as a float, which of many seconds has no microseconds.
 fn write_seconds(value: i64, per_second: i64, nanoseconds: bool, out: &mut Vec<u8>) -> Result<(), Loss> {
-    let magnitude = value.unsigned_abs();
-    let per_second_unsigned = per_second.unsigned_abs();
-    put(out, format_args!("{}{}", if value < 0 { "-" } else { "" }, magnitude / per_second_unsigned));
+    let (magnitude, per_second_unsigned) = (value.unsigned_abs(), per_second.unsigned_abs());
+    let sign = if value < 0 { "-" } else { "" };
+    let (hours, seconds) = (magnitude / per_second_unsigned / 3600, magnitude / per_second_unsigned % 3600);
+    if hours > 0 {
+        put(out, format_args!("{sign}{hours}H"));
+    }
+    put(out, format_args!("{sign}{seconds}"));
     put_fraction((magnitude % per_second_unsigned).cast_signed(), per_second, nanoseconds, out)?;
     out.push(b'S');
     Ok(())
@@ -422,22 +433,23 @@ fn item_form(data_type: &DataType) -> Form {
     }
 }
 
-/// Appends JSON (RFC 8259). What JSON has no number for (NaN, infinities) and every other scalar is a string.
-fn write_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
+/// Appends JSON (RFC 8259). What JSON has no number for (NaN, infinities) and every other scalar is a string, but for what
+/// its `field` says is JSON itself.
+fn write_json(array: &dyn Array, row: usize, field: Option<&Field>, out: &mut Vec<u8>) {
     if array.is_null(row) {
         out.extend_from_slice(b"null");
         return;
     }
     match array.data_type() {
         DataType::Null => out.extend_from_slice(b"null"),
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             let items = items(array, row);
             out.push(b'[');
             for index in 0..items.len() {
                 if index > 0 {
                     out.push(b',');
                 }
-                write_json(items.as_ref(), index, out);
+                write_json(items.as_ref(), index, Some(item), out);
             }
             out.push(b']');
         }
@@ -449,7 +461,7 @@ fn write_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
                 }
                 write_json_string(field.name().as_bytes(), out);
                 out.push(b':');
-                write_json(column.as_ref(), row, out);
+                write_json(column.as_ref(), row, Some(field), out);
             }
             out.push(b'}');
         }
@@ -464,7 +476,7 @@ fn write_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
                 write_text_or_json(entries.column(0).as_ref(), index, &mut key);
                 write_json_string(&key, out);
                 out.push(b':');
-                write_json(entries.column(1).as_ref(), index, out);
+                write_json(entries.column(1).as_ref(), index, entries.fields().get(1).map(AsRef::as_ref), out);
             }
             out.push(b'}');
         }
@@ -472,12 +484,18 @@ fn write_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
             let start = out.len();
             write_text_or_json(array, row, out);
             let is_number = data_type.is_numeric() && out[start..].last().is_some_and(u8::is_ascii_digit);
-            if !is_number && *data_type != DataType::Boolean {
+            let is_json = strings::is_string(data_type) && field.is_some_and(is_json);
+            if !is_number && !is_json && *data_type != DataType::Boolean {
                 let text = out.split_off(start);
                 write_json_string(&text, out);
             }
         }
     }
+}
+
+/// Whether a field's texts are JSON (Arrow's canonical extension types, "JSON").
+fn is_json(field: &Field) -> bool {
+    field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.json")
 }
 
 /// The text of a value within JSON: nothing of it can be lost there.
@@ -487,7 +505,7 @@ fn write_text_or_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
         _ => Form::Bytes,
     };
     // Only a Date64 with a time of day is refused here; its milliseconds then stand for it.
-    if write(array, row, Spelling { form, nanoseconds: true }, out).is_err() {
+    if write(array, row, Spelling { form, nanoseconds: true, exact: false }, out).is_err() {
         put(out, format_args!("{}", array.as_primitive::<Date64Type>().value(row)));
     }
 }

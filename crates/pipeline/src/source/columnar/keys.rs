@@ -172,7 +172,7 @@ impl Found {
                 continue;
             }
             last = now;
-            let text = shown(array.as_ref(), row, Spelling::default());
+            let text = shown(array.as_ref(), row, Spelling { exact: true, ..Spelling::default() });
             self.texts.insert(String::from_utf8_lossy(&text).into_owned());
         }
     }

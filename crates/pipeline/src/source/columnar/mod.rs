@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::plan::{ColumnarFormat, FieldPlan, Piece, Source};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, SchemaRef};
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::{Arc, Once};
 
 /// Something in a source that is read as a whole: a row group or a record batch.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +174,7 @@ fn names(fields: &arrow_schema::Fields) -> String {
 /// Runs what reads a file by a library: a panic over a damaged file is an error of the file, and a file that changed
 /// under the reader is told from one that is damaged.
 fn guarded<T>(source: &SourceFile<'_>, read: impl FnOnce() -> Result<T>) -> Result<T> {
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+    let outcome = quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)))
         .unwrap_or_else(|_| Err(damaged(source, "its contents contradict each other")));
     if outcome.is_err() {
         source.check_unchanged()?;
@@ -181,11 +182,33 @@ fn guarded<T>(source: &SourceFile<'_>, read: impl FnOnce() -> Result<T>) -> Resu
     outcome
 }
 
+thread_local! {
+    /// Whether a panic of this thread is going to be caught, and told as an error.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs what catches its panics: nothing is printed of them.
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_CAUGHT.get() {
+                usual(panic);
+            }
+        }));
+    });
+    let before = IS_CAUGHT.replace(true);
+    let outcome = run();
+    IS_CAUGHT.set(before);
+    outcome
+}
+
 /// A file that is not what its format demands.
 fn damaged(source: &SourceFile<'_>, message: impl std::fmt::Display) -> Error {
     let message = message.to_string();
     // The libraries have one kind of error for both.
-    let unread = message.contains("not supported") || message.contains("NYI");
+    let unread = message.contains("supported") || message.contains("NYI");
     let remedy = if unread {
         "it has a type that is not read: cast that column to another one (a decimal, a text) where the file is made"
     } else {

@@ -41,6 +41,9 @@ impl ParquetFooter {
         let file = Positioned::new(source.duplicate()?, source.planned().size);
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let mut metadata = metadata.map_err(|error| damaged(source, error))?;
+        if let Some(schema) = without_odd_dictionaries(metadata.schema()) {
+            metadata = with_schema(&metadata, schema).map_err(|error| damaged(source, error))?;
+        }
         if let Some(schema) = wide_int96(&metadata) {
             // Where a struct has other nanoseconds beside INT96, its schema does not fit and the reader keeps its own.
             metadata = with_schema(&metadata, schema).unwrap_or(metadata);
@@ -195,6 +198,21 @@ fn wide_int96(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
     Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
 }
 
+/// The schema without those dictionaries that the reader cannot read, where there are any. Parquet has none: the writer
+/// notes that its column in memory was one, and values of the plain type mean the same.
+fn without_odd_dictionaries(schema: &Schema) -> Option<SchemaRef> {
+    let plain = |kind: &DataType| match kind {
+        DataType::Dictionary(_, values) => {
+            let is_odd = matches!(**values, DataType::Boolean | DataType::Float16) || values.is_decimal();
+            is_odd.then(|| values.as_ref().clone())
+        }
+        _ => None,
+    };
+    let fields: Vec<_> = schema.fields().iter().map(|field| Arc::new(changed(field, &plain))).collect();
+    let same = fields.iter().zip(schema.fields()).all(|(new, old)| new == old);
+    (!same).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
 fn in_microseconds(field: &Field) -> Field {
     changed(field, &|kind| match kind {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
@@ -209,6 +227,8 @@ fn changed(field: &Field, of: &dyn Fn(&DataType) -> Option<DataType>) -> Field {
     let inner = |field: &Arc<Field>| Arc::new(changed(field, of));
     let kind = match field.data_type() {
         DataType::List(element) => DataType::List(inner(element)),
+        DataType::LargeList(element) => DataType::LargeList(inner(element)),
+        DataType::FixedSizeList(element, length) => DataType::FixedSizeList(inner(element), *length),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         other => of(other).unwrap_or_else(|| other.clone()),
