@@ -32,7 +32,7 @@ def test_nothing_is_sampled(
 ) -> None:
     with_extension(postgres_target)
     text = b"2024-01-05,a\n2025-01-05,b\ninfinity,c\n2031-12-31,d\n" if skips else b"2024-01-05,a\n2025-01-05,b\n"
-    path = tmp_path / "in.csv.gz"
+    path = tmp_path / ("in.csv.gz" if packed else "in.csv")
     path.write_bytes(gzip.compress(text) if packed else b"")
     schema = write(tmp_path / "t.sql", "CREATE TABLE t (d date, v text)")
     options: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"} if skips else {}
