@@ -42,12 +42,11 @@ from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName
 
-LONGEST_REASON = 200
-"""Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
-
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
+LONGEST_REASON = 200
+"""Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
 SNAPSHOT_WAIT_SECONDS = 10
 """How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
 
@@ -105,13 +104,7 @@ class Publish:
                     self._finish_staging(runner, owned, choice)
                 if self.task.analyze:
                     with runner.phase(ANALYZE):
-                        try:
-                            self._analyze(runner, owned, choice)
-                        except psycopg.DataError as error:
-                            # Some values can be stored, and not be counted: numrange has bounds that no float reaches.
-                            why = str(error.diag.message_primary)
-                            why = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
-                            self.notes.append(f"the server could not gather statistics of {self.table}: {why}")
+                        self._analyze(runner, owned, choice)
                 with runner.phase(self.task.publish_phase):
                     return self._publish(runner, owned, choice, rows, digest)
             except Incomplete:
@@ -180,7 +173,13 @@ class Publish:
         def before(table: TableName) -> list[str]:
             return direct.reading_ahead(self.connection, table) if owned.direct else []
 
-        indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams, before)
+        try:
+            indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams, before)
+        except psycopg.DataError as error:
+            # Some values can be stored, and not be counted: numrange has bounds that no float reaches.
+            why = str(error.diag.message_primary)
+            why = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
+            self.notes.append(f"the server could not gather statistics of {self.table}: {why}")
 
     def _publish(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """Makes the rows visible and says so in the ledger, in one transaction; False where slices were lost."""

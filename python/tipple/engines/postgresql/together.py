@@ -63,9 +63,19 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
     while True:
         for one in staged:
             one.publish.job.ensure_connection(one.owned)
+        said = [len(one.publish.notes) for one in staged]
         try:
             return _publish(staged, is_patient=time.monotonic() >= until)
-        except IN_THE_WAY:
+        except IN_THE_WAY as error:
+            # What was said of it is undone too.
+            for one, count in zip(staged, said, strict=True):
+                del one.publish.notes[count:]
+            if isinstance(error, stage.SnapshotsOpen):
+                # Once more, and all rows are copied then.
+                for one in staged:
+                    one.publish.may_mix = False
+                for one in _seen_apart(staged):
+                    one.publish.may_swap = False
             time.sleep(PAUSE_SECONDS)
         except psycopg.Error as error:
             if not connections.is_lost(error):
@@ -79,7 +89,7 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
     lost: list[Staged] = []
     with connection.transaction() as transaction:
         _lock(connection, staged, is_patient=is_patient)
-        apart, said = _seen_apart(staged), [len(one.publish.notes) for one in staged]
+        apart = _seen_apart(staged)
         if apart and not stage.wait_for_snapshots(connection):
             for one in apart:
                 one.publish.may_swap = one.publish.may_mix = False
@@ -94,23 +104,14 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
         if lost:
             raise psycopg.Rollback(transaction)
         may_swap = any(one.publish.may_swap for one in apart)
-        mixes = may_swap or any(one.publish.mixes for one in staged)
-        try:
-            if may_swap and not is_patient:
-                stage.require_new_snapshots(connection)
-            for one in staged:
-                with _blaming(one), one.publish.borrowing(connection):
-                    one.publish.add_references(one.owned, one.choice)
-            if mixes and not is_patient:
-                stage.require_nobody_waits(connection)
-        except stage.SnapshotsOpen:
-            # Somebody began while rows were merged: once more, and all are copied then. What was said is undone too.
-            for one, count in zip(staged, said, strict=True):
-                del one.publish.notes[count:]
-                one.publish.may_mix = False
-            for one in apart:
-                one.publish.may_swap = False
-            raise
+        if may_swap and not is_patient:
+            # Somebody may have begun while rows were merged.
+            stage.require_new_snapshots(connection)
+        for one in staged:
+            with _blaming(one), one.publish.borrowing(connection):
+                one.publish.add_references(one.owned, one.choice)
+        if not is_patient and (may_swap or any(one.publish.mixes for one in staged)):
+            stage.require_nobody_waits(connection)
     return lost
 
 
