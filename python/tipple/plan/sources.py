@@ -7,7 +7,6 @@ The format `tbl` is dbgen's: `|` after every field, the last one too, and no quo
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
@@ -72,7 +71,7 @@ def cut_before_its_magic(path: str, content: bytes) -> Compression | None:
     """How a file was compressed, by its name, of which no more is there than a part of its first bytes: what is left of
     a copy that failed at once. It would be taken for text, or for a source without records.
     """
-    ending = os.path.splitext(path)[1].lower()
+    ending = "." + path.lower().rpartition(".")[2]
     if ending not in _BEGINNINGS:
         return None
     magic, compression = _BEGINNINGS[ending]
