@@ -144,24 +144,7 @@ def start_tipple(
 ) -> Command:
     """Start `tipple ARGUMENTS` without waiting. `--summary` is added to the verbs that have it."""
     prepared = _Prepared(arguments, cwd)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tipple", *prepared.words],
-        stdin=subprocess.DEVNULL,
-        stdout=prepared.out,
-        stderr=prepared.err,
-        env=environment(env),
-        cwd=cwd,
-        start_new_session=new_session,
-        **popen,
-    )
-    return prepared.started(process)
-
-
-def _fork_tipple(arguments: tuple[object, ...], env: Mapping[str, str | None] | None, cwd: Path | None) -> Command:
-    """The same, in a fraction of the time; several at once are started as ever."""
-    prepared = _Prepared(arguments, cwd)
-    process = forker().start(prepared.words, environment(env), cwd, prepared.out, prepared.err)
-    return start_tipple(*arguments, env=env, cwd=cwd) if process is None else prepared.started(process)
+    return prepared.started(prepared.start(env, start_new_session=new_session, **popen))
 
 
 class _Prepared:
@@ -180,8 +163,25 @@ class _Prepared:
                 self.summary_file.unlink()
                 words += ["--summary", name]
         self.words = words
+        self.directory = cwd
         # Files and not pipes: nothing blocks, whatever is printed, and it can be read while the command runs.
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+
+    def start(self, env: Mapping[str, str | None] | None, **popen: Any) -> subprocess.Popen[bytes]:
+        """Starts it as a user does."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tipple", *self.words],
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=self.err,
+            env=environment(env),
+            cwd=self.directory,
+            **popen,
+        )
+
+    def fork(self, env: Mapping[str, str | None] | None) -> Forked | None:
+        """Starts it in a fraction of the time; None while another one runs."""
+        return forker().start(self.words, environment(env), self.directory, self.out, self.err)
 
     def started(self, process: subprocess.Popen[bytes] | Forked) -> Command:
         command = Command(self.words, process, time.monotonic(), self.summary_file, self.out, self.err)
@@ -207,9 +207,11 @@ def run_tipple(
         check: True expects exit status 0, a number expects that one, False expects nothing.
         popen: further arguments of subprocess.Popen.
     """
+    prepared = _Prepared(arguments, cwd)
     # What Python and the C library look at when they start cannot be changed in a process that has.
     at_start = popen or any(not name.startswith(FOREIGN_VARIABLES) for name in env or {})
-    command = start_tipple(*arguments, env=env, cwd=cwd, **popen) if at_start else _fork_tipple(arguments, env, cwd)
+    forked = None if at_start else prepared.fork(env)
+    command = prepared.started(forked or prepared.start(env, **popen))
     run = command.wait(timeout)
     if check is not False:
         expected = 0 if check is True else check

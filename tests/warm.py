@@ -24,6 +24,7 @@ from typing import Any
 
 MESSAGE_BYTES = 1 << 18
 """No request or answer is longer: the words and variables of a command."""
+GONE = "the process that forks commands has ended"
 
 _TESTS = Path(__file__).parent
 
@@ -47,9 +48,11 @@ class Forked:
         if self.returncode is None:
             self._channel.settimeout(timeout)
             try:
-                self.returncode = int(self._channel.recv(MESSAGE_BYTES))
+                answer = self._channel.recv(MESSAGE_BYTES)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("tipple", timeout or 0) from None
+            assert answer, GONE
+            self.returncode = int(answer)
             self._lock.release()
         return self.returncode
 
@@ -89,7 +92,7 @@ class Forker:
         self._channel.settimeout(None)
         socket.send_fds(self._channel, [json.dumps(request).encode()], [out.fileno(), err.fileno()])
         answer = self._channel.recv(MESSAGE_BYTES)
-        assert answer, "the process that forks commands has ended"
+        assert answer, GONE
         return Forked(self._channel, self._lock, int(answer))
 
 
@@ -138,15 +141,11 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 
 def _import_all() -> None:
     """Everything that a command may import on its way."""
-    import duckdb  # noqa: F401
-    import psycopg  # noqa: F401
-    import rich.live  # noqa: F401
-
-    import tipple
-
-    for module in pkgutil.walk_packages(tipple.__path__, "tipple."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    tipple = importlib.import_module("tipple")
+    own = [module.name for module in pkgutil.walk_packages(tipple.__path__, "tipple.")]
+    for name in ("duckdb", "psycopg", "rich.live", *own):
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ The format `tbl` is dbgen's: `|` after every field, the last one too, and no quo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -40,44 +40,52 @@ _ENDINGS_TO_COME = {
     "lz4": "lz4-compressed",
     "zip": "zip-compressed",
 }
-_COMPRESSION_ENDINGS = ("gz", "gzip", "zst", "zstd", "bz2", "xz")
+Compression = Literal["gzip", "zstd", "bzip2", "xz"]
+
+_COMPRESSION_ENDINGS: dict[str, Compression] = {
+    "gz": "gzip",
+    "gzip": "gzip",
+    "zst": "zstd",
+    "zstd": "zstd",
+    "bz2": "bzip2",
+    "xz": "xz",
+}
 """What a name may have behind the ending that says the format. Whether a file is compressed, its content says."""
 
-Compression = Literal["gzip", "zstd", "bzip2", "xz"]
-# RFC 1952; RFC 8878 (frames, and skippable frames, which some writers begin with); bzip2 1.0.8; xz-file-format 1.2.
+# A pattern for each byte. RFC 1952; RFC 8878 (frames, and skippable frames, which some writers begin with); bzip2 1.0.8
+# (blocks, or the end of nothing); xz-file-format 1.2.
 _COMPRESSION_MAGIC: tuple[tuple[str, Compression], ...] = (
-    (r"\x1f\x8b\x08", "gzip"),
-    (r"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "zstd"),
-    (r"BZh[1-9](\x31\x41\x59\x26\x53\x59|\x17\x72\x45\x38\x50\x90)", "bzip2"),
-    (r"\xfd7zXZ\x00", "xz"),
+    (r"\x1f \x8b \x08", "gzip"),
+    (r"\x28 \xb5 \x2f \xfd", "zstd"),
+    (r"[\x50-\x5f] \x2a \x4d \x18", "zstd"),
+    (r"B Z h [1-9] \x31 \x41 \x59 \x26 \x53 \x59", "bzip2"),
+    (r"B Z h [1-9] \x17 \x72 \x45 \x38 \x50 \x90", "bzip2"),
+    (r"\xfd 7 z X Z \x00", "xz"),
 )
 
 
 def detect_compression(head: bytes) -> Compression | None:
     """How a file with these first bytes is compressed."""
-    return next((name for magic, name in _COMPRESSION_MAGIC if re.match(magic.encode(), head, re.DOTALL)), None)
-
-
-_BEGINNINGS: Mapping[str, tuple[str, Compression]] = {
-    ".gz": (r"\x1f\x8b\x08", "gzip"),
-    ".zst": (r"\x28\xb5\x2f\xfd", "zstd"),
-    ".bz2": (r"BZh[1-9]\x31\x41\x59\x26\x53\x59", "bzip2"),
-    ".xz": (r"\xfd7zXZ\x00", "xz"),
-}
-"""By a name's ending: what a file of that name begins with, a character of the pattern for each byte."""
+    found = (name for magic, name in _COMPRESSION_MAGIC if re.match(_pattern(magic.split()), head, re.DOTALL))
+    return next(found, None)
 
 
 def cut_before_its_magic(path: str, content: bytes) -> Compression | None:
     """How a file was compressed, by its name, of which no more is there than a part of its first bytes: what is left of
     a copy that failed at once. It would be taken for text, or for a source without records.
     """
-    ending = "." + path.lower().rpartition(".")[2]
-    if ending not in _BEGINNINGS:
-        return None
-    magic, compression = _BEGINNINGS[ending]
-    single = re.findall(r"\\x..|\[.*?\]|.", magic)
-    is_cut = len(content) < len(single) and re.fullmatch("".join(single[: len(content)]).encode(), content, re.DOTALL)
+    _, dot, ending = path.lower().rpartition(".")
+    compression = _COMPRESSION_ENDINGS.get(ending) if dot else None
+    beginnings = (magic.split() for magic, name in _COMPRESSION_MAGIC if name == compression)
+    length = len(content)
+    is_cut = any(
+        length < len(magic) and re.fullmatch(_pattern(magic[:length]), content, re.DOTALL) for magic in beginnings
+    )
     return compression if is_cut else None
+
+
+def _pattern(of_bytes: Sequence[str]) -> bytes:
+    return "".join(of_bytes).encode()
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tipple.engines import find_engine
@@ -12,7 +12,6 @@ from tipple.errors import UsageError
 from tipple.report.model import LoadReport
 from tipple.report.progress import ProgressForm
 from tipple.run.arguments import checked
-from tipple.run.load import load
 from tipple.run.target import choose_target
 
 LISTED = "tipple jobs URL lists them"
@@ -63,11 +62,11 @@ def resume_job(
             job file's tables, of standard input and frames, and of a load with `replay`.
         TippleError: as by `load`.
     """
+    # The other actions need none of it, and are there at once.
+    from tipple.run.load import load
+
     beginning = _beginning(job_id)
-    found = [record for record in list_jobs(url) if record.job_id.startswith(beginning)]
-    if len(found) != 1:
-        raise UsageError(f"there is no single job {beginning}", hint=LISTED)
-    (record,) = found
+    record = _single(list_jobs(url), beginning)
     if record.running:
         raise UsageError(f"the job {record.job_id} is running", hint="wait for it")
     if record.state != "loading":
@@ -147,10 +146,7 @@ def clean_jobs(url: str | None = None, job_id: str | None = None, *, force: bool
 
 
 def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
-    found = [record for record in session.jobs() if record.job_id.startswith(beginning)]
-    if len(found) != 1:
-        raise UsageError(f"there is no single job {beginning}", hint=LISTED)
-    (record,) = found
+    record = _single(session.jobs(), beginning)
     if record.running:
         raise UsageError(
             f"the job {record.job_id} is running", hint=f"stop it by: tipple jobs URL cancel {record.job_id[:8]}"
@@ -158,6 +154,14 @@ def _clean_one(session: Session, beginning: str, *, force: bool) -> str:
     if not force:
         _require_no_rows(record)
     return _give_up(session, record)
+
+
+def _single(records: Sequence[JobRecord], beginning: str) -> JobRecord:
+    """The only job whose id begins like this."""
+    found = [record for record in records if record.job_id.startswith(beginning)]
+    if len(found) != 1:
+        raise UsageError(f"there is no single job {beginning}", hint=LISTED)
+    return found[0]
 
 
 def _require_no_rows(record: JobRecord) -> None:

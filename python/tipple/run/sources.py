@@ -203,10 +203,9 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
                 digest.update(file.read(SAMPLE_BYTES))
     cut = cut_before_its_magic(path, head)
     if cut is not None:
+        how = f"ends after {len(head)} bytes, which no {cut} file does" if head else f"is empty, which no {cut} file is"
         raise UsageError(
-            f"{path} ends after {len(head)} bytes, which no {cut} file does"
-            if head
-            else f"{path} is empty, which no {cut} file is",
+            f"{path} {how}",
             hint="its copy was cut off, most likely: fetch or make it again; a source without records is an empty file "
             "without that ending",
         )

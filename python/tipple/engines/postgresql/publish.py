@@ -64,7 +64,7 @@ class Publish:
         self.table = task.table
         self.may_swap = True
         self.may_mix = True
-        """Whether some rows may be copied and others take their place with a table."""
+        """Whether some rows may be copied and others take their place with a partition."""
         self.mixes = False
         """Whether the transaction that publishes has done so: a snapshot from before its end shows a part of them."""
         self.is_patient = True
@@ -240,7 +240,7 @@ class Publish:
                     raise
                 # What was said of it is undone too.
                 del self.notes[said:]
-                if isinstance(error, stage.SnapshotsOpen) and owned.strategy == "partition":
+                if isinstance(error, stage.SnapshotsOpen):
                     self.may_mix = False
                 time.sleep(together.PAUSE_SECONDS)
 
@@ -263,8 +263,10 @@ class Publish:
         elif owned.strategy == "partition" and staging is not None:
             tablespaces.restrict_default(self.connection, exists=choice.exists)
             partitions = self._partitions(owned, staging)
-            may = {"may_swap": self.may_swap, "may_mix": self.may_mix}
-            if partitions.publish(**may, is_patient=self.is_patient) and self.task.ledger:
+            takes_unlogged = partitions.publish(
+                may_swap=self.may_swap, may_mix=self.may_mix, is_patient=self.is_patient
+            )
+            if takes_unlogged and self.task.ledger:
                 self._note_unlogged(owned)
             self.mixes = partitions.mixes
             # Other tables may follow in this transaction.
