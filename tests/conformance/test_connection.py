@@ -240,8 +240,9 @@ def test_sessions_while_loading(target: PostgresTarget, big_file: BigFile) -> No
     try:
         while command.running:
             found = target.server.rows(
-                "SELECT application_name FROM pg_stat_activity "
-                f"WHERE datname = '{target.database}' AND pid <> {target.connection.info.backend_pid}"
+                "SELECT application_name FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                f"AND datname = '{target.database}' AND pid <> {target.connection.info.backend_pid} "
+                "AND query <> ''"  # one that is only just starting has no name yet
             )
             names |= {name for (name,) in found}
             most = max(most, len(found))
