@@ -93,6 +93,15 @@ def test_columns_go_by_name(engine_target: Target, tmp_path: Path) -> None:
     assert engine_target.rows("SELECT * FROM t") == [(1, "none", DAY(2024, 1, 1), 4)]
 
 
+def test_names_that_are_too_long(engine_target: Target, tmp_path: Path) -> None:
+    """A name that PostgreSQL cuts where the table is made is that column's in the next load too."""
+    name = "How satisfied are you with everything that we did in the last twelve months? (" + "ä" * 40 + ")"
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"id": [1, 2], name: [5, 4]}))
+    load(engine_target, path, schema="auto")
+    load(engine_target, write_parquet(tmp_path / "more.parquet", pa.table({name: [3], "id": [7]})))
+    assert engine_target.sorted_rows("t") == [(1, 5), (2, 4), (7, 3)]
+
+
 def test_files_in_different_order(engine_target: Target, tmp_path: Path) -> None:
     """Every file is read by its own names, and by its own types."""
     engine_target.execute("CREATE TABLE t (a bigint, b text)")

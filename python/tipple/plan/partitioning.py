@@ -20,7 +20,7 @@ from typing import Literal
 import msgspec
 
 from tipple.errors import UsageError
-from tipple.plan.url import fold_identifier
+from tipple.plan.url import LONGEST_NAME_BYTES, cut_name, fold_identifier
 
 __all__ = ["CALENDAR_UNITS", "PartitionBy", "parse_partition_by", "partition_name"]
 
@@ -241,8 +241,6 @@ def _hash(reader: _Reader, columns: list[str], *, named: bool) -> PartitionBy:
     return PartitionBy(method="hash", columns=tuple(columns), count=int(count))
 
 
-LONGEST_NAME_BYTES = 63
-"""PostgreSQL's NAMEDATALEN without its end."""
 LONGEST_ENDING_BYTES = 40
 
 
@@ -275,6 +273,5 @@ def free_name(beginning: str, ending: str, taken: set[str], separator: str = "")
 
 
 def _cut(beginning: str, ending: str, number: str = "") -> str:
-    ending = ending.encode()[: LONGEST_ENDING_BYTES - len(number)].decode(errors="ignore") + number
-    room = LONGEST_NAME_BYTES - len(ending.encode())
-    return beginning.encode()[:room].decode(errors="ignore") + ending
+    ending = cut_name(ending, LONGEST_ENDING_BYTES - len(number)) + number
+    return cut_name(beginning, LONGEST_NAME_BYTES - len(ending.encode())) + ending

@@ -18,7 +18,7 @@ from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.sniff_codes import CODE, is_code
 from tipple.plan.sniff_notations import NUMBERS, local_dates
 from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
-from tipple.plan.url import TableName
+from tipple.plan.url import LONGEST_NAME_BYTES, TableName, cut_name
 
 __all__ = [
     "SniffedColumn",
@@ -46,8 +46,6 @@ _DOUBLE_DIGITS = 15
 """Decimal digits that a double holds for certain."""
 _DECIMAL_DIGITS = 38
 _SMALL_DECIMAL_DIGITS = 18
-_NAME_BYTES = 63
-"""The longest name of PostgreSQL."""
 _HEADER_WORDS = """
 id key code no nr number num name first last title type kind status state city country region street address zip
 email mail phone url date day month year time timestamp at ts created updated amount price cost total sum qty
@@ -280,7 +278,7 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
     # Over values they are names all the same: questions of a survey, cells of a sheet with a line break.
-    if not narrow and any(len(text) > 2 * _NAME_BYTES or "\n" in text for text in texts):
+    if not narrow and any(len(text) > 2 * LONGEST_NAME_BYTES or "\n" in text for text in texts):
         return "the first record has a text too long for a name"
     if not few and not _NULLS.isdisjoint(texts):
         return "the first record has a text that means NULL"
@@ -514,11 +512,11 @@ def clean_names(names: Sequence[str]) -> list[str]:
     """Names for columns, from a header's texts: lower case, letters, digits and underscores, each of them once."""
     cleaned: list[str] = []
     for number, name in enumerate(names, start=1):
-        base = _shorten(_snake(name) or f"column{number}", _NAME_BYTES)
+        base = cut_name(_snake(name) or f"column{number}")
         unique, count = base, 1
         while unique in cleaned:
             count += 1
-            unique = f"{_shorten(base, _NAME_BYTES - 1 - len(str(count)))}_{count}"
+            unique = f"{cut_name(base, LONGEST_NAME_BYTES - 1 - len(str(count)))}_{count}"
         cleaned.append(unique)
     return cleaned
 
@@ -530,10 +528,6 @@ def _snake(name: str) -> str:
     text = re.sub(r"\W+", "_", text.lower()).strip("_")
     text = re.sub(r"_{2,}", "_", text)
     return f"_{text}" if text[:1].isdigit() else text
-
-
-def _shorten(name: str, limit_bytes: int) -> str:
-    return name.encode()[:limit_bytes].decode(errors="ignore")
 
 
 def define_table(name: TableName, columns: Sequence[SniffedColumn]) -> TableDefinition:

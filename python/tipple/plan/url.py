@@ -23,10 +23,22 @@ import msgspec
 
 from tipple.errors import UsageError
 
-__all__ = ["TableName", "Target", "fold_identifier", "parse_table_name", "parse_target", "quote_identifier"]
+__all__ = [
+    "LONGEST_NAME_BYTES",
+    "TableName",
+    "Target",
+    "cut_name",
+    "fold_identifier",
+    "parse_table_name",
+    "parse_target",
+    "quote_identifier",
+]
 
 MEMORY = ":memory:"
 HIDDEN = "***"
+
+LONGEST_NAME_BYTES = 63
+"""PostgreSQL's NAMEDATALEN without its end; it cuts longer names."""
 
 ENGINE_BY_SCHEME = {
     "duckdb": "duckdb",
@@ -261,6 +273,11 @@ def fold_identifier(text: str) -> str:
     if text.startswith('"'):
         return text[1:-1].replace('""', '"')
     return text.translate(_UPPER_TO_LOWER)
+
+
+def cut_name(name: str, limit_bytes: int = LONGEST_NAME_BYTES) -> str:
+    """As much of a name as fits, in whole characters: what PostgreSQL makes of one that is too long for it."""
+    return name.encode()[:limit_bytes].decode(errors="ignore")
 
 
 def quote_identifier(name: str) -> str:

@@ -25,7 +25,7 @@ from tipple.plan.hive import names_in_paths
 from tipple.plan.notation import notations
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
-from tipple.plan.url import TableName, fold_identifier
+from tipple.plan.url import TableName, cut_name, fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
@@ -531,6 +531,8 @@ class Request:
             name = given if given in loadable or exact else fold_identifier(given)
             if name not in loadable and not exact and not given.startswith('"'):
                 name = folded.get(name.lower(), name)
+            if name not in loadable and not exact:
+                name = next((cut for cut in (cut_name(given), cut_name(name)) if cut in loadable), name)
             if name not in loadable:
                 reason = "is a generated column" if name in all_names else "is not a column of the table"
                 raise UsageError(

@@ -15,7 +15,7 @@ import psycopg
 
 from tipple.engines.postgresql import belongings, privileges
 from tipple.errors import UsageError
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 
 PREFIX = "stage_"
 """With which the names begin of all that is staged, and of its indexes and constraints."""
@@ -313,7 +313,6 @@ def _rename_constraint(
 _SHORTENED = 24
 """So many characters of a staging table's name are left in a name that the server has made of it and shortened."""
 _LABELS = {"c": "check", "n": "not_null", "p": "pkey", "u": "key", "x": "excl", "f": "fkey"}
-_LONGEST_NAME = 63
 
 _NAMED_CONSTRAINTS = """
 SELECT conname, contype::text, coalesce((SELECT array_agg(attname ORDER BY place)
@@ -345,7 +344,7 @@ def _free_name(
 def made_name(first: str, second: str | None, label: str) -> str:
     """The parts joined, the longer one of the first two shortened as far as need be (PostgreSQL's `makeObjectName`)."""
     parts = [part.encode() for part in (first, second) if part is not None]
-    room = _LONGEST_NAME - len(label.encode()) - len(parts)
+    room = LONGEST_NAME_BYTES - len(label.encode()) - len(parts)
     while sum(map(len, parts)) > room:
         # Of equal ones the last.
         longest = max(range(len(parts)), key=lambda place: (len(parts[place]), place))

@@ -22,9 +22,8 @@ from tipple.engines.postgresql import stage, tablespaces
 from tipple.engines.postgresql.key_work import KeyWork, staged_name
 from tipple.errors import JobBusy, UsageError
 from tipple.plan import constraints
-from tipple.plan.partitioning import LONGEST_NAME_BYTES
 from tipple.plan.structure import AppliedStructure, StructureRequest
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import LONGEST_NAME_BYTES, TableName, cut_name, quote_identifier
 
 COLUMNAR_METHODS = ("columnar", "citus_columnar", "hydra", "columnstore", "cstore", "pg_mooncake", "mooncake")
 """Names of table access methods that are known to store columns."""
@@ -470,7 +469,7 @@ def summary_statement(table: TableName, key: Sequence[str]) -> str:
 
 def _summary_name(table: str, key: Sequence[str], number: int = 1) -> str:
     ending = f"{'_'.join(['', *key])[:30]}_brin{number if number > 1 else ''}"
-    return table.encode()[: LONGEST_NAME_BYTES - len(ending.encode())].decode(errors="ignore") + ending
+    return cut_name(table, LONGEST_NAME_BYTES - len(ending.encode())) + ending
 
 
 def settle_names(
