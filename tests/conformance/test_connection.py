@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from big import TABLE, BigFile
 from command import Run, environment, run_tipple, start_tipple
 from loading import load, load_words
 from servers.installations import missing_reason
+from servers.pooler import Pooler
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer, postgres_server
 from targets import DuckdbTarget, PostgresTarget, write
 
@@ -271,6 +273,40 @@ def test_application_name_of_the_user_wins(target: PostgresTarget, path: Path) -
     load(url, path, columns="a,b")
     ((name,),) = target.rows("SELECT DISTINCT n FROM t")
     assert "night batch" in name
+
+
+# ---- pools ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_pool_that_lends_sessions_for_a_transaction(target: PostgresTarget, path: Path, others: int) -> None:
+    """The lock of a load, and its settings, would stay behind in a session that is somebody else's next.
+
+    Whether other clients keep some of its sessions busy or none.
+    """
+    target.execute(f"ALTER DATABASE {target.database} SET statement_timeout TO '1h'")
+    with Pooler(target.server.url(LOADER, target.database), "transaction") as pooler, ExitStack() as stack:
+        url = target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port)
+        for _ in range(others):
+            stack.enter_context(psycopg.connect(url)).execute("SELECT 1")
+        run = load(url, path, check=2)
+        assert "is a connection pool that gives every transaction another session" in run.stderr
+        assert "pool_mode = session" in run.stderr
+        run_tipple("doctor", url, check=2)
+        assert_no_secret(run, target)
+        with psycopg.connect(url) as later:
+            assert later.execute("SHOW statement_timeout").fetchall() == [("1h",)]
+    assert target.count("t") == 0
+    assert target.tables() == {"public.t"}
+    assert target.rows("SELECT FROM pg_locks WHERE locktype = 'advisory'") == []
+
+
+def test_a_pool_that_keeps_sessions(target: PostgresTarget, path: Path) -> None:
+    with Pooler(target.server.url(LOADER, target.database), "session") as pooler:
+        url = target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port)
+        load(url, path, jobs=2, verify="checksum")
+        load(url, write(path.with_name("more.csv"), "3,z\n"), write_path="text")
+    assert target.sorted_rows("t") == [(1, "x"), (2, "y"), (3, "z")]
 
 
 # ---- TLS -----------------------------------------------------------------------------------------------

@@ -33,6 +33,31 @@ def test_the_same_job_again_changes_nothing(engine_target: Target, tmp_path: Pat
         assert (engine_target.sorted_rows("t"), engine_target.tables()) == before
 
 
+@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+def test_a_table_that_was_emptied_since(engine_target: Target, tmp_path: Path, mode: str) -> None:
+    """The rows may have been taken out on purpose, so this is told; but `replace` means that the table is the file."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    options = {"mode": mode} | ({"key": "a"} if mode == "upsert" else {})
+    load(engine_target, path, **options)
+    again = load(engine_target, path, **options)
+    assert again.summary is not None
+    assert not any("no rows now" in note for note in again.summary["notes"])
+    engine_target.execute("DELETE FROM t")
+    again = load(engine_target, path, **options)
+    assert again.summary is not None
+    if mode == "replace":
+        assert again.summary["status"] == "loaded"
+        assert any("the table has been emptied since: loaded again" in note for note in again.summary["notes"])
+        assert engine_target.sorted_rows("t") == [(1,), (2,)]
+    else:
+        assert again.summary["status"] == "already loaded"
+        assert any("it has no rows now, though job" in note for note in again.summary["notes"])
+        assert engine_target.count("t") == 0
+        load(engine_target, path, **options, restart=True)
+        assert engine_target.sorted_rows("t") == [(1,), (2,)]
+
+
 def test_other_streams_are_the_same_job(engine_target: Target, big_file: BigFile) -> None:
     engine_target.execute(TABLE)
     load(engine_target, big_file.path, jobs=1)

@@ -1,7 +1,8 @@
-"""Sources whose content an earlier job has loaded into the same table, under another name, time or options.
+"""What an earlier job has loaded into the same table: under another name, time or options, or the very same.
 
 The same command does nothing twice; but a file that was touched or copied, or a directory that has got one more file
-since, makes another command, and what the old one has loaded would be stored once more without a word.
+since, makes another command, and what the old one has loaded would be stored once more without a word. And nothing is
+done where somebody has removed the rows meanwhile, and meant to load them again.
 """
 
 from __future__ import annotations
@@ -40,6 +41,17 @@ def warnings(task: LoadTask, ask: Callable[[TableName, Sequence[str]], Sequence[
     """
     contents = _contents(task)
     return _warn(task, ask(task.table, contents)) if contents else []
+
+
+def emptied(table: TableName, job_id: str) -> Finding:
+    """What to say where nothing is to be done, and the table has none of the rows that a job has stored."""
+    return Finding(
+        level="note",
+        subject=f"table {table}",
+        found=f"it has no rows now, though job {job_id} has loaded the same before",
+        effect="the ledger takes them for loaded, and nothing is loaded again",
+        remedy="to load them again: --restart",
+    )
 
 
 def _contents(task: LoadTask) -> list[str]:

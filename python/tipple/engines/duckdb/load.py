@@ -108,9 +108,26 @@ class DuckLoad:
         if not task.ledger or task.restart or not self.exists or not ledger.exists(self.connection):
             return None
         found = ledger.find_by_key(self.connection, task.request_key)
-        if found is None or found["state"] != "published" or ledger.was_undone(self.connection, found, task.followers):
+        if found is None or found["state"] != "published" or self._why_undone(found) is not None:
             return None
         return str(found["job_id"])
+
+    def is_emptied(self) -> bool:
+        """Whether somebody has removed all rows since the job that has loaded the same stored some."""
+        found = ledger.find_by_key(self.connection, self.task.request_key)
+        if found is None or not found["rows"] or not self.exists:
+            return False
+        return self.connection.execute(f"SELECT 1 FROM {self.table.sql} LIMIT 1").fetchone() is None
+
+    def _why_undone(self, job: dict[str, Any]) -> str | None:
+        """Why the rows of a published job are not there any more, or None."""
+        if not self.exists:
+            return "the table is gone"
+        if ledger.was_undone(self.connection, job, self.task.followers):
+            return "another job has changed the table since"
+        if self.task.mode == "replace" and self.is_emptied():
+            return "the table has been emptied since"
+        return None
 
     def run(self, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
@@ -333,15 +350,9 @@ class DuckLoad:
         """The job that this command began before, or None. With --restart it is given up."""
         task = self.task
         found = ledger.find_by_key(self.connection, task.request_key)
-        gone = not self.exists
-        undone = (
-            found is not None
-            and found["state"] == "published"
-            and ledger.was_undone(self.connection, found, task.followers)
-        )
-        if found is not None and (task.restart or undone or (found["state"] == "published" and gone)):
+        why = self._why_undone(found) if found is not None and found["state"] == "published" else None
+        if found is not None and (task.restart or why is not None):
             if not task.restart:
-                why = "the table is gone" if gone else "another job has changed the table since"
                 self.notes.append(f"job {found['job_id']} had loaded this before, but {why}: loaded again")
             if task.atomic:
                 # In the transaction of the new rows: until then the old ones are those of this command.

@@ -123,8 +123,10 @@ class DuckSession:
 
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""
-        if DuckLoad(self, task).done_before() is not None:
-            return []
+        load = DuckLoad(self, task)
+        done = load.done_before()
+        if done is not None:
+            return [loaded_before.emptied(task.table, done)] if load.is_emptied() else []
         try:
             found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
             known = loaded_before.warnings(task, functools.partial(ledger.loaded_before, self.connection))

@@ -6,6 +6,7 @@ them, so that they reach the same server as the same role without a second copy 
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from tipple.engines.postgresql.pooler import keeps_its_session
 from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
 
@@ -30,8 +32,9 @@ ESCAPES = (
     "& and %20 for a space; or give the password in PGPASSWORD or ~/.pgpass"
 )
 
+ENCODING = "SET client_encoding TO 'UTF8'"
 CONTROL_SETTINGS = (
-    "SET client_encoding TO 'UTF8'",
+    ENCODING,
     "SET statement_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
@@ -67,6 +70,7 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
 
     Raises:
         ConnectionFailed: with libpq's reason, and a remedy for the usual ones.
+        UsageError: it is a pool's, and not always the same session of the server.
     """
     if malformed_escape(target.location):
         raise ConnectionFailed(
@@ -85,7 +89,17 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
         parameters = {key: value for key, value in defaults.items() if key not in given}
         if within_seconds is not None:
             parameters["connect_timeout"] = within_seconds
-        connection = psycopg.connect(target.location, autocommit=True, **parameters)
+        another = functools.partial(psycopg.connect, target.location, autocommit=True, **parameters)
+        connection = another()
+        # Some pools keep a session for whoever has set anything in it.
+        connection.execute(ENCODING)
+        if not keeps_its_session(connection, another):
+            connection.close()
+            raise UsageError(
+                f"{target.display} is a connection pool that gives every transaction another session of the server",
+                hint="name the server itself, by its own host and port, or a pool that keeps sessions (in PgBouncer "
+                "pool_mode = session): locks and settings of a load would stay behind in other people's sessions",
+            )
         for statement in _control_settings(connection):
             connection.execute(statement.encode())
         with suppress(psycopg.DataError):

@@ -212,7 +212,13 @@ class JobOwner:
         if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
             self._refuse_half_lost(job)
             return "the server has crashed since, and the table is not logged: its rows are lost"
+        if self.task.mode == "replace" and self.is_emptied(job):
+            return "the table has been emptied since"
         return None
+
+    def is_emptied(self, job: ledger.LedgerJob) -> bool:
+        """Whether somebody has removed all rows since a job stored some."""
+        return bool(job.rows) and self.exists and stage.is_surely_empty(self.connection, self.table)
 
     def _refuse_half_lost(self, job: ledger.LedgerJob) -> None:
         """Refuses to load again what a crash has taken from some partitions only: others would have it twice."""
