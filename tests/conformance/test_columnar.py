@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -431,3 +432,18 @@ def test_upsert(engine_target: Target, tmp_path: Path) -> None:
     many = pa.table({"k": [1] * 100_000, "v": [str(number) for number in range(100_000)]})
     tipple.load(many, into=engine_target.url, table="t", mode="upsert", key=["k"], jobs=2)
     assert engine_target.sorted_rows("t") == [(1, "99999"), (2, "c"), (9, "kept")]
+
+
+def test_what_parquet_itself_says_of_a_type(engine_target: Target, tmp_path: Path) -> None:
+    """UUID and JSON are types of Parquet; a writer that notes no Arrow schema beside them means them all the same."""
+    path, value = tmp_path / "in.parquet", "61616161-6161-4161-6161-616161616161"
+    duckdb.sql(f"COPY (SELECT '{value}'::uuid AS u, '{{\"a\": [1]}}'::json AS j) TO '{path}'")
+    load(engine_target, path, schema="auto")
+    assert engine_target.rows("SELECT u::text, j::text FROM t") == [(value, '{"a": [1]}')]
+    types = engine_target.rows(
+        "SELECT lower(data_type) FROM information_schema.columns WHERE table_name = 't' ORDER BY 1"
+    )
+    assert types == [("json",), ("uuid",)]
+    engine_target.execute("CREATE TABLE u (u text, j text)")
+    load(engine_target, path, table="u")
+    assert engine_target.rows("SELECT u, j FROM u") == [(value, '{"a": [1]}')]

@@ -15,6 +15,8 @@ from extension.pages import make_ready
 from loading import load, load_text
 from servers.extension import extension_missing_reason
 from targets import PostgresTarget, write
+from tipple.engines.postgresql.partition_growth import MAX_PARTITIONS, bounds_for
+from tipple.plan.partitioning import parse_partition_by
 
 WAYS = ["auto", "binary", "text"]
 
@@ -198,3 +200,45 @@ def test_a_key_of_many_digits(postgres_target: PostgresTarget, tmp_path: Path, w
         assert len(run.output) < 2000, run.output[:500]
         assert postgres_target.leftovers() == set()
     assert digits > 1_000 or run.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("zone", "keys", "starts"),
+    [
+        # Midnight is one o'clock on 8 September: what adds a day to that is never at midnight again.
+        (
+            "America/Santiago",
+            ["2024-09-05 12:00-04", "2024-09-08 12:00-03", "2024-09-09 00:30-03", "2024-09-10 12:00-03"],
+            ["2024-09-05 00:00", "2024-09-08 01:00", "2024-09-09 00:00", "2024-09-10 00:00"],
+        ),
+        # From midnight to one o'clock comes twice on 3 November, and the clock shows midnight the second time as well.
+        ("America/Havana", ["2024-11-03 00:30-04", "2024-11-03 00:30-05"], ["2024-11-02 00:00", "2024-11-03 00:00"]),
+    ],
+)
+@pytest.mark.parametrize("grows", [False, True])
+def test_days_on_which_clocks_change(
+    postgres_target: PostgresTarget, tmp_path: Path, zone: str, keys: list[str], starts: list[str], grows: bool
+) -> None:
+    """Each moment has a partition, and those that are made later fit beside them."""
+    env = {"PGTZ": zone}
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (m timestamptz(3), v integer)")
+    rows = [f"{key},{n}\n" for n, key in enumerate(keys)]
+    options: dict[str, Any] = {"partition_by": "range(m, every=day)", "header": "no", "env": env}
+    for n, part in enumerate([rows[:1], rows[1:]] if grows else [rows]):
+        load_text(postgres_target, tmp_path / f"{n}.csv", "".join(part), schema=schema, **options)
+    postgres_target.execute(f"SET TimeZone TO '{zone}'")
+    assert postgres_target.rows("SELECT v FROM t ORDER BY m") == [(n,) for n in range(len(keys))]
+    bounds = postgres_target.rows(
+        "SELECT substring(pg_get_expr(relpartbound, oid) FROM '[0-9]{4}-[0-9 :-]{11}') FROM pg_class "
+        "WHERE relispartition AND relkind = 'r' AND EXISTS (SELECT FROM t WHERE t.tableoid = pg_class.oid) ORDER BY 1"
+    )
+    assert [start for (start,) in bounds] == starts
+
+
+def test_too_many_partitions_are_counted_together(postgres_target: PostgresTarget) -> None:
+    asked = parse_partition_by("range(a, every=1)")
+    keys = [str(n) for n in range(10)]
+    made = bounds_for(postgres_target.connection, asked, "integer", keys, fill=False, there=MAX_PARTITIONS - 10)
+    assert len(made) == 10
+    with pytest.raises(tipple.UsageError, match=r"more than 4,000 partitions"):
+        bounds_for(postgres_target.connection, asked, "integer", keys, fill=False, there=MAX_PARTITIONS - 9)

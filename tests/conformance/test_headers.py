@@ -227,3 +227,26 @@ def test_a_header_with_the_columns_that_are_asked_for(engine_target: Target, tmp
     assert ("Rome", "ann", None) in engine_target.rows("SELECT name, city, more FROM t")
     load(engine_target, path, columns="name,city", header="no")
     assert engine_target.count("t") == 4
+
+
+@pytest.mark.parametrize("first", [",", "-,?", '"",""', " , "])
+def test_signs_name_no_column(target: DuckdbTarget, tmp_path: Path, first: str) -> None:
+    """Columns without a name are called `column1` and so on, and no record of signs is a header of them."""
+    path = write(tmp_path / "in.csv", f"{first}\n1,2\n3,4\n")
+    load(target, path, schema="auto")
+    assert (target.count("t"), target.rows("SELECT column1, column2 FROM t LIMIT 0")) == (3, [])
+    again = load(target, path, schema="auto")
+    assert again.summary is not None
+    assert again.summary["status"] == "already loaded"
+    load_text(target, tmp_path / "next.csv", f"{first}\n7,8\n", header="no")
+    load_text(target, tmp_path / "other.csv", f"{first}\n5,6\n")
+    assert target.count("t") == 7
+
+
+def test_columns_without_name_and_value_at_the_end(target: DuckdbTarget, tmp_path: Path) -> None:
+    """As sheets have them that were wider once."""
+    load_text(target, tmp_path / "in.csv", "id,v,,\n1,a,,\n2,b,,\n", schema="auto")
+    assert target.rows("SELECT id, v FROM t ORDER BY id") == [(1, "a"), (2, "b")]
+    lines = "".join(f"n{n},foo{n},bar{n},,\n" for n in range(20))
+    load_text(target, tmp_path / "texts.csv", f"id,name,day,,\n{lines}", schema="auto", table="u")
+    assert target.rows("SELECT count(*), min(day) FROM u") == [(20, "bar0")]

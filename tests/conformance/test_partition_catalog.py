@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from conformance.test_partitions import check_tidy
+from loading import load
 from loading import load_text_here as load_text
-from targets import PostgresTarget
+from targets import PostgresTarget, write
 
 TENS = """
 CREATE TABLE t (k integer NOT NULL, v text) PARTITION BY RANGE (k);
@@ -127,3 +128,62 @@ def test_a_default_partition_keeps_its_indexes(postgres_target: PostgresTarget, 
     assert postgres_target.rows(ours) == before
     assert postgres_target.count("t") == 3
     check_tidy(postgres_target)
+
+
+BOUNDS = """
+SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid), pg_get_expr(x.indpred, x.indrelid)
+FROM pg_class c LEFT JOIN pg_index x ON x.indrelid = c.oid WHERE c.relname ~ '^[pu][0-9]$' ORDER BY 1
+"""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "-c extra_float_digits=0",
+        "-c TimeZone=Asia/Shanghai -c DateStyle=SQL,DMY",
+        "-c TimeZone=Asia/Kolkata -c DateStyle=German -c extra_float_digits=-3",
+        "-c IntervalStyle=sql_standard -c bytea_output=escape",
+    ],
+)
+def test_no_setting_changes_what_is_made_again(postgres_target: PostgresTarget, tmp_path: Path, settings: str) -> None:
+    """Bounds and predicates are what they were: the server shows them by the session's settings."""
+    postgres_target.execute("""
+        CREATE TABLE t (f float8, m timestamptz, v integer) PARTITION BY RANGE (f, m);
+        CREATE TABLE p1 PARTITION OF t
+            FOR VALUES FROM (0, MINVALUE) TO (0.1::float8 + 0.2::float8, '2024-01-01 00:00+08');
+        CREATE TABLE p2 PARTITION OF t
+            FOR VALUES FROM (0.1::float8 + 0.2::float8, '2024-01-01 00:00+08') TO (0.9, '2024-06-01 00:00+08');
+        CREATE TABLE u1 (f float8, m timestamptz, v integer);
+        CREATE UNIQUE INDEX ON u1 (v) WHERE f < 0.1::float8 + 0.2::float8 AND m < '2024-01-01 00:00+08'::timestamptz;
+    """)
+    before = postgres_target.rows(BOUNDS)
+    text = "0.05,2024-01-15 05:00:00+08,1\n0.30000000000000004,2023-12-31 23:59:59+08,5\n0.5,2024-03-05 00:00+08,2\n"
+    for table in ("t", "u1"):
+        path = write(tmp_path / f"{table}.csv", text)
+        run = load(postgres_target, path, table=table, header="no", env={"PGOPTIONS": settings})
+        assert run.summary is not None
+        assert run.summary["strategy"] == ("partition" if table == "t" else "swap")
+        assert postgres_target.rows(f"SELECT v FROM {table} ORDER BY f") == [(1,), (5,), (2,)]
+    assert postgres_target.rows("SELECT tableoid::regclass::text FROM t ORDER BY f") == [("p1",), ("p1",), ("p2",)]
+    assert postgres_target.rows(BOUNDS) == before
+
+
+def test_replacing_partitions_is_not_replacing_the_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The remedy, where partitions cannot be loaded apart, must not take the rows of all of them away."""
+    postgres_target.execute(TENS)
+    postgres_target.execute("""
+        CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+        CREATE TRIGGER seen BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION seen();
+        INSERT INTO t VALUES (5, 'old'), (15, 'old');
+    """)
+    run = load_text(
+        postgres_target,
+        tmp_path / "in.csv",
+        "6,new\n",
+        header="no",
+        mode="replace",
+        replace_scope="partitions",
+        check=2,
+    )
+    assert "delete the rows that are to be replaced, and load with --mode append" in run.stderr
+    assert postgres_target.count("t") == 2

@@ -264,3 +264,38 @@ def test_two_loads_with_one_name_for_their_rejects(tmp_path: Path) -> None:
         found = {path.read_bytes() for path in tmp_path.glob("bad*") if re.fullmatch(r"bad(\.before-\d+)?", path.name)}
         assert found == {(tmp_path / f"{number}.csv").read_bytes() for number in (1, 2)}
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_the_rejects_of_another_table_are_not_replayed(engine_target: Target, tmp_path: Path) -> None:
+    """Two loads with one file for their rejects: the second moves those of the first away."""
+    engine_target.execute("CREATE TABLE t (id integer, v integer); CREATE TABLE u (id integer, v integer)")
+    first, second = write(tmp_path / "a.csv", "1,10\n2,x\n"), write(tmp_path / "b.csv", "7,70\n8,y\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 1, "rejects": rejects}
+    load(engine_target, first, table="t", check=3, **options)
+    load(engine_target, second, table="u", check=3, **options)
+    rejects.write_text("8,80\n")
+    run = load(engine_target, first, table="t", replay=True, check=2, **options)
+    assert "the rejects are those of" in run.stderr
+    assert "before-1" in run.stderr
+    assert engine_target.rows("SELECT * FROM t") == [(1, 10)]
+    load(engine_target, second, table="u", replay=True, **options)
+    (tmp_path / "bad.csv.before-1").write_text("2,20\n")
+    load(engine_target, first, table="t", replay=True, **(options | {"rejects": tmp_path / "bad.csv.before-1"}))
+    assert engine_target.sorted_rows("t") == [(1, 10), (2, 20)]
+    assert engine_target.sorted_rows("u") == [(7, 70), (8, 80)]
+
+
+def test_rejects_of_a_job_in_another_target(engine_target: Target, tmp_path: Path) -> None:
+    """They may be meant; a note says so."""
+    other = DuckdbTarget(tmp_path / "other.duckdb")
+    path, rejects = write(tmp_path / "a.csv", "1,10\n2,x\n"), tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 1, "rejects": rejects, "table": "s.t"}
+    for target in (other, engine_target):
+        target.execute("CREATE SCHEMA s; CREATE TABLE s.t (id integer, v integer)")
+    load(other, path, check=3, **options)
+    rejects.write_text("2,20\n")
+    run = load(engine_target, path, replay=True, **options)
+    assert run.summary is not None
+    assert any("which this target's ledger does not have" in note for note in run.summary["notes"])
+    assert engine_target.rows("SELECT * FROM s.t") == [(2, 20)]

@@ -33,6 +33,7 @@ __all__ = [
     "have_different_headers",
     "headers_of_some",
     "heads_differ",
+    "is_name",
     "wider_type",
 ]
 
@@ -271,9 +272,11 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
         if field.kind not in _NAMES and not _is_year(field) and not _is_date_over_numbers(field, column):
             return f"{field.text!r} in the first record is a value"
     # Sheets have columns without a name, and one may be called NA: a few are, beside more that are names for certain.
-    missing = sum(map(_is_no_name, texts[1:]))
+    # And they end in columns that hold nothing at all.
+    further = [text for text, column in zip(texts[1:], columns[1:], strict=False) if text or _values(column)]
+    missing = sum(map(_is_no_name, further))
     few = 2 * missing < len(texts) and missing < sum(not _is_no_name(text) for text in narrow)
-    if not any(texts) or (not few and not all(texts[1:])):
+    if not any(texts) or (not few and not all(further)):
         return _EMPTY_FIELDS
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
@@ -519,6 +522,11 @@ def clean_names(names: Sequence[str]) -> list[str]:
             unique = f"{cut_name(base, LONGEST_NAME_BYTES - 1 - len(str(count)))}_{count}"
         cleaned.append(unique)
     return cleaned
+
+
+def is_name(text: str) -> bool:
+    """Whether there is anything in a text that a column could be called."""
+    return bool(_snake(text))
 
 
 def _snake(name: str) -> str:

@@ -60,7 +60,11 @@ def require_partitions(
     if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
         raise UsageError(
             f"{name} has no partitions to load or replace",
-            hint="leave out --partition-by and --replace-scope"
+            hint=(
+                "leave out --partition-by"
+                if replace_scope == "table"
+                else "without --replace-scope, --mode replace takes all rows of the table away"
+            )
             + ("; files can be divided: --structure parquet --partition-by …" if divided and has_files else ""),
         )
     if divided is not None and divided.method == "list" and not divided.values and not files:

@@ -20,6 +20,7 @@ from tipple.plan.sniff_columns import (
     describe_dates,
     folded_names,
     guessed_kind,
+    is_name,
     wider_type,
 )
 from tipple.plan.sniff_options import options_text, sniff_notes
@@ -94,8 +95,11 @@ class Guess:
         """The names of a header as `--schema auto` makes columns of them, where all of them are known."""
         if self._sniffed is None:
             return None
+        # Empty fields and dashes become `column1` and so on, which a table without header has as well.
+        if not any(map(is_name, names)):
+            return None
         cleaned = clean_names(names)
-        return cleaned if names and all(name in known for name in cleaned) else None
+        return cleaned if all(name in known for name in cleaned) else None
 
     def table(
         self, name: TableName, *, head: Sequence[str] | None, names: Sequence[str] | None, unbounded_numeric: bool

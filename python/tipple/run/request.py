@@ -94,11 +94,13 @@ class Request:
                 hint=f"modes here: {', '.join(self.session.capabilities.modes)}",
             )
         found = self.session.describe(self.name)
-        if self.reading is not None and (found is None or found.name.sql != self.reading.table):
+        if found is None:
             self.reading = None
-        if self.reading is not None and found is not None and self.columnar is None:
-            self._read_as_before(found, self.reading)
-            return
+        elif self.reading is not None:
+            self._require_own_rejects(self.reading, found)
+            if self.columnar is None:
+                self._read_as_before(found, self.reading)
+                return
         guesses_table = found is None and self._schema_is_guessed
         if found is not None:
             self.table = found.name
@@ -119,6 +121,17 @@ class Request:
                 hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by --columns",
             )
         self._rule_columns()
+
+    def _require_own_rejects(self, reading: Reading, found: Table) -> None:
+        """Refuses to replay what another table has refused, and tells where another target has."""
+        if found.name.sql != reading.table:
+            raise UsageError(
+                f"the rejects are those of {reading.table}, and not of {found.name.sql}",
+                hint="a load that finds others in its way leaves them in FILE.before-1 or so: --rejects can name that; "
+                "to load them into this table all the same, give them as the source, with their format",
+            )
+        if reading.job and all(job.job_id != reading.job for job in self.session.jobs()):
+            self.notes.append(f"the rejects are those of job {reading.job}, which this target's ledger does not have")
 
     def _sniff(self, found: Table | None) -> None:
         """Looks at the sources; `found` is the table, where it is known."""

@@ -142,8 +142,8 @@ def _table(connection: duckdb.DuckDBPyConnection, path: str | None, table: Table
             found=", ".join(found),
             effect="each row is looked up in an index kept in memory, and one bad record ends the load or, with "
             "--on-error skip, costs a second look at the sources",
-            remedy="--indexes rebuild, for those that are no keys; or load into a table without them, and check keys "
-            "by a query",
+            remedy="--mode append with --indexes rebuild, for those that are no keys; or load into a table without "
+            "them, and check keys by a query",
         )
 
 

@@ -327,10 +327,14 @@ class Chooser:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
         if by_partition and not self.goes_on:
-            raise UsageError(
-                f"{self.table} cannot be loaded partition by partition: {obstacle}",
-                hint="leave out --partition-by and --replace-scope: the server then routes the rows",
-            )
+            hint = "leave out --partition-by: the server then routes the rows"
+            if self.task.replace_scope == "partitions":
+                # Without it, --mode replace is about all rows.
+                hint = (
+                    "delete the rows that are to be replaced, and load with --mode append; without --replace-scope "
+                    "--mode replace takes the rows of all partitions away"
+                )
+            raise UsageError(f"{self.table} cannot be loaded partition by partition: {obstacle}", hint=hint)
         absorb.require(self.task, None if self.goes_on else obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
 

@@ -40,6 +40,11 @@ CONTROL_SETTINGS = (
     "SET idle_session_timeout TO 0",
     # As every statement here, and a file of CREATE TABLE statements, is written.
     "SET standard_conforming_strings TO on",
+    # Bounds, predicates and defaults that the server shows are run again as they are shown, and mean the same only with
+    # all digits, and with moments whose zone is a number. The order of day and month stays the user's.
+    "SET extra_float_digits TO 1",
+    "SET DateStyle TO 'ISO'",
+    "SET IntervalStyle TO 'postgres'",
 )
 LONG_TRANSACTIONS = "SET transaction_timeout TO 0"
 """The same for servers that know this one too: from version 17 on."""

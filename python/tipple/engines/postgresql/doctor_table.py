@@ -38,7 +38,8 @@ FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename AND c.re
 _EFFECTS = {
     "index": (
         "each row is entered in each of them while it goes in, unless the table is swapped",
-        "--indexes rebuild; or drop those that the load can do without, and create them again afterwards",
+        "--mode append with --indexes rebuild, where nothing is said against it; or drop those that "
+        "the load can do without, and create them again afterwards",
     ),
     "trigger": (
         "each of them is called for each row or statement",

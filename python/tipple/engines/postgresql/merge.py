@@ -88,10 +88,7 @@ def _key_range(connection: psycopg.Connection[Any], task: LoadTask, staging: Tab
             column=sql.Literal(column),
         )
         try:
-            # Taken back for the sake of the settings, which have a bound read as what it was.
-            with connection.transaction(force_rollback=True):
-                connection.execute("SET LOCAL extra_float_digits = 1")
-                connection.execute("SET LOCAL DateStyle = 'ISO'")
+            with connection.transaction():
                 found = connection.execute(query).fetchone()
         except psycopg.errors.UndefinedFunction:
             continue

@@ -196,7 +196,13 @@ def _ends(type_text: str) -> _Ends | None:
 
 
 def bounds_for(
-    connection: psycopg.Connection[Any], asked: PartitionBy, type_text: str, keys: Iterable[str], *, fill: bool
+    connection: psycopg.Connection[Any],
+    asked: PartitionBy,
+    type_text: str,
+    keys: Iterable[str],
+    *,
+    fill: bool,
+    there: int = 0,
 ) -> list[str]:
     """Bounds of partitions that take these keys; texts that are no plain values are passed over.
 
@@ -206,14 +212,24 @@ def bounds_for(
         type_text: the key's type.
         keys: texts of the key.
         fill: whether partitions between them are wanted too.
+        there: so many have been made for this load already.
 
     Raises:
         UsageError: they would be too many.
     """
     distinct = sorted(set(keys))
     if asked.every in CALENDAR_UNITS:
-        return _calendar_bounds(connection, asked, type_text, distinct, fill=fill)
-    stored = _stored(connection, type_text, distinct)
+        bounds = _calendar_bounds(connection, asked, type_text, distinct, fill=fill)
+    else:
+        bounds = _number_bounds(connection, asked, type_text, distinct, fill=fill)
+    _require_few(asked, there + len(bounds))
+    return bounds
+
+
+def _number_bounds(
+    connection: psycopg.Connection[Any], asked: PartitionBy, type_text: str, keys: Sequence[str], *, fill: bool
+) -> list[str]:
+    stored = _stored(connection, type_text, keys)
     with localcontext(prec=_DIGITS):
         every = Decimal(asked.every or 1)
         if every == int(every):
@@ -221,7 +237,13 @@ def bounds_for(
             every = Decimal(int(every))
         values = [value for value in map(Decimal, stored) if value.is_finite()]
         numbers = {int(value // every) - (value % every < 0) for value in values}
-        return _number_bounds(asked, type_text, numbers, every, fill=fill)
+        if fill and numbers and _is_filled(max(numbers) - min(numbers) + 1, len(numbers)):
+            numbers = set(range(min(numbers), max(numbers) + 1))
+        ends = _ends(type_text)
+        _require_few(asked, len(numbers))  # before there are texts of them
+        return [
+            f"FOR VALUES FROM ({_low(n * every, ends)}) TO ({_high((n + 1) * every, ends)})" for n in sorted(numbers)
+        ]
 
 
 def completed(asked: PartitionBy, key: str) -> list[str]:
@@ -243,14 +265,6 @@ def completed(asked: PartitionBy, key: str) -> list[str]:
         return [told, f"{Decimal(told) - Decimal(1).scaleb(-digits_told):f}"]
 
 
-def _number_bounds(asked: PartitionBy, type_text: str, numbers: set[int], every: Decimal, *, fill: bool) -> list[str]:
-    if fill and numbers and _is_filled(max(numbers) - min(numbers) + 1, len(numbers)):
-        numbers = set(range(min(numbers), max(numbers) + 1))
-    _require_few(asked, len(numbers))
-    ends = _ends(type_text)
-    return [f"FOR VALUES FROM ({_low(n * every, ends)}) TO ({_high((n + 1) * every, ends)})" for n in sorted(numbers)]
-
-
 def _is_filled(between: int, shown: int) -> bool:
     """Whether all partitions from the least to the greatest key of a sample are made, or those it shows."""
     return between <= FILLED_GAP or between <= min(DENSE * shown, MAX_PARTITIONS)
@@ -267,15 +281,23 @@ def _high(value: Decimal, ends: _Ends | None) -> str:
 def _calendar_bounds(
     connection: psycopg.Connection[Any], asked: PartitionBy, type_text: str, keys: Sequence[str], *, fill: bool
 ) -> list[str]:
-    base = type_text.partition("(")[0]
-    moment = "timestamp with time zone" if "with time zone" in type_text else "timestamp"
+    zoned = "with time zone" in type_text
+    base = "timestamp with time zone" if zoned else type_text.partition("(")[0]
     unit, step = asked.every, _STEPS.get(asked.every or "", f"1 {asked.every}")
+    # Moments are divided by the zone's calendar: where clocks are put forward at midnight, a day begins at one o'clock,
+    # and the next at midnight again.
+    local = "::timestamp with time zone::timestamp" if zoned else "::timestamp"
     # A date may be beyond all timestamps.
-    end = f"date_trunc('{unit}', key::{type_text}::{moment}) + interval '{step}'"
+    end = f"date_trunc('{unit}', key::{type_text}{local}) + interval '{step}'"
     valid = [key for key in _stored(connection, type_text, keys, also=end) if "infinity" not in key]
     if not valid:
         return []
-    starts = f"SELECT DISTINCT date_trunc('{unit}', key::{moment}) AS start FROM unnest(%(keys)s::text[]) AS key"
+    start = f"date_trunc('{unit}', key{local})"
+    if zoned:
+        # Where they are put back to midnight, the hour that comes twice belongs to the day before, the first time.
+        early = f"key::{base} < {start}::{base}"
+        start = f"{start} - CASE WHEN {early} THEN interval '{step}' ELSE interval '0' END"
+    starts = f"SELECT DISTINCT {start} AS start FROM unnest(%(keys)s::text[]) AS key"
     if fill:
         gap = f"SELECT min(start) AS low, max(start) AS high, count(*) AS shown FROM ({starts}) s"
         # Not counted further: between years of five digits there may be millions of hours.
@@ -290,7 +312,6 @@ def _calendar_bounds(
         f"FROM ({starts}) s ORDER BY start".encode(),
         {"keys": valid},
     ).fetchall()
-    _require_few(asked, len(rows))
     return [f"FOR VALUES FROM ('{low}') TO ('{high}')" for low, high in rows]
 
 

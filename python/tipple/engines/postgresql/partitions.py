@@ -424,7 +424,8 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
         raise missing
     type_text = partition_growth.key_type(task, asked)
     keys = [text for key in missing.keys for text in partition_growth.completed(asked, key)]
-    bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False)
+    there = len(stage.members(connection, staging)) - 1 - len(leaves(connection, task.table))
+    bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False, there=there)
     tablespaces.restrict_default(connection, exists=task.definition is None)
     return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
 

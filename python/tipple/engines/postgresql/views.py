@@ -157,10 +157,7 @@ def _make(connection: psycopg.Connection[Any], view: View) -> str:
 
 @contextmanager
 def _every_name_with_its_schema(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """And numbers with all their digits."""
-    before = connection.execute(
-        "SELECT current_setting('search_path'), current_setting('extra_float_digits')"
-    ).fetchone()
-    connection.execute("SET LOCAL search_path = ''; SET LOCAL extra_float_digits = 1")
+    before = connection.execute("SELECT current_setting('search_path')").fetchone()
+    connection.execute("SET LOCAL search_path = ''")
     yield
-    connection.execute("SELECT set_config('search_path', %s, true), set_config('extra_float_digits', %s, true)", before)
+    connection.execute("SELECT set_config('search_path', %s, true)", before)

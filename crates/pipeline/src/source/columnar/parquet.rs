@@ -2,7 +2,7 @@
 
 use super::intervals::{holds_intervals, joined};
 use super::positioned::Positioned;
-use super::schema::{EXTENSION_NAME, VARIANT};
+use super::schema::{EXTENSION_NAME, JSON, UUID, VARIANT};
 use super::{Batches, Unit, damaged};
 use crate::error::Result;
 use crate::source::SourceFile;
@@ -48,7 +48,7 @@ impl ParquetFooter {
             // Where a struct has other nanoseconds beside INT96, its schema does not fit and the reader keeps its own.
             metadata = with_schema(&metadata, schema).unwrap_or(metadata);
         }
-        let schema = with_variants(&metadata);
+        let schema = with_logical_types(&metadata);
         let has_intervals = schema.fields().iter().any(|field| holds_intervals(field.data_type()));
         if !has_intervals || says_itself(&metadata) {
             return Ok(Self { metadata, months: None, schema });
@@ -132,19 +132,33 @@ fn with_schema(metadata: &ArrowReaderMetadata, schema: SchemaRef) -> parquet::er
     ArrowReaderMetadata::try_new(metadata.metadata().clone(), ArrowReaderOptions::new().with_schema(schema))
 }
 
-/// The file's schema, in which columns with a VARIANT, which the reader takes for a struct, bear its name.
-fn with_variants(metadata: &ArrowReaderMetadata) -> SchemaRef {
+/// The file's schema, in which columns bear the name of what the reader does not see in their type: a VARIANT, which it
+/// takes for a struct, UUIDs and JSON.
+fn with_logical_types(metadata: &ArrowReaderMetadata) -> SchemaRef {
     let parquet = metadata.parquet_schema().root_schema().get_fields();
     let schema = metadata.schema();
     let fields = schema.fields().iter().zip(parquet).map(|(field, parquet)| {
-        if !holds_variant(parquet) {
+        let name = if holds_variant(parquet) { Some(VARIANT) } else { logical_name(field, parquet) };
+        let Some(name) = name else {
             return field.clone();
-        }
+        };
         let mut known = field.metadata().clone();
-        known.insert(EXTENSION_NAME, VARIANT);
+        known.insert(EXTENSION_NAME, name);
         Arc::new(field.as_ref().clone().with_metadata(known))
     });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
+/// The extension type of a column of UUIDs or JSON, where the writer has not named one itself.
+fn logical_name(field: &Field, kind: &Type) -> Option<&'static str> {
+    if field.metadata().contains_key(EXTENSION_NAME) {
+        return None;
+    }
+    match (kind.get_basic_info().logical_type_ref()?, field.data_type()) {
+        (LogicalType::Uuid, DataType::FixedSizeBinary(16)) => Some(UUID),
+        (LogicalType::Json, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => Some(JSON),
+        _ => None,
+    }
 }
 
 fn holds_variant(kind: &Type) -> bool {

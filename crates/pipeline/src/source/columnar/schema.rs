@@ -11,6 +11,10 @@ use tipple_codec::encode::batch::text_form::unpacked;
 pub(super) const EXTENSION_NAME: &str = "ARROW:extension:name";
 /// Values of any type, in an encoding of their own.
 pub(super) const VARIANT: &str = "arrow.parquet.variant";
+/// Sixteen bytes that are a UUID.
+pub(super) const UUID: &str = "arrow.uuid";
+/// Texts that are JSON.
+pub(super) const JSON: &str = "arrow.json";
 /// Types that Arrow does not know.
 const OPAQUE: &str = "arrow.opaque";
 
@@ -74,8 +78,8 @@ fn encoded(field: &Field) -> Option<String> {
 fn sql_type(field: &Field, plain: &DataType) -> Option<String> {
     let extension = field.metadata().get(EXTENSION_NAME).map(String::as_str);
     Some(match plain {
-        _ if extension == Some("arrow.uuid") => "uuid".into(),
-        _ if extension == Some("arrow.json") => "json".into(),
+        _ if extension == Some(UUID) => "uuid".into(),
+        _ if extension == Some(JSON) => "json".into(),
         DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".into(),
         DataType::Boolean => "boolean".into(),
         DataType::Int8 | DataType::Int16 | DataType::UInt8 => "smallint".into(),
