@@ -250,3 +250,14 @@ def test_columns_without_name_and_value_at_the_end(target: DuckdbTarget, tmp_pat
     lines = "".join(f"n{n},foo{n},bar{n},,\n" for n in range(20))
     load_text(target, tmp_path / "texts.csv", f"id,name,day,,\n{lines}", schema="auto", table="u")
     assert target.rows("SELECT count(*), min(day) FROM u") == [(20, "bar0")]
+
+
+def test_lines_of_json_are_no_csv(target: DuckdbTarget, tmp_path: Path) -> None:
+    for text in ('{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n', '{"id":1}\n{"id":2}\n'):
+        run = load(target, write(tmp_path / "in.csv", text), schema="auto", check=2)
+        assert "its records are JSON objects" in run.stderr
+        assert "COPY (FROM 'a.json')" in run.stderr
+    # The text of the only column may be JSON.
+    target.execute("CREATE TABLE t (j json)")
+    load(target, write(tmp_path / "in.txt", '{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n'))
+    assert target.rows("SELECT j->>'name' FROM t ORDER BY 1") == [("x",), ("y",)]

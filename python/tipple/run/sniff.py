@@ -37,6 +37,7 @@ SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
 _JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
+_JSON_HINT = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
@@ -243,12 +244,17 @@ class Sniffer:
                 "or --format text (tabs and backslashes)"
             )
             if chunks and _JSON.match(chunks[0].data):
-                hint = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
+                hint = _JSON_HINT
             raise UsageError(
                 f"{path}: neither its name nor its content says which format the file has",
                 hint=hint,
                 detail={"path": path},
             )
+        # As the text of the only column JSON is welcome; what delimiters and quotes make of it is nothing.
+        is_json = self.given.delimiter is None and bool(chunks) and _is_json_line(chunks[0].data)
+        if is_json and (self.named == "csv" or self._profile(_small(chunks), layout).fields > 1):
+            path = sample.paths[chunks[0].file]
+            raise UsageError(f"{path}: its records are JSON objects", hint=_JSON_HINT, detail={"path": path})
         self._same_format(sample, chunks, layout)
         return layout, decisions
 
@@ -308,6 +314,16 @@ def _chunks(sample: Sample, encoding: str | None = None) -> list[Chunk]:
         )
         for piece in sample.pieces
     ]
+
+
+def _is_json_line(data: bytes) -> bool:
+    """Whether a sample begins with a whole JSON object in one line."""
+    if not _JSON.match(data):
+        return False
+    try:
+        return isinstance(json.loads(data.lstrip().split(b"\n", 1)[0]), dict)
+    except ValueError:
+        return False
 
 
 def _without_header(profile: Profile, *, has_header: bool) -> Profile:
