@@ -236,13 +236,16 @@ class Request:
             ("--force-null", self.dialect.force_null),
             ("--force-not-null", self.dialect.force_not_null),
         ):
-            loaded = {column.name: column for column in self.columns}
-            chosen = self.columns if "*" in names else self._named(names, loaded, set(), option) if names else []
+            chosen = self.columns if "*" in names else self._loaded(names, option)
             forced.append({column.name for column in chosen})
         return [
             {"quoted_is_null": column.name in forced[0], "unquoted_is_value": column.name in forced[1]}
             for column in self.columns
         ]
+
+    def _loaded(self, names: Sequence[str], option: str) -> list[TableColumn]:
+        loaded = {column.name: column for column in self.columns}
+        return self._named(names, loaded, set(), option, missing="is none of the columns to load") if names else []
 
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
@@ -535,6 +538,7 @@ class Request:
         where: str,
         *,
         exact: bool = False,
+        missing: str = "is not a column of the table",
     ) -> list[TableColumn]:
         """The columns with these names: as they are, else folded as SQL folds them."""
         chosen: list[TableColumn] = []
@@ -547,7 +551,7 @@ class Request:
             if name not in loadable and not exact:
                 name = next((cut for cut in (cut_name(given), cut_name(name)) if cut in loadable), name)
             if name not in loadable:
-                reason = "is a generated column" if name in all_names else "is not a column of the table"
+                reason = "is a generated column" if name in all_names else missing
                 raise UsageError(
                     f"{where} names {given!r}, which {reason}", hint=f"columns to load: {', '.join(loadable)}"
                 )

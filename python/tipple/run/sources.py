@@ -27,6 +27,7 @@ from tipple.plan.sources import Dialect, cut_before_its_magic, detect_compressio
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 STDIN_DESCRIPTOR = 0
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 HEADER_BYTES = 1024 * 1024
 LONGEST_NAME = 100_000
 """A longer name is a quote that is never closed."""
@@ -191,9 +192,9 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
     with readable_file(path):
         # Opening a pipe would wait for whoever writes into it.
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise UsageError(
-                f"{path} is not a regular file", hint=f"read it as standard input: tipple load - ... < {path}"
-            )
+            # What a shell puts in the place of <(COMMAND) is gone when the next command begins.
+            remedy = "COMMAND | tipple load - ..." if path.startswith(_DESCRIPTORS) else f"tipple load - ... < {path}"
+            raise UsageError(f"{path} is not a regular file", hint=f"read it as standard input: {remedy}")
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             head = file.read(SAMPLE_BYTES)

@@ -287,9 +287,10 @@ def _add_fixed(
 ) -> None:
     refused = _add_partitions(connection, task, staging, partition_growth.fixed_bounds(asked))
     if refused and not beside:
+        order = "value once" if asked.method == "list" else "boundary once, in rising order"
         raise UsageError(
             f"--partition-by makes partitions that overlap or are empty: {refused[0].removeprefix('FOR VALUES ')}",
-            hint="give the boundaries in rising order, each once",
+            hint=f"give each {order}: as the column's type has them, 01 is 1",
         )
 
 
