@@ -123,7 +123,7 @@ class JobRunner:
             if outcome is None:
                 raise Interrupted(
                     "interrupted; nothing of what was under way is visible",
-                    hint="run the same command again: it goes on where the ledger has rows, which tipple jobs URL shows",
+                    hint="run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)",
                 ) from None
         except _core.CoreError as error:
             raise core_error(error) from None
