@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -285,7 +285,7 @@ def test_a_pool_that_lends_sessions_for_a_transaction(target: PostgresTarget, pa
     Whether other clients keep some of its sessions busy or none.
     """
     target.execute(f"ALTER DATABASE {target.database} SET statement_timeout TO '1h'")
-    with Pooler(target.server.url(LOADER, target.database), "transaction") as pooler, ExitStack() as stack:
+    with closing(Pooler(target.server.url(LOADER, target.database), "transaction")) as pooler, ExitStack() as stack:
         url = target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port)
         for _ in range(others):
             stack.enter_context(psycopg.connect(url)).execute("SELECT 1")
@@ -302,7 +302,7 @@ def test_a_pool_that_lends_sessions_for_a_transaction(target: PostgresTarget, pa
 
 
 def test_a_pool_that_keeps_sessions(target: PostgresTarget, path: Path) -> None:
-    with Pooler(target.server.url(LOADER, target.database), "session") as pooler:
+    with closing(Pooler(target.server.url(LOADER, target.database), "session")) as pooler:
         url = target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port)
         load(url, path, jobs=2, verify="checksum")
         load(url, write(path.with_name("more.csv"), "3,z\n"), write_path="text")

@@ -11,7 +11,6 @@ import os
 import queue
 import socket
 import threading
-from types import TracebackType
 from typing import Any, Literal
 
 import psycopg
@@ -25,6 +24,8 @@ _TOLD = (b"server_version", b"client_encoding", b"DateStyle", b"TimeZone", b"sta
 _ANSWERED = {b"Q", b"S"}
 """Messages after which the server says when it is ready: Query and Sync."""
 CHUNK_BYTES = 1 << 16
+SESSIONS = 3
+"""So many are lent for transactions."""
 
 
 class Pooler:
@@ -33,15 +34,14 @@ class Pooler:
     Args:
         url: where the sessions are opened.
         mode: for how long a client keeps one.
-        size: how many sessions there are for transactions.
     """
 
-    def __init__(self, url: str, mode: Literal["transaction", "session"], size: int = 3) -> None:
+    def __init__(self, url: str, mode: Literal["transaction", "session"]) -> None:
         self._url = url
         self._mode = mode
         self._connections: list[psycopg.Connection[Any]] = []
         self._free: queue.LifoQueue[socket.socket] = queue.LifoQueue()
-        for _ in range(size):
+        for _ in range(SESSIONS):
             self._free.put(self._open())
         status = self._connections[0].pgconn.parameter_status
         told = [_message(b"S", name + b"\0" + (status(name) or b"") + b"\0") for name in _TOLD]
@@ -113,14 +113,6 @@ class Pooler:
         self._listener.close()
         for connection in self._connections:
             connection.close()
-
-    def __enter__(self) -> Pooler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _hand_on(source: socket.socket, target: socket.socket) -> None:

@@ -242,6 +242,11 @@ def _hash(reader: _Reader, columns: list[str], *, named: bool) -> PartitionBy:
 
 
 LONGEST_ENDING_BYTES = 40
+INSTEAD_OF_SCOPE = (
+    "delete the rows that are to be replaced, and load with --mode append; without --replace-scope, --mode replace "
+    "takes all rows of the table away"
+)
+"""The remedy where partitions cannot be replaced by themselves."""
 
 
 def partition_name(table: str, bound: str, taken: set[str]) -> str:

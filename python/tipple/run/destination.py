@@ -7,7 +7,7 @@ import re
 from tipple.engines import find_engine
 from tipple.engines.base import IndexPlan, ReplaceScope
 from tipple.errors import UsageError
-from tipple.plan.partitioning import PartitionBy, parse_partition_by
+from tipple.plan.partitioning import INSTEAD_OF_SCOPE, PartitionBy, parse_partition_by
 from tipple.plan.structure import StructureRequest
 from tipple.plan.url import TableName
 
@@ -60,11 +60,7 @@ def require_partitions(
     if ((divided and not files) or replace_scope != "table") and not capabilities.partitions:
         raise UsageError(
             f"{name} has no partitions to load or replace",
-            hint=(
-                "leave out --partition-by"
-                if replace_scope == "table"
-                else "without --replace-scope, --mode replace takes all rows of the table away"
-            )
+            hint=("leave out --partition-by" if replace_scope == "table" else INSTEAD_OF_SCOPE)
             + ("; files can be divided: --structure parquet --partition-by …" if divided and has_files else ""),
         )
     if divided is not None and divided.method == "list" and not divided.values and not files:

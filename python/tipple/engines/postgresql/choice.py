@@ -30,6 +30,7 @@ from tipple.engines.postgresql import (
 )
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import UsageError
+from tipple.plan.partitioning import INSTEAD_OF_SCOPE
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName
 
@@ -327,14 +328,11 @@ class Chooser:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
         if by_partition and not self.goes_on:
-            hint = "leave out --partition-by: the server then routes the rows"
-            if self.task.replace_scope == "partitions":
-                # Without it, --mode replace is about all rows.
-                hint = (
-                    "delete the rows that are to be replaced, and load with --mode append; without --replace-scope "
-                    "--mode replace takes the rows of all partitions away"
-                )
-            raise UsageError(f"{self.table} cannot be loaded partition by partition: {obstacle}", hint=hint)
+            replaces = self.task.replace_scope == "partitions"
+            raise UsageError(
+                f"{self.table} cannot be loaded partition by partition: {obstacle}",
+                hint=INSTEAD_OF_SCOPE if replaces else "leave out --partition-by: the server then routes the rows",
+            )
         absorb.require(self.task, None if self.goes_on else obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
 

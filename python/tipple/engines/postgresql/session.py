@@ -187,8 +187,9 @@ class PostgresSession:
             strategy = load.foreseen_strategy()
             if strategy == NOTHING_TO_DO:
                 earlier = ledger.find_by_key(self.connection, task.request_key)
-                is_emptied = earlier is not None and load.job.is_emptied(earlier)
-                return [loaded_before.emptied(task.table, earlier.job_id)] if earlier and is_emptied else []
+                if earlier is None or not load.job.is_emptied(earlier):
+                    return []
+                return [loaded_before.emptied(task.table, earlier.job_id)]
             swaps = strategy in ("swap", "partition")
             findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
             return [
