@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -418,3 +419,41 @@ def test_long_durations_keep_their_microseconds(engine_target: Target, tmp_path:
     load(engine_target, write_parquet(tmp_path / "in.parquet", table))
     micros = "epoch_us(v)" if isinstance(engine_target, DuckdbTarget) else "(extract(epoch FROM v) * 1000000)::bigint"
     assert engine_target.rows(f"SELECT {micros} FROM t ORDER BY id") == [(count,) for count in counts]
+
+
+TEXT_TO_INT = pa.map_(pa.string(), pa.int32())
+ONCE, TWICE = [("a", 1), ("b", 2)], [("a", 1), ("b", 2), ("a", 3)]
+MAPS = [
+    ("MAP(VARCHAR, INTEGER)", TEXT_TO_INT, [None, [], ONCE], TWICE, "the same key twice"),
+    ("JSON", TEXT_TO_INT, [ONCE, None], TWICE, "the same key twice"),
+    ("MAP(VARCHAR, INTEGER)[]", pa.list_(TEXT_TO_INT), [[ONCE, ONCE], [], [None]], [ONCE, TWICE], "the same key twice"),
+    ("MAP(VARCHAR, MAP(VARCHAR, INTEGER))", pa.map_(pa.string(), TEXT_TO_INT), [[("x", ONCE), ("y", ONCE)]],
+     [("x", ONCE), ("y", TWICE)], "the same key twice"),
+    ("STRUCT(m MAP(VARCHAR, INTEGER))", pa.struct({"m": TEXT_TO_INT}), [{"m": ONCE}, {"m": None}], {"m": TWICE},
+     "the same key twice"),
+    ("MAP(DATE, INTEGER)", pa.map_(pa.date32(), pa.int32()), [[(0, 1), (1, 1)]], [(7, 1), (8, 1), (7, 1)],
+     "the same key twice"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MAPS, ids=lambda case: case[0])
+def test_a_map_with_a_key_twice_is_a_bad_record(tmp_path: Path, case: Any) -> None:
+    refused_and_stored(DuckdbTarget(tmp_path / "x.duckdb"), case, tmp_path / "bad.csv")
+
+
+def test_a_map_with_a_key_twice_is_a_text(engine_target: Target) -> None:
+    engine_target.execute("CREATE TABLE t (a text)")
+    table = pa.table({"a": pa.array([TWICE], TEXT_TO_INT)})
+    tipple.load(table, into=engine_target.url, table="t")
+    assert engine_target.rows("SELECT replace(a, ' ', '') FROM t") == [('{"a":1,"b":2,"a":3}',)]
+
+
+def test_periods_are_refused(engine_target: Target) -> None:
+    """Arrow has them as the number of months since 1970, which nobody means."""
+    frame = pd.DataFrame({"month": pd.period_range("2024-01", periods=2, freq="M")})
+    engine_target.execute("CREATE TABLE t (month text)")
+    with pytest.raises(tipple.UsageError, match=r"pandas\.period"):
+        tipple.load(frame, into=engine_target.url, table="t")
+    frame["month"] = frame["month"].astype(str)
+    tipple.load(frame, into=engine_target.url, table="t")
+    assert sorted(engine_target.rows("SELECT month FROM t")) == [("2024-01",), ("2024-02",)]

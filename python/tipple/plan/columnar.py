@@ -186,7 +186,7 @@ def _join(fields: Sequence[Field]) -> Field:
 _INTEGER_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -|\bInterval\(DayTime\)")
-_ENCODED = ("arrow.parquet.variant", "arrow.opaque")
+_ENCODED = ("arrow.parquet.variant", "arrow.opaque", "pandas.period")
 _ENGINE_DIGITS = 38
 """The most digits of a decimal where an engine has a limit."""
 _EXACT_IN_REAL = frozenset({"smallint", "real"})
@@ -317,6 +317,7 @@ def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
     concerned = {
         "part": of_part[part] if isinstance(part, str) else ("Struct", "Map"),
         "doubles": ("Float16", "Float32"),
+        "unique_keys": ("Map",),
     }
     return {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
 

@@ -51,6 +51,8 @@ pub enum Refusal {
     },
     /// NULL in a column declared NOT NULL (SQLSTATE 23502).
     NullNotAllowed,
+    /// A map with a key twice, or with NULL for a key (SQLSTATE 22030, as for JSON objects).
+    MapKeys,
     /// Bytes that are not text in the source's encoding (SQLSTATE 22021).
     InvalidEncoding,
     /// Outside the grammar that the codec knows for certain: only the server can say.
@@ -76,6 +78,7 @@ impl Refusal {
             (Self::OutOfRange, TypeFamily::DateTime) => "22008",
             (Self::TooLong { .. }, _) => "22001",
             (Self::NullNotAllowed, _) => "23502",
+            (Self::MapKeys, _) => "22030",
             (Self::InvalidEncoding, _) => "22021",
             (Self::Unsure, _) => return None,
         })
@@ -88,6 +91,7 @@ impl Refusal {
             Self::OutOfRange => "the value is outside the range of this type",
             Self::TooLong { .. } => "the text has more characters than the column holds",
             Self::NullNotAllowed => "the column does not allow NULL",
+            Self::MapKeys => "a map has the same key twice, or NULL for a key",
             Self::InvalidEncoding => "the bytes are not text in the source's encoding",
             Self::Unsure => "only the server can say what this text means",
         }

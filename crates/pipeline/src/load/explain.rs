@@ -160,7 +160,8 @@ impl Context<'_> {
             .and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
         let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
-        Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }
+        let remedy = remedy(sqlstate, &reason);
+        Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy }
     }
 
     /// Where the record that is `index` records after `place` begins, and its bytes, as far as they can be had.
@@ -218,8 +219,11 @@ impl Context<'_> {
     }
 }
 
-pub(super) fn remedy(sqlstate: &str) -> String {
+/// What helps against a violation; `reason` is the server's words, or ours where we have found it.
+pub(super) fn remedy(sqlstate: &str, reason: &str) -> String {
     match sqlstate {
+        // There is no constraint to drop.
+        "23514" if reason.contains("no partition of ") => "add a partition for it, or mend the value".into(),
         "23505" => "remove the duplicate, or drop the constraint for the load".into(),
         "23502" => "give a value, drop the constraint, or check --null".into(),
         "23503" => "load the referenced table first".into(),

@@ -118,6 +118,6 @@ impl<'s> Search<'s> {
 
 fn complaint(row: &RefusedRow, record: &[u8]) -> Complaint {
     let RefusedRow { reason, sqlstate, .. } = row;
-    let (text, remedy) = (locate::shown(record), remedy(sqlstate));
+    let (text, remedy) = (locate::shown(record), remedy(sqlstate, reason));
     Complaint { column: None, text, reason: reason.clone(), sqlstate: sqlstate.clone(), remedy }
 }

@@ -6,6 +6,7 @@
 //! partition, until there are enough of them or the slice ends. So which way is taken follows from the data.
 
 use super::Context;
+use super::explain::remedy;
 use super::kept::{Blocks, Kept};
 use super::parse::ParsedWindow;
 use super::rejects::RejectLog;
@@ -124,15 +125,16 @@ impl Divider {
         }
         let Some(&row) = self.homeless.first() else { return Ok(()) };
         let (name, _) = self.described(context, |_| String::new());
-        let complaint = Complaint {
-            column: Some(context.plan.columns[self.key[0]].name.clone()),
-            reason: format!("no partition of the table takes its {name}"),
-            text: String::new(),
-            sqlstate: "23514".into(),
-            remedy: "add a partition for it, or mend the value".into(),
-        };
+        let complaint = self.homeless_complaint(context, &format!("its {name}"), String::new());
         let place = Place { offset: chunk.place.offset + row as u64, ..chunk.place };
         Err(context.explain_complaint(place, complaint))
+    }
+
+    fn homeless_complaint(&self, context: &Context<'_>, key: &str, text: String) -> Complaint {
+        let sqlstate = "23514".to_owned();
+        let reason = format!("no partition of the table takes {key}");
+        let remedy = remedy(&sqlstate, &reason);
+        Complaint { column: Some(context.plan.columns[self.key[0]].name.clone()), text, reason, sqlstate, remedy }
     }
 
     /// The key's columns and their texts, as a message has them.
@@ -166,13 +168,7 @@ impl Divider {
         }
         for &row in &self.homeless {
             let (name, text) = self.described(context, |column| context.field_text(record(row), column));
-            let complaint = Complaint {
-                column: Some(context.plan.columns[self.key[0]].name.clone()),
-                reason: format!("no partition of the table takes {name} = {text}"),
-                text,
-                sqlstate: "23514".into(),
-                remedy: "add a partition for it, or mend the value".into(),
-            };
+            let complaint = self.homeless_complaint(context, &format!("{name} = {text}"), text);
             let index = parsed.first_record + row as u64;
             let place = parsed.place.behind(parsed.records.start(row), index);
             match rejects {

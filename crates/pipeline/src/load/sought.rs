@@ -84,7 +84,7 @@ fn stream(
 fn blame(context: &Context<'_>, sought: &Sought, found: &Found, before: Option<&Found>) -> Error {
     let error = |found: &Found| {
         let Sought { reason, sqlstate, .. } = sought;
-        let (text, remedy) = (locate::shown(&found.record), remedy(sqlstate));
+        let (text, remedy) = (locate::shown(&found.record), remedy(sqlstate, reason));
         let complaint = Complaint { column: None, text, reason: reason.clone(), sqlstate: sqlstate.clone(), remedy };
         context.explain_complaint(found.place, complaint)
     };

@@ -44,7 +44,8 @@ impl Context<'_> {
         let Constraint { reason, columns, about_key, about_value, sqlstate } = constraint;
         if let Some(&index) = columns.first().filter(|_| *about_value) {
             let (column, text) = (Some(self.plan.columns[index].name.clone()), text_of(index));
-            let (reason, remedy) = (format!("{reason}: \"{text}\""), remedy(sqlstate));
+            let remedy = remedy(sqlstate, reason);
+            let reason = format!("{reason}: \"{text}\"");
             return Complaint { column, text, reason, sqlstate: sqlstate.clone(), remedy };
         }
         let reason = about_key.as_ref().map_or_else(
@@ -55,7 +56,8 @@ impl Context<'_> {
                 format!("{reason} (Key ({})=({}) {about})", names.join(", "), values.join(", "))
             },
         );
-        Complaint { column: None, text: record, reason, sqlstate: sqlstate.clone(), remedy: remedy(sqlstate) }
+        let remedy = remedy(sqlstate, &reason);
+        Complaint { column: None, text: record, reason, sqlstate: sqlstate.clone(), remedy }
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Casting {
     pub part: Option<Part>,
     /// Whether floats of fewer bits become such of 64.
     pub doubles: bool,
+    /// Whether the keys of each map must differ.
+    pub unique_keys: bool,
 }
 
 /// What is stored of a value; of a list, of each of its items.

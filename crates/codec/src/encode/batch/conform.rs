@@ -6,7 +6,7 @@
 use super::casting::{Casting, Part, with_doubles};
 use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
-use super::{BatchProblem, Unfit, UnreadableType, direct, limits, nanoseconds, strings, unpack};
+use super::{BatchProblem, Unfit, UnreadableType, direct, limits, map_keys, nanoseconds, strings, unpack};
 use crate::column::{Column, ColumnType};
 use crate::dialect::Dialect;
 use crate::encode::arrow::{self, ArrowEncoder};
@@ -117,6 +117,8 @@ struct Way {
     part: Option<Part>,
     /// Whether some values of its type are none for any target.
     is_limited: bool,
+    /// Whether the keys of its maps must differ.
+    unique_keys: bool,
 }
 
 /// Conforms the batches of one source file to the job's schema.
@@ -153,6 +155,7 @@ impl Conformer {
                 part: None,
                 told_as: if is_double { Some(with_doubles(&from)) } else { unpack.clone() },
                 is_limited: limits::concern(to),
+                unique_keys: false,
                 spelling: spelling(field, &column.kind, spellings.get(index)),
                 unpack,
             })
@@ -168,6 +171,7 @@ impl Conformer {
         {
             if column.kind == ColumnType::Opaque {
                 way.part = casting.part.clone();
+                way.unique_keys = casting.unique_keys;
                 if casting.doubles {
                     way.told_as = Some(with_doubles(&unpacked(field.data_type())));
                 }
@@ -185,10 +189,7 @@ impl Conformer {
         let mut first: Option<BatchProblem> = None;
         for (index, (array, way)) in batch.columns().iter().zip(&mut self.ways).enumerate() {
             let to = self.schema.field(index).data_type();
-            let converted = way.convert(array, to, &self.columns[index]);
-            let outside = |array: &ArrayRef| limits::first_outside(array.as_ref());
-            let outside = converted.as_ref().ok().filter(|_| way.is_limited).and_then(outside);
-            match outside.map_or(converted, |row| Err((row, Refusal::OutOfRange.into()))) {
+            match way.convert(array, to, &self.columns[index]).and_then(|array| way.within_limits(array)) {
                 Ok(array) => arrays.push(array),
                 Err((row, unfit)) if first.as_ref().is_none_or(|problem| row < problem.row) => {
                     first = Some(BatchProblem { row, column: index, unfit });
@@ -342,6 +343,17 @@ impl Way {
             // The values stay what they are; only a key that its dictionary does not have is none.
             Some(plain) => unpack::unpack(array, plain).map_err(|_| (0, Refusal::InvalidSyntax.into())),
             None => Ok(array.clone()),
+        }
+    }
+
+    /// A converted column, unless a value of it is none for the target.
+    fn within_limits(&self, array: ArrayRef) -> Result<ArrayRef, (usize, Unfit)> {
+        let outside = self.is_limited.then(|| limits::first_outside(array.as_ref())).flatten();
+        let ambiguous = self.unique_keys.then(|| map_keys::first_ambiguous(array.as_ref())).flatten();
+        match (outside, ambiguous) {
+            (None, None) => Ok(array),
+            (Some(row), other) if other.is_none_or(|other| row <= other) => Err((row, Refusal::OutOfRange.into())),
+            (_, Some(row)) | (Some(row), None) => Err((row, Refusal::MapKeys.into())),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod csv_text;
 mod direct;
 pub mod heap_pages;
 mod limits;
+mod map_keys;
 mod nanoseconds;
 mod nested;
 mod strings;

@@ -17,6 +17,8 @@ pub(super) const UUID: &str = "arrow.uuid";
 pub(super) const JSON: &str = "arrow.json";
 /// Types that Arrow does not know.
 const OPAQUE: &str = "arrow.opaque";
+/// Months, quarters and other periods as their number since 1970.
+const PERIOD: &str = "pandas.period";
 
 /// A field of a columnar source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,7 +64,7 @@ fn encoded(field: &Field) -> Option<String> {
     let metadata = field.metadata();
     let duckdb = || metadata.get("ARROW:extension:metadata").is_some_and(|about| about.contains("\"DuckDB\""));
     match metadata.get(EXTENSION_NAME).map(String::as_str) {
-        Some(VARIANT) => Some(VARIANT.into()),
+        Some(code @ (VARIANT | PERIOD)) => Some(code.into()),
         // Others keep readable texts by it, too.
         Some(OPAQUE) if duckdb() => Some(OPAQUE.into()),
         _ => match field.data_type() {
