@@ -39,6 +39,7 @@ SMALL_TOTAL_BYTES = 192 * 1024
 _JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 _JSON_HINT = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
+_EMPTY_LINES = re.compile(rb"(?:\xef\xbb\xbf)?((?:\r\n|\n|\r)+)")
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
@@ -152,6 +153,7 @@ class Sniffer:
         layout = self._planned_layout
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
+            self._refuse_empty_lines(sample, chunks, layout)
             decisions += found
         profile = self._with_codes(chunks, layout)
         own = [
@@ -257,6 +259,22 @@ class Sniffer:
             raise UsageError(f"{path}: its records are JSON objects", hint=_JSON_HINT, detail={"path": path})
         self._same_format(sample, chunks, layout)
         return layout, decisions
+
+    def _refuse_empty_lines(self, sample: Sample, chunks: Iterable[Chunk], layout: Layout) -> None:
+        """Refuses empty lines above the first record: they are none of several columns, and hide a header."""
+        for chunk in chunks:
+            found = _EMPTY_LINES.match(chunk.data) if chunk.begins else None
+            if found is None:
+                continue
+            rest = msgspec.structs.replace(chunk, data=chunk.data[found.end() :])
+            if self._profile([rest], layout).fields > 1:
+                lines = len(found.group(1).splitlines())
+                path = sample.paths[chunk.file]
+                raise UsageError(
+                    f"{path} begins with {'an empty line' if lines == 1 else f'{lines} empty lines'}",
+                    hint=f"--skip-lines {lines} leaves out as many lines at the beginning of every file",
+                    detail={"path": path},
+                )
 
     def _choose(self, chunks: Sequence[Chunk], expected_fields: int | None) -> tuple[Layout, list[Decision], bool]:
         return choose_layout(
