@@ -39,6 +39,8 @@ TOP_LEVEL: Mapping[str, Any] = {
 AFTER: Mapping[str, Any] = {"after": str | list[str]}
 OPTIONS_OF_RUN = ("dry-run", "json", "progress", "restart", "summary")
 """What is said of one run of the whole job, on the command line."""
+_NAMES_OF_SOURCES = ("file", "files", "path", "paths", "source", "input", "inputs", "from")
+_NAMES_OF_JOBS = ("jobs", "streams", "threads", "workers")
 HERE = "here"
 """The variable for the directory of the file that it stands in."""
 TABLE = "table"
@@ -156,15 +158,25 @@ class _Document:
         except msgspec.ValidationError as error:
             choices = choices_of(wanted)
             complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
-            # The way most TOML files write several of a kind.
-            if path == ("tables",) and isinstance(value, list):
-                self.refuse(path, "tables have names, and are no list", "write [tables.NAME] in place of [[tables]]")
+            if path == ("tables",):
+                self._refuse_tables(value)
             self.refuse(path, complaint, _hint_for_list(key, value) if wanted == list[str] else _hint_for_type(wanted))
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
                 self.refuse(path, out_of_range, None)
         return converted
+
+    def _refuse_tables(self, value: Any) -> NoReturn:
+        path: Path = ("tables",)
+        if isinstance(value, dict):
+            name = next(name for name, options in value.items() if not isinstance(options, dict))
+            shown = _shown(name)
+            self.refuse(
+                (*path, name), "a table has options, and is no value", f"write [tables.{shown}] and its sources"
+            )
+        # The way most TOML files write several of a kind.
+        self.refuse(path, "tables have names, and are neither a list nor a value", "write [tables.NAME], one for each")
 
     def require(self, parse: Callable[[str], object], value: str, path: Path) -> None:
         """Refuses a value that cannot be parsed."""
@@ -207,6 +219,12 @@ def _hint_for_key(key: str, known: Mapping[str, Any]) -> str:
         return f"it is an option of the command: tipple run --{key}"
     if key == "resume":
         return "leave it out: the job goes on by itself when it is run again"
+    if known is TOP_LEVEL and key in option_types():
+        return "options stand under [defaults], or under a table's [tables.NAME]"
+    if key in _NAMES_OF_SOURCES and "sources" in known:
+        return "did you mean sources?"
+    if key in _NAMES_OF_JOBS:
+        return "the streams of all tables together are jobs = N, above [defaults] and [tables]"
     positive = key.removeprefix("no-")
     if positive != key and positive in known:
         return f"--{key} is {positive} = false here"
