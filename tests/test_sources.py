@@ -182,6 +182,20 @@ def test_what_spark_writes_beside_rows(tmp_path: Path) -> None:
     assert find_sources([str(tmp_path / "in")]) == rows
 
 
+def test_directories_below_that_are_parts_of_a_table(tmp_path: Path) -> None:
+    """Those that say what is in them are; of others a pattern can be given, and nothing is taken by guess."""
+    write(tmp_path / "in" / "other" / "c.csv", "1\n")
+    with pytest.raises(UsageError, match=r"has no files") as failed:
+        find_sources([str(tmp_path / "in")])
+    assert str(tmp_path / "in" / "**" / "*.csv") in str(failed.value.hint)
+    assert find_sources([str(tmp_path / "in" / "**" / "*.csv")]) == [str(tmp_path / "in" / "other" / "c.csv")]
+    names = ("a.csv", "day=1/b.csv", "day=1/hour=2/c.csv", "day=2/d.csv")
+    rows = [str(write(tmp_path / "in" / name, "1\n")) for name in names]
+    write(tmp_path / "in" / "day=2" / "_SUCCESS", "")
+    write(tmp_path / "in" / "day=2" / "_temporary" / "e.csv", "1\n")
+    assert find_sources([str(tmp_path / "in")]) == rows
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -29,7 +29,14 @@ pub struct Source {
     /// How its bytes become text; `None` where they are the text, and can be read from any place.
     #[serde(default)]
     pub form: Option<StreamForm>,
+    /// What the names of its directories say of all its rows, where it is a columnar file.
+    #[serde(default)]
+    pub path_columns: Vec<PathColumn>,
 }
+
+/// A column's name and its value in all rows of a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PathColumn(pub String, pub Option<String>);
 
 impl Source {
     /// Whether this is standard input.

@@ -201,6 +201,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A digest of its head and tail."""
     form: StreamForm | None = None
     """How its bytes become text; None where they are the text, and can be read from any place."""
+    path_columns: tuple[tuple[str, str | None], ...] = ()
+    """Of a columnar file: names and values of the columns that are loaded from the names of its directories."""
 
 
 class NotPublished(Exception):

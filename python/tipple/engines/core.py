@@ -170,7 +170,13 @@ def column_plan(column: TableColumn) -> dict[str, Any]:
 def source_plan(source: Identity) -> dict[str, Any]:
     """A source as the core takes it."""
     form = msgspec.to_builtins(source.form) if source.form is not None else None
-    return {"path": source.path, "size": source.size, "mtime_ns": source.mtime_ns, "form": form}
+    return {
+        "path": source.path,
+        "size": source.size,
+        "mtime_ns": source.mtime_ns,
+        "form": form,
+        "path_columns": source.path_columns,
+    }
 
 
 def require_share(task: LoadTask, rejects: int, rows: int) -> None:

@@ -20,15 +20,15 @@ import msgspec
 
 from tipple.errors import UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
+from tipple.plan.path_columns import HIVE_NULL
 from tipple.plan.url import quote_identifier
 
-__all__ = ["TOO_LONG", "HiveColumn", "hive_column", "names_in_paths"]
+__all__ = ["TOO_LONG", "HiveColumn", "hive_column"]
 
 TOO_LONG = "is too long to name a directory"
 """What is said of a value; DuckDB would say that it cannot create one."""
 _MAX_NAME_BYTES = 255
 """Linux's NAME_MAX, of nearly all file systems."""
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _TIME_TYPES = ("DATE", "TIMESTAMP")
 _NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)|FLOAT|DOUBLE")
@@ -42,13 +42,6 @@ _UNITS = {
     "week": "CAST(CAST(date_trunc('week', {0}) AS DATE) AS VARCHAR)",
     "day": "CAST(CAST({0} AS DATE) AS VARCHAR)",
 }
-
-
-def names_in_paths(paths: Iterable[str]) -> list[str]:
-    """The names of columns whose values only the directories of files hold, as `year=2024` does."""
-    parts = [part for path in paths for part in path.split("/")[:-1]]
-    found = (re.fullmatch(r"([A-Za-z_]\w*)=.*", part) for part in parts)
-    return list(dict.fromkeys(match[1] for match in found if match is not None))
 
 
 class HiveColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +148,7 @@ def _require(possible: bool, column: str, type_text: str, how: str) -> None:
 
 def _require_short(name: str, values: Iterable[str]) -> None:
     """That directories can be called by these values, and by the least that any may need."""
-    for value in (_NULL, *(str(value) for value in values)):
+    for value in (HIVE_NULL, *(str(value) for value in values)):
         if len(quote(f"{name}{value}", safe="")) + len("=") > _MAX_NAME_BYTES:
             raise UsageError(
                 f"--partition-by: {name} with the value {value[:40]} {TOO_LONG}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from tipple.engines import core
 from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, join_fields, refuse_twice
+from tipple.plan.path_columns import fields_in_paths, values_in_path
 
 HEAD_BYTES = 16
 
@@ -26,6 +27,8 @@ class Columnar(msgspec.Struct, kw_only=True):
     format: ColumnarFormat
     fields: list[Field] = []
     """Those of the first source, with the types that they have in all; every other one has the same names."""
+    in_paths: list[Field] = []
+    """Those that the names of all sources' directories have."""
     stream: _core.ArrowStream | None = None
     """The stream, where the source is one in memory."""
     again: Callable[[], _core.ArrowStream] | None = None
@@ -201,6 +204,7 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
     except _core.CoreError as error:
         raise core.core_error(error) from None
     columnar.fields = join_fields(described)
+    columnar.in_paths = fields_in_paths([source.path for source in sources], columnar.names)
     for source, fields in zip(sources, described, strict=True):
         names = [field.name for field in fields]
         refuse_twice(names, source.path)
@@ -210,3 +214,9 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
                 f"{source.path} has other columns than {sources[0].path}: {', '.join(different)}",
                 hint="load them by commands of their own, or name the columns that all have by --columns",
             )
+
+
+def take_from_paths(source: Identity, names: Collection[str]) -> Identity:
+    """A source of which the values of these fields are read from the names of its directories."""
+    values = values_in_path(source.path)
+    return msgspec.structs.replace(source, path_columns=tuple((name, values[name]) for name in names))

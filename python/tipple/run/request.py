@@ -21,12 +21,12 @@ from tipple.engines.base import (
 from tipple.errors import UsageError
 from tipple.plan import tpch
 from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of, refuse_encoded
-from tipple.plan.hive import names_in_paths
 from tipple.plan.notation import notations
+from tipple.plan.path_columns import note_of_paths, wanted_of_paths
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName, cut_name, fold_identifier
-from tipple.run.columnar import Columnar
+from tipple.run.columnar import Columnar, take_from_paths
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.replay import Reading
@@ -317,7 +317,7 @@ class Request:
         if self.columnar is not None and os.fspath(self.schema) == "auto":
             self.definition = new_table(
                 self.name,
-                self.columnar.fields,
+                [*self.columnar.fields, *self.columnar.in_paths],
                 unbounded_numeric=self.session.capabilities.unbounded_numeric,
                 uneven_lists=self.session.capabilities.uneven_lists,
                 reads_arrow=self.session.capabilities.in_process,
@@ -403,24 +403,21 @@ class Request:
             self.notes.append(
                 f"the sources do not have these columns, {get} their defaults: {', '.join(missing[:8])}{more}"
             )
-        in_paths = [name for name in names_in_paths(source.path for source in self.sources) if name not in chosen]
-        if in_paths:
-            self.notes.append(
-                f"the directories' names hold {', '.join(in_paths)} (as {in_paths[0]}=… has it), which is not loaded: "
-                "only what the files themselves hold is"
-            )
+        left_out = note_of_paths([source.path for source in self.sources], chosen, columnar=self.columnar is not None)
+        if left_out is not None:
+            self.notes.append(left_out)
 
     def _choose_columnar(
         self, columnar: Columnar, loadable: Mapping[str, TableColumn], all_names: set[str]
     ) -> list[TableColumn]:
         """The columns for the fields of columnar sources, which have names."""
+        in_paths = wanted_of_paths(columnar.in_paths, loadable, self.wanted_columns)
+        fields = [*columnar.fields, *in_paths]
+        names = [field.name for field in fields]
         if self.wanted_columns is not None:
             chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
-            names = pick_fields(
-                columnar.names, self.wanted_columns, [column.name for column in chosen], self.sources[0].path
-            )
+            names = pick_fields(names, self.wanted_columns, [column.name for column in chosen], self.sources[0].path)
         else:
-            names = columnar.names
             try:
                 chosen = self._named(names, loadable, all_names, self.sources[0].path)
             except UsageError as error:
@@ -428,18 +425,19 @@ class Request:
                 if any(name.startswith("__index_level_") for name in names):
                     hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
                 raise UsageError(str(error), hint=hint) from None
-        refuse_encoded(columnar.fields, names, self.sources[0].path)
+        self.sources = [take_from_paths(source, [field.name for field in in_paths]) for source in self.sources]
+        refuse_encoded(fields, names, self.sources[0].path)
         self.columnar_plan = plan_of(
             columnar.format,
             names,
             [column.type_text for column in chosen],
             {column.type_text for column in chosen if column.nanoseconds},
         )
-        types = {field.name: field.arrow_type for field in columnar.fields}
+        types = {field.name: field.arrow_type for field in fields}
         for field, column in zip(self.columnar_plan["fields"], chosen, strict=True):
             if for_batches(column).codec_type == "opaque":
                 field |= casting_of(types[field["name"]], column.casting)
-        moments = {field.name for field in columnar.fields if field.is_moment}
+        moments = {field.name for field in fields if field.is_moment}
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")

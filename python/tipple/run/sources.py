@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
 from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
 from tipple.plan.first_record import first_fields
+from tipple.plan.path_columns import values_in_path
 from tipple.plan.sniff_profile import Layout
 from tipple.plan.sources import Dialect, cut_before_its_magic, detect_compression
 
@@ -58,6 +60,18 @@ _BESIDE_ROWS = re.compile(r"\..*|_SUCCESS|_metadata|_common_metadata|_(committed
 """Files in a directory that hold no rows: hidden ones, and what Spark and Databricks write beside a table's parts."""
 
 
+def _inside(directory: str) -> Iterator[str]:
+    """The files in a directory, and below it where that is a part of a table: `day=2024-01-31`."""
+    for entry in _entries(directory):
+        path = os.path.join(directory, entry)
+        if _BESIDE_ROWS.fullmatch(entry):
+            continue
+        if not os.path.isdir(path):
+            yield path
+        elif values_in_path(f"{entry}/"):
+            yield from _inside(path)
+
+
 def files_of(name: str) -> list[str]:
     """The files that one name means.
 
@@ -68,13 +82,16 @@ def files_of(name: str) -> list[str]:
     if name == STDIN or (os.path.lexists(name) and not os.path.isdir(name)):
         return [name]
     if os.path.isdir(name):
-        inside = sorted(
-            path
-            for entry in _entries(name)
-            if not _BESIDE_ROWS.fullmatch(entry) and not os.path.isdir(path := os.path.join(name, entry))
-        )
+        inside = sorted(_inside(name))
         if not inside:
-            raise UsageError(f"the directory {name} has no files", hint="check the path")
+            below = any(os.path.isdir(os.path.join(name, entry)) for entry in _entries(name))
+            pattern = shlex.quote(os.path.join(name, "**", "*.csv"))
+            hint = (
+                f"for those in the directories below it give a pattern, such as {pattern}"
+                if below
+                else "check the path"
+            )
+            raise UsageError(f"the directory {name} has no files", hint=hint)
         return inside
     if glob.has_magic(name):
         _refuse_closed_directories(name)

@@ -47,7 +47,7 @@ impl Files {
 pub(crate) fn planned(path: &Path) -> Source {
     let metadata = std::fs::metadata(path).expect("the file's metadata");
     let mtime_ns = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
-    Source { path: path.to_owned(), size: metadata.len(), mtime_ns, form: None }
+    Source { path: path.to_owned(), size: metadata.len(), mtime_ns, form: None, path_columns: Vec::new() }
 }
 
 /// A record of a file: where it begins, and its bytes without its record end.

@@ -5,6 +5,7 @@
 
 pub mod cut;
 pub mod imported;
+mod in_path;
 mod intervals;
 mod ipc;
 pub mod keys;
@@ -12,6 +13,7 @@ mod parquet;
 mod positioned;
 pub mod schema;
 
+use self::in_path::{Arrangement, with_path_columns};
 use super::SourceFile;
 use crate::error::{Error, Result};
 use crate::plan::{ColumnarFormat, FieldPlan, Piece, Source};
@@ -67,10 +69,11 @@ impl<'p> ColumnarFile<'p> {
     /// The fields of its records.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
-        match &self.footer {
+        let own = match &self.footer {
             Footer::Parquet(footer) => footer.schema(),
             Footer::Ipc(footer) => footer.schema(),
-        }
+        };
+        with_path_columns(&own, &self.source.planned().path_columns)
     }
 
     /// Checks that the file is still what it was when the job was planned.
@@ -146,7 +149,9 @@ impl<'p> ColumnarFile<'p> {
     /// # Errors
     /// Where the file does not have a field, or cannot be read.
     pub fn batches(&self, piece: Piece, fields: &[FieldPlan]) -> Result<Batches<'_>> {
-        let projection = self.projection(fields)?;
+        let wanted = self.projection(fields)?;
+        let arrangement = Arrangement::new(&wanted, &self.schema(), &self.source.planned().path_columns);
+        let projection = arrangement.as_ref().map_or(wanted, |arrangement| arrangement.own.clone());
         let (first, end) = self.units_of(piece);
         let mut batches: Batches<'_> = guarded(&self.source, || {
             Ok(match &self.footer {
@@ -161,7 +166,10 @@ impl<'p> ColumnarFile<'p> {
             }
             let next = guarded(&self.source, || batches.next().transpose()).transpose();
             failed = matches!(next, Some(Err(_)));
-            next
+            next.map(|own| match &arrangement {
+                Some(arrangement) => own.map(|own| arrangement.batch(&own)),
+                None => own,
+            })
         })))
     }
 }
