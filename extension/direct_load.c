@@ -319,6 +319,10 @@ require_direct_load(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no load is open in this session"),
 				 errhint("Call tipple_direct.open() first, in the same transaction.")));
+	if (load->appending)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the load is in the middle of appending pages")));
 	return load;
 }
 

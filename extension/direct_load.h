@@ -47,6 +47,7 @@ typedef struct DirectLoad
 {
 	MemoryContext context;		/* of everything here */
 	SubTransactionId subid;
+	bool		appending;		/* no other call may come meanwhile, whatever pages have the server call */
 	bool		checksums;
 	DirectTarget **targets;
 	int			ntargets;
@@ -85,7 +86,7 @@ extern void release_file(DirectTarget *target);
 /* Refuses a relation that seems to consist of the load's pages only, and was truncated and filled again meanwhile. */
 extern void refuse_refilled(const DirectTarget *target, Relation relation);
 
-/* The open load, whatever its relations have become. */
+/* The open load, whatever its relations have become; an error within a call that appends. */
 extern DirectLoad *require_direct_load(void);
 
 /* Ends the load and frees everything. */

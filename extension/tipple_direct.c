@@ -162,7 +162,10 @@ append_sources(int number, const PageSource *sources, int count)
 	refuse_beside_cursor();
 	target = current_direct_target(number, &relation, &blocks);
 	check_slots(target->load, sources, count);
+	/* An error ends the load, with the subtransaction that it was opened in. */
+	target->load->appending = true;
 	rows = append_pages(target, relation, blocks, sources, count);
+	target->load->appending = false;
 	table_close(relation, NoLock);
 	return rows;
 }
