@@ -264,7 +264,7 @@ def core_error(error: Exception) -> TippleError:
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
                 hint=rights_hint(facts["sqlstate"])
                 or _copy_hint(facts)
-                or _reference_hint(text)
+                or reference_hint(text)
                 or facts.get("hint")
                 or _MEND,
                 detail=facts,
@@ -302,7 +302,7 @@ def core_error(error: Exception) -> TippleError:
             )
 
 
-def _reference_hint(text: str) -> str | None:
+def reference_hint(text: str) -> str | None:
     """What to do where rows that are to be replaced are referred to."""
     if "is still referenced from" not in text:
         return None

@@ -168,10 +168,7 @@ class CorePlans:
         if not self.exists and self.task.definition is not None:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
         if self.task.mode == "replace":
-            before += [
-                *stage.deferring_references(self.connection, self.table),
-                *emptying.statements(self.connection, self.table),
-            ]
+            before += emptying.statements(self.connection, self.table)
         if owned.unlogged:
             # With the rows, since a crash of the server has taken what was said before.
             before.append(unlogged.INSERT.format(job_id=owned.job_id))

@@ -101,9 +101,12 @@ def _is_of_another_table(connection: psycopg.Connection[Any], task: LoadTask, re
     if refusal.sqlstate != "23503" or not refusal.table:
         return False
     found = connection.execute(
-        "SELECT FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid WHERE f.contype = 'f' AND c.relname = %s "
-        "AND f.confrelid = to_regclass(%s) AND f.conrelid <> f.confrelid",
-        (refusal.table, task.table.sql),
+        "WITH own AS (SELECT to_regclass(%(table)s)::oid AS oid "
+        "    UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))) "
+        "SELECT FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid WHERE f.contype = 'f' "
+        "AND c.relname = %(other)s "
+        "AND f.confrelid IN (SELECT oid FROM own) AND f.conrelid NOT IN (SELECT oid FROM own)",
+        {"table": task.table.sql, "other": refusal.table},
     ).fetchone()
     return found is not None
 

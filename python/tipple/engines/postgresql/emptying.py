@@ -40,7 +40,7 @@ LIMIT 1
 
 # As the server tells it: the role may have the right to DELETE and not to look.
 _STILL_THERE = """DO $tipple$ BEGIN
-IF has_table_privilege({name}, 'SELECT') THEN IF EXISTS (SELECT FROM {table}) THEN
+IF has_table_privilege({name}, 'SELECT') THEN IF EXISTS (SELECT FROM {rows}) THEN
 RAISE EXCEPTION 'rows that are to be replaced are still there after DELETE' USING
 HINT = 'a rule or a trigger keeps them: disable it for the load, or remove the rows first; nothing was published';
 END IF; END IF; END $tipple$"""
@@ -63,29 +63,58 @@ def require(connection: psycopg.Connection[Any], table: TableName) -> None:
     )
 
 
-def statements(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
-    """What deletes the rows, and looks whether they are gone where a rule or a trigger may have kept some."""
-    delete = f"DELETE FROM {table.sql}"
+def statements(
+    connection: psycopg.Connection[Any], table: TableName, partitioned: TableName | None = None
+) -> list[str]:
+    """What deletes the rows, and looks whether they are gone where a rule or a trigger may have kept some.
+
+    Args:
+        connection: to the server.
+        table: whose rows.
+        partitioned: the table that it is a partition of, where that is the one which is loaded.
+    """
+    deferring = stage.deferring_references(connection, table)
+    literal = "'" + table.sql.replace("'", "''") + "'"
+    name, rows = literal, table.sql
+    if partitioned is not None:
+        deferring += stage.deferring_references(connection, partitioned)
+        if _is_closed(connection, table):
+            name, rows = "'" + partitioned.sql.replace("'", "''") + "'", partitioned.sql
+            rows += f" WHERE tableoid = {literal}::regclass"
+    delete = [*deferring, f"DELETE FROM {rows}"]
     if connection.execute(_KEEPERS, {"table": table.sql}).fetchone() is None:
-        return [delete]
-    name = "'" + table.sql.replace("'", "''") + "'"
-    return [delete, _STILL_THERE.format(name=name, table=table.sql)]
+        return delete
+    return [*delete, _STILL_THERE.format(name=name, rows=rows)]
 
 
-def empty(connection: psycopg.Connection[Any], table: TableName) -> None:
-    """Deletes the rows.
+def empty(connection: psycopg.Connection[Any], table: TableName, partitioned: TableName | None = None) -> None:
+    """Deletes the rows; see `statements`.
 
     Raises:
         UsageError: as `require`.
     """
     require(connection, table)
-    for statement in statements(connection, table):
+    for statement in statements(connection, table, partitioned):
         connection.execute(statement.encode())
 
 
+def _is_closed(connection: psycopg.Connection[Any], partition: TableName) -> bool:
+    """Whether it keeps this role from rows that a DELETE from the table takes, which asks no partition for leave."""
+    found = connection.execute(
+        "SELECT relhasrules OR row_security_active(oid) OR NOT has_table_privilege(oid, 'DELETE') FROM pg_class "
+        "WHERE oid = to_regclass(%s)",
+        (partition.sql,),
+    ).fetchone()
+    return found is not None and bool(found[0])
+
+
 def _has_rows(connection: psycopg.Connection[Any], table: TableName) -> bool:
-    """Whether there may be some: who may not look cannot know."""
-    allowed = connection.execute("SELECT has_table_privilege(to_regclass(%s), 'SELECT')", (table.sql,)).fetchone()
+    """Whether there may be some: who may not look, or not at all of them, cannot know."""
+    allowed = connection.execute(
+        "SELECT has_table_privilege(oid, 'SELECT') AND NOT row_security_active(oid) FROM pg_class "
+        "WHERE oid = to_regclass(%s)",
+        (table.sql,),
+    ).fetchone()
     if allowed is None or not allowed[0]:
         return True
     return not stage.is_empty(connection, table)

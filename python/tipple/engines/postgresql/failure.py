@@ -34,6 +34,6 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
-        hint=core.rights_hint(error.sqlstate) or hint,
+        hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or hint,
         detail={"sqlstate": error.sqlstate},
     )

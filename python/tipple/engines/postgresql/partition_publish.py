@@ -293,7 +293,7 @@ class PartitionPublish:
         for partition in partition_steps.read_target(self.connection, self.task.table).leaves:
             whole = self.task.replace_scope == "table"
             if partition.oid not in swapped and (whole or partition.oid in inserted):
-                emptying.empty(self.connection, partition.name)
+                emptying.empty(self.connection, partition.name, self.task.table)
 
     def _move(self, moving: list[Step], renames: dict[TableName, list[tuple[str, str]]]) -> None:
         table = self.task.table
