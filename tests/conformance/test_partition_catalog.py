@@ -140,6 +140,7 @@ FROM pg_class c LEFT JOIN pg_index x ON x.indrelid = c.oid WHERE c.relname ~ '^[
     "settings",
     [
         "-c extra_float_digits=0",
+        "-c quote_all_identifiers=on",
         "-c TimeZone=Asia/Shanghai -c DateStyle=SQL,DMY",
         "-c TimeZone=Asia/Kolkata -c DateStyle=German -c extra_float_digits=-3",
         "-c IntervalStyle=sql_standard -c bytea_output=escape",

@@ -45,6 +45,8 @@ CONTROL_SETTINGS = (
     "SET extra_float_digits TO 1",
     "SET DateStyle TO 'ISO'",
     "SET IntervalStyle TO 'postgres'",
+    # Names of types are compared with what they are called here.
+    "SET quote_all_identifiers TO off",
 )
 LONG_TRANSACTIONS = "SET transaction_timeout TO 0"
 """The same for servers that know this one too: from version 17 on."""

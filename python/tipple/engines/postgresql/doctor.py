@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.findings import Finding, disk_finding, graded, refused
-from tipple.engines.postgresql import direct, ledger
+from tipple.engines.postgresql import direct, ledger, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
@@ -110,6 +110,22 @@ def _safety(connection: Connection) -> Iterator[Finding]:
                 effect="after a crash of the machine the database may be damaged, whatever was committed",
                 remedy=RELOAD.format(name=name, value="on"),
             )
+
+
+def _event_triggers(connection: Connection) -> Iterator[Finding]:
+    found = connection.execute(
+        "SELECT evtname FROM pg_event_trigger WHERE evtevent = 'ddl_command_end' AND evtenabled IN ('O', 'A') "
+        "AND ('CREATE TABLE' = ANY (evttags)) IS NOT FALSE ORDER BY 1"
+    ).fetchall()
+    if found:
+        yield Finding(
+            level="note",
+            subject="event triggers",
+            found=f"CREATE TABLE runs {', '.join(name for (name,) in found)}",
+            effect="rows come into a table that is made for them: where a trigger gives it row security, for example, "
+            "they are copied, for it must not take the place of the one that is loaded",
+            remedy=f"have them leave out tables whose names are {stage.PREFIX} and 32 hexadecimal digits",
+        )
 
 
 def _wal_level(connection: Connection) -> Iterator[Finding]:
@@ -387,6 +403,7 @@ CHECKS: tuple[Check, ...] = (
     _version,
     _safety,
     _wal_level,
+    _event_triggers,
     _settings,
     _connections,
     _extension,

@@ -32,7 +32,8 @@ FROM pg_constraint WHERE conrelid = %(oid)s AND contype = 'f'
 UNION ALL
 SELECT 'publication', count(*), NULL, (array_agg(pubname::text ORDER BY pubname))[:5]
 FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = (
-    SELECT oid FROM pg_namespace WHERE nspname = p.schemaname) WHERE c.oid = %(oid)s
+    SELECT oid FROM pg_namespace WHERE nspname = p.schemaname) JOIN pg_publication o USING (pubname)
+WHERE c.oid = %(oid)s AND o.pubinsert
 """
 
 _EFFECTS = {
@@ -51,7 +52,7 @@ _EFFECTS = {
     ),
     "publication": (
         "each row is decoded and sent to the subscribers too",
-        "none, if they must have the rows; else ALTER PUBLICATION … DROP TABLE {table};",
+        "none, if they must have the rows; else ALTER PUBLICATION … DROP TABLE {table}; or DROP TABLES IN SCHEMA …;",
     ),
 }
 

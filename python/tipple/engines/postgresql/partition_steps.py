@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import obstacles, partition_bounds, partitions, stage
+from tipple.engines.postgresql import estranged, obstacles, partition_bounds, partitions, stage
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
@@ -179,6 +179,9 @@ class _Decision:
         pairs = (asked, [leaf.name.sql for leaf, _ in matched])
         for n, changed in self.connection.execute(_CHANGED_COLUMNS, pairs).fetchall():
             found.setdefault(names[n - 1], changed)
+        places = {leaf.name: real.name for leaf, real in matched}
+        for name, why in estranged.of_all(self.connection, list(places.items())).items():
+            found.setdefault(places[name], why)
         sizes = {}
         if self.task.mode != "replace":
             rows = self.connection.execute(_SIZES, (asked,)).fetchall()

@@ -19,6 +19,7 @@ from tipple.engines.postgresql import (
     checks,
     direct,
     emptying,
+    estranged,
     indexes,
     key_work,
     ledger,
@@ -393,8 +394,10 @@ class Publish:
         if not self.may_swap:
             return "a transaction began before the load ended and is still open"
         own = self.job.structure is not None
-        return obstacles.of(self.connection, self.table, self.task) or shape.changed_since(
-            self.connection, owned.plan.get("shape"), staging, self.table, has_own_indexes=own
+        return (
+            obstacles.of(self.connection, self.table, self.task)
+            or estranged.of(self.connection, staging, self.table)
+            or shape.changed_since(self.connection, owned.plan.get("shape"), staging, self.table, has_own_indexes=own)
         )
 
     def _take_place(self, owned: OwnedJob, staging: TableName) -> str | None:

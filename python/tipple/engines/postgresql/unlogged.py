@@ -120,15 +120,26 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
     # What is said of a partitioned table itself changes none of its partitions.
     divided = task.partition_by is not None or partitions.is_partitioned(connection, task.table)
     statement = "ALTER TABLE ... SET LOGGED for each partition" if divided else f"ALTER TABLE {task.table} SET LOGGED"
+    in_part = divided and _has_logged_partition(connection, task.table)
+    whose = "THEIR" if in_part else "ITS"
     return [
         Finding(
             level="broken",
             subject=f"table {task.table}",
-            found="not written to the log",
-            effect="ALL ITS ROWS ARE LOST when the server crashes, and a standby never has any",
+            found="some of its partitions are not written to the log" if in_part else "not written to the log",
+            effect=f"ALL {whose} ROWS ARE LOST when the server crashes, and a standby never has any",
             remedy=f"{statement} makes it durable",
         )
     ]
+
+
+def _has_logged_partition(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    found = connection.execute(
+        "SELECT FROM pg_partition_tree(to_regclass(%s)) JOIN pg_class c ON c.oid = relid "
+        "WHERE c.relkind = 'r' AND c.relpersistence = 'p' LIMIT 1",
+        (table.sql,),
+    ).fetchone()
+    return found is not None
 
 
 def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: int | None) -> None:
