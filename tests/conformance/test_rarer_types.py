@@ -418,3 +418,12 @@ def test_values_that_cannot_be_counted(postgres_target: PostgresTarget, tmp_path
     assert postgres_target.count("t") == 2
     assert run.summary is not None
     assert any(note.startswith("the server could not gather statistics of public.t: ") for note in run.summary["notes"])
+
+
+@pytest.mark.parametrize("write_path", ["auto", "text"])
+def test_nulls_in_arrays_are_nulls(postgres_target: PostgresTarget, tmp_path: Path, write_path: str) -> None:
+    """Whatever `array_nulls` of the role says, for all write paths alike."""
+    postgres_target.execute("CREATE TABLE t (a text[])")
+    options = {"PGOPTIONS": "-c array_nulls=off"}
+    load_text(postgres_target, tmp_path / "in.csv", '"{NULL,a}"\n', write_path=write_path, env=options)
+    assert postgres_target.rows("SELECT a FROM t") == [([None, "a"],)]

@@ -319,7 +319,9 @@ def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
         "doubles": ("Float16", "Float32"),
         "unique_keys": ("Map",),
     }
-    return {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
+    found = {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
+    # Milliseconds, of which an engine that casts by itself reads the days only.
+    return found | ({"part": "day"} if arrow_type == "Date64" else {})
 
 
 def plan_of(

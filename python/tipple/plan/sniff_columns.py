@@ -132,7 +132,7 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     partly = next(filter(_has_usual_word, texts), None)
     if partly is not None:
         return _header("no", 0.5, f"all fields are texts; {partly!r} may be the name of a column, or a value")
-    return _header("no", 0.55 if len(texts) > 1 else 0.7, "all fields are texts; nothing sets the first record apart")
+    return _header("no", 0.55, "all fields are texts; nothing sets the first record apart")
 
 
 def heads_differ(profile: Profile) -> bool:

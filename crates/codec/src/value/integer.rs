@@ -7,7 +7,7 @@
 use super::digits::{parse_digits, parse_long_digits};
 use super::reader::{Reader, Words};
 use super::{Refusal, ServerVersion, Span, is_space, malformed, only_space, trim_start};
-use std::ops::{Add, Div, Mul};
+use std::ops::{Div, Mul};
 
 /// Reads a `smallint`.
 #[inline(always)]
@@ -138,9 +138,20 @@ struct Digits<'a> {
 }
 
 /// An unsigned integer wide enough for what is summed up in it.
-trait Magnitude: Copy + PartialOrd + From<u32> + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self> {}
-impl Magnitude for u64 {}
-impl Magnitude for u128 {}
+trait Magnitude: Copy + PartialOrd + From<u32> + Mul<Output = Self> + Div<Output = Self> {
+    /// The sum, or `None` where it is not wide enough.
+    fn checked_add(self, other: Self) -> Option<Self>;
+}
+impl Magnitude for u64 {
+    fn checked_add(self, other: Self) -> Option<Self> {
+        self.checked_add(other)
+    }
+}
+impl Magnitude for u128 {
+    fn checked_add(self, other: Self) -> Option<Self> {
+        self.checked_add(other)
+    }
+}
 
 impl<'t> Digits<'t> {
     /// Steps over the prefix of a radix, if there is one.
@@ -166,7 +177,8 @@ impl<'t> Digits<'t> {
                 if magnitude > limit / radix {
                     return Err(Refusal::OutOfRange);
                 }
-                magnitude = magnitude * radix + digit;
+                // The limit may be the largest number of the accumulator: then the last digit leaves it.
+                magnitude = (magnitude * radix).checked_add(digit).ok_or(Refusal::OutOfRange)?;
                 any = true;
             } else if *first == b'_' && (any || self.underscore_may_lead) {
                 if after.first().and_then(|&next| digit_of(next)).is_none() {
@@ -258,6 +270,17 @@ mod tests {
         }
         assert_eq!(parse_int4(b"0x80000000", NEW), Err(Refusal::OutOfRange));
         assert_eq!(parse_int2(b"0x10000", NEW), Err(Refusal::OutOfRange));
+    }
+
+    #[test]
+    fn digits_that_leave_the_widest_accumulator() {
+        let wraps = ["340282366920938463463374607431768211456", "340282366920938463463374607431768211459"];
+        let longer = ["3402823669209384634633746074317682114565", "0xffffffffffffffffffffffffffffffff0"];
+        for text in wraps.into_iter().chain(longer) {
+            assert_eq!(parse_other(text.as_bytes(), 128, false), Err(Refusal::OutOfRange), "{text}");
+        }
+        let most = "0x".to_owned() + &"f".repeat(32);
+        assert_eq!(parse_other(most.as_bytes(), 128, false), Ok((false, u128::MAX)));
     }
 
     #[test]

@@ -12,6 +12,16 @@ from tipple.engines.base import LoadTask
 from tipple.engines.duckdb.constraints import Constraint
 from tipple.plan.url import quote_identifier
 
+_CLOCK = r"[0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]{0,%s})?)?"
+_ZONE = r"(\s*(Z|UTC|[+-][0-9]{1,2}(:?[0-9]{2}){0,2}))?"
+_GRAMMARS = {
+    "TIMESTAMP_NS": rf"\s*([0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}([T\s]+{_CLOCK % 9}{_ZONE})?|-?infinity|epoch)\s*",
+    "TIME WITH TIME ZONE": rf"\s*{_CLOCK % 6}{_ZONE}\s*",
+    "TIME_NS": rf"\s*{_CLOCK % 9}{_ZONE}\s*",
+}
+"""Of types whose casts read the beginning of a text and leave out the rest, such as `PM`: what they read whole."""
+_TWELVE_HOURS = [f"'%Y-%m-%d %I:%M{seconds} %p'" for seconds in ("", ":%S", ":%S.%n")]
+
 
 def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
     """The value of a loaded column for a SELECT; with `tried`, NULL for it or for a part of it that cannot be read."""
@@ -19,7 +29,18 @@ def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
     quoted = quote_identifier(name)
     if column.codec_type != "opaque":
         return quoted
-    return f"{'TRY_CAST' if tried else 'CAST'}({quoted} AS {column.type_text})"
+    value = f"{'TRY_CAST' if tried else 'CAST'}({quoted} AS {column.type_text})"
+    grammar = _GRAMMARS.get(column.type_text)
+    if grammar is None:
+        return value
+    # What the type is from which it is cast is known when the statement is planned, and the other branch left out.
+    refused = f"{'TRY_CAST' if tried else 'CAST'}('not written as a value: ' || {quoted} AS {column.type_text})"
+    is_read = (
+        f"typeof({quoted}) <> 'VARCHAR' OR {quoted} IS NULL OR regexp_full_match({quoted}::VARCHAR, '{grammar}', 'i')"
+    )
+    if column.type_text == "TIMESTAMP_NS":
+        refused = f"coalesce(try_strptime(trim({quoted}::VARCHAR), [{', '.join(_TWELVE_HOURS)}]), {refused})"
+    return f"CASE WHEN {is_read} THEN {value} ELSE {refused} END"
 
 
 def constraints(task: LoadTask) -> list[Constraint]:

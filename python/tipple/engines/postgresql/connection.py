@@ -45,6 +45,8 @@ CONTROL_SETTINGS = (
     "SET extra_float_digits TO 1",
     "SET DateStyle TO 'ISO'",
     "SET IntervalStyle TO 'postgres'",
+    # What a NULL among an array's elements means is no matter of who sends it.
+    "SET array_nulls TO on",
     # Names of types are compared with what they are called here.
     "SET quote_all_identifiers TO off",
 )

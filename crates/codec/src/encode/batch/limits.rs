@@ -1,4 +1,4 @@
-//! Days, moments and times of day that Arrow can write down and no target can hold. An engine that takes Arrow takes them
+//! Days, moments, times of day and durations that Arrow can write down and no target can hold. An engine that takes Arrow takes them
 //! as they are: DuckDB stores such values, and fails when they are read.
 //!
 //! The limits are DuckDB's (`Date`, `Timestamp` and `dtime_t` of its sources), where the greatest values stand for
@@ -8,9 +8,9 @@ use super::nested;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Date64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
+    ArrowPrimitiveType, Date32Type, Date64Type, DurationMillisecondType, DurationSecondType, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_schema::{DataType, TimeUnit};
 
@@ -22,9 +22,9 @@ const GREATEST_DAY: i64 = i32::MAX as i64 - 1;
 
 /// Whether values of the type have such limits, at any depth.
 pub(super) fn concern(data_type: &DataType) -> bool {
-    use DataType::{Date32, Date64, FixedSizeList, LargeList, List, Map, Struct, Time32, Time64, Timestamp};
+    use DataType::{Date32, Date64, Duration, FixedSizeList, LargeList, List, Map, Struct, Time32, Time64, Timestamp};
     match data_type {
-        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => true,
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
         List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => concern(item.data_type()),
         Struct(fields) => fields.iter().any(|field| concern(field.data_type())),
         _ => false,
@@ -51,6 +51,12 @@ fn first_value(array: &dyn Array) -> Option<usize> {
             first::<TimestampMicrosecondType>(array, |v| v >= LEAST_SECOND * 1_000_000 || v == -i64::MAX)
         }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => first::<TimestampNanosecondType>(array, |v| v != i64::MIN),
+        DataType::Duration(TimeUnit::Second) => {
+            first::<DurationSecondType>(array, |v| v.checked_mul(1_000_000).is_some())
+        }
+        DataType::Duration(TimeUnit::Millisecond) => {
+            first::<DurationMillisecondType>(array, |v| v.checked_mul(1000).is_some())
+        }
         _ => None,
     }
 }
