@@ -241,3 +241,22 @@ def test_the_job_of_another_role(postgres_target: PostgresTarget, tmp_path: Path
         assert load_here(postgres_target, path, **READ).summary["job_id"] == job  # type: ignore[index]
     finally:
         server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", database)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["DELETE FROM tipple.slice", "UPDATE tipple.job SET plan = '{}'", "DELETE FROM tipple.slice WHERE n = 0"],
+)
+def test_a_ledger_with_holes_is_not_gone_on_with(postgres_target: PostgresTarget, tmp_path: Path, damage: str) -> None:
+    """What is not in it would be neither read nor missed: an empty table would be published."""
+    postgres_target.execute(f"{SCHEMA} INSERT INTO t VALUES (0, 'old', NULL)")
+    path = write(tmp_path / "in.csv", "1,a,2024-12-31\n")
+    _interrupted(path, into=postgres_target.url, mode="replace")
+    postgres_target.execute(damage)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="is not complete") as caught:
+            tipple.load(path, into=postgres_target.url, table="t", mode="replace")
+        assert "--restart" in str(caught.value.hint)
+    assert postgres_target.count("t") == 1
+    assert tipple.load(path, into=postgres_target.url, table="t", mode="replace", restart=True).rows == 1
+    assert postgres_target.rows("SELECT k FROM t") == [(1,)]

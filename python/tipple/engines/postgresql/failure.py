@@ -32,6 +32,9 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         )
     said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
+    if error.sqlstate == "2BP01":
+        # The server's own would take what somebody has made meanwhile, such as a view of a partition.
+        hint = "nothing was published; run the same command again: it goes another way now"
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
         hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or hint,

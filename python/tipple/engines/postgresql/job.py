@@ -150,7 +150,7 @@ class JobOwner:
                         self._refuse_other(other)
                 return None
             if found.state == "loading":
-                return found.plan["strategy"], f"job {found.job_id}, which was interrupted, goes on"
+                return found.plan.get("strategy", "single"), f"job {found.job_id}, which was interrupted, goes on"
             undone = not self.exists or self._why_gone(found) is not None
         except psycopg.errors.InsufficientPrivilege:
             # The load itself will say which right is missing.
@@ -261,7 +261,7 @@ class JobOwner:
 
     def _duplicates_warning(self, other: ledger.LedgerJob) -> str:
         done = ledger.done_totals(self.connection, other.job_id).rows
-        if other.plan["strategy"] != "incremental" or not done:
+        if other.plan.get("strategy") != "incremental" or not done:
             return ""
         return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
 
@@ -283,6 +283,11 @@ class JobOwner:
 
     def take_over(self, job: ledger.LedgerJob) -> OwnedJob | None:
         """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
+        if "strategy" not in job.plan or ledger.lacks_slices(self.connection, job.job_id, job.plan):
+            raise UsageError(
+                f"what the ledger has of job {job.job_id}, which this command would go on with, is not complete",
+                hint="begin anew with --restart" + self._duplicates_warning(job),
+            )
         strategy: Strategy = job.plan["strategy"]
         if (strategy == "incremental") == self.task.atomic:
             how = "with" if self.task.atomic else "without"
@@ -323,6 +328,7 @@ class JobOwner:
             "strategy": strategy,
             "staging": [staging.schema, staging.name] if staging else None,
             "line_end": cut.line_end,
+            "planned": len(cut.slices),
             "unique": msgspec.to_builtins(self.unique) if strategy in ("swap", "partition") else [],
         }
         if cut.feeds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -400,6 +400,15 @@ def slices(connection: psycopg.Connection[Any], job_id: str, state: str) -> list
         "SELECT n, pieces FROM tipple.slice WHERE job_id = %s AND state = %s ORDER BY n", (job_id, state)
     )
     return [{"n": n, "pieces": pieces} for n, pieces in rows]
+
+
+def lacks_slices(connection: psycopg.Connection[Any], job_id: str, plan: Mapping[str, Any]) -> bool:
+    """Whether slices are gone with which the job was begun, so that nobody knows what of its sources is to be read."""
+    row = connection.execute(
+        "SELECT count(*) FROM tipple.slice WHERE job_id = %s AND n < %s", (job_id, plan.get("first_n", FIRST_PART_N))
+    ).fetchone()
+    # Jobs of earlier versions do not say how many there were.
+    return row is not None and int(row[0]) < plan.get("planned", 0)
 
 
 def cut_slices(connection: psycopg.Connection[Any], job_id: str, first_n: int) -> list[tuple[int, int, int]]:

@@ -162,7 +162,7 @@ class PostgresLoad:
                     raise UsageError("--resume needs the ledger", hint="leave out --no-ledger")
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
-            self.chooser.goes_on = earlier is not None and earlier.plan["strategy"] != "single"
+            self.chooser.goes_on = earlier is not None and earlier.plan.get("strategy") != "single"
             choice = self.chooser.choose()
             owned = self.job.take_over(earlier) if earlier is not None else None
             if owned is None and self.chooser.goes_on:
@@ -524,7 +524,7 @@ class PostgresLoad:
         `find` gives the outcome of a transaction that did commit, though the answer was lost.
         """
         lost_since: float | None = None
-        retries = 0
+        retries = rounds = 0
         while True:
             try:
                 with runner.phase("load"):
@@ -548,7 +548,11 @@ class PostgresLoad:
                     ) from None
                 spool.discard(self.task)
                 retries += len(cut.slices)
-                self.notes.append(f"the transaction was lost and done again: {error}")
+                rounds += 1
+                told = f"the transaction was lost and done again: {error}"
+                self.notes += [told] if told not in self.notes else []
+                # A server that refuses streams, and not this session, is not to be asked without end.
+                time.sleep(min(rounds, 5))
 
     def _find_published(self, owned: OwnedJob) -> dict[str, Any] | None:
         job = ledger.find_by_id(self.connection, owned.job_id)
