@@ -536,3 +536,18 @@ def _answers(server: PostgresServer) -> bool:
         return server.rows("SELECT 1") == [(1,)]
     except psycopg.OperationalError:
         return False
+
+
+def test_no_session_is_left_for_the_streams(target: PostgresTarget, tmp_path: Path) -> None:
+    """A full server is not asked without end, and the remedy is another one than to ask again."""
+    target.execute("CREATE TABLE t (a integer); INSERT INTO t VALUES (0)")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    # The test's own session, and the one that controls the load.
+    target.server.execute(f"ALTER DATABASE {target.database} CONNECTION LIMIT 2")
+    before = target.server.log_text().count("too many connections")
+    run = load_here(target, path, mode="append", retry_for=4, check=1)
+    assert "CONNECTION LIMIT" in run.stderr
+    assert 1 < target.server.log_text().count("too many connections") - before < 12
+    target.server.execute(f"ALTER DATABASE {target.database} CONNECTION LIMIT -1")
+    assert load_here(target, path, mode="append").summary["rows"] == 2
+    assert target.count("t") == 3

@@ -272,7 +272,8 @@ def core_error(error: Exception) -> TippleError:
         case "connection":
             return ConnectionLost(
                 f"the connection to the server was lost ({facts['doing']}): {message}",
-                hint="run the same command again: what is stored stays stored, and nothing is stored twice",
+                hint=full_hint(message)
+                or "run the same command again: what is stored stays stored, and nothing is stored twice",
                 detail=facts,
             )
         case "commit_in_doubt":
@@ -300,6 +301,16 @@ def core_error(error: Exception) -> TippleError:
                 f"internal error: {message}",
                 hint="this is a fault of Tipple; please report it with the command",
             )
+
+
+def full_hint(message: str) -> str | None:
+    """What to do where a server, a database or a role has all the sessions that it may have."""
+    if not any(sign in message for sign in ("too many clients", "too many connections", "connection slots")):
+        return None
+    return (
+        "have fewer streams (-j), wait until other sessions end, or raise the limit: max_connections, ALTER ROLE … "
+        "CONNECTION LIMIT, ALTER DATABASE … CONNECTION LIMIT; then run the same command again"
+    )
 
 
 def reference_hint(text: str) -> str | None:

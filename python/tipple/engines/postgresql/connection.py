@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from tipple.engines import core
 from tipple.engines.postgresql.pooler import keeps_its_session
 from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
@@ -253,13 +254,12 @@ def _remedy(message: str) -> str:
             "check the directory of the Unix socket, and whether the server is running",
         ),
         ("pg_hba.conf", "allow this user, database and address in the server's pg_hba.conf"),
-        ("too many clients", "raise max_connections, or wait until other sessions end"),
         ("certificate", "check sslmode, sslrootcert and the host's name"),
         ("timeout", "check the network, and raise connect_timeout where the server is just slow"),
     ):
         if sign in message:
             return remedy
-    return "check the URL, and that psql reaches the server with it"
+    return core.full_hint(message) or "check the URL, and that psql reaches the server with it"
 
 
 def is_lost(error: Exception) -> bool:
