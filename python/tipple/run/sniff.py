@@ -153,7 +153,9 @@ class Sniffer:
         layout = self._planned_layout
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
-            self._refuse_empty_lines(sample, chunks, layout)
+            if expected_fields is None:
+                # Where the columns are known, such a line is a bad record, which can be skipped.
+                self._refuse_empty_lines(sample, chunks, layout)
             decisions += found
         profile = self._with_codes(chunks, layout)
         own = [
