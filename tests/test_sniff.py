@@ -422,12 +422,11 @@ def test_the_line_that_tells_excel_the_delimiter(tmp_path: Path, line: str, reme
 
 @pytest.mark.parametrize("lines", ["\n", "\r\n", "\ufeff\n\n\n", "\n\n"])
 def test_empty_lines_above_the_header(tmp_path: Path, lines: str) -> None:
-    path = write(tmp_path / "a.csv", f"{lines}id,name\n1,a\n\n2,b\n")
     with pytest.raises(UsageError, match="begins with") as failed:
-        sniff(path)
+        sniff(write(tmp_path / "a.csv", f"{lines}id,name\n1,a\n\n2,b\n"))
     assert f"--skip-lines {lines.count(chr(10))} " in str(failed.value.hint)
     # An empty text is a record where there is one column.
-    assert sniff(write(path, f"{lines}a\nb\n")).profile.fields == 1
+    assert sniff(write(tmp_path / "a.csv", f"{lines}a\nb\n")).profile.fields == 1
 
 
 @pytest.mark.parametrize("null", ["", "NULL", "\\N"])

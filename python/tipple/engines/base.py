@@ -106,8 +106,6 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine stores of values that it casts itself, where that is not all: the codec's `Part`."""
     doubles: bool = False
     """Whether the engine itself makes floats of 64 bits of smaller ones."""
-    unique_keys: bool = False
-    """Whether the engine refuses maps that have a key twice, and names none."""
 
     @property
     def casting(self) -> dict[str, Any]:
@@ -115,8 +113,7 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
         element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
         kind = element if isinstance(element, str) else next(iter(element))
         part = {"date": "day", "time": "time", "timetz": "time"}.get(kind, self.parts)
-        told = {"part": part, "doubles": self.doubles, "unique_keys": self.unique_keys}
-        return {name: what for name, what in told.items() if what not in (None, False)}
+        return ({"part": part} if part is not None else {}) | ({"doubles": True} if self.doubles else {})
 
     @property
     def digested(self) -> bool:

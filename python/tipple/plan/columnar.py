@@ -305,8 +305,15 @@ def engine_reads(arrow_type: str) -> bool:
     return not _UNREAD.search(arrow_type)
 
 
-def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan."""
+def casting_of(arrow_type: str, casting: Mapping[str, Any], *, takes_arrow: bool) -> dict[str, Any]:
+    """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan.
+
+    Args:
+        arrow_type: the type.
+        casting: what the engine makes of values for the column.
+        takes_arrow: whether it takes them from Arrow itself: no map that has a key twice, and of `date64`, which counts
+            milliseconds, the days only.
+    """
     part = casting.get("part")
     of_part = {
         "day": ("Timestamp", "Date"),
@@ -317,11 +324,13 @@ def casting_of(arrow_type: str, casting: Mapping[str, Any]) -> dict[str, Any]:
     concerned = {
         "part": of_part[part] if isinstance(part, str) else ("Struct", "Map"),
         "doubles": ("Float16", "Float32"),
-        "unique_keys": ("Map",),
     }
     found = {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
-    # Milliseconds, of which an engine that casts by itself reads the days only.
-    return found | ({"part": "day"} if arrow_type == "Date64" else {})
+    if takes_arrow and "Map(" in arrow_type:
+        found["unique_keys"] = True
+    if takes_arrow and arrow_type == "Date64":
+        found["part"] = "day"
+    return found
 
 
 def plan_of(

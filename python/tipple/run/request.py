@@ -434,16 +434,17 @@ class Request:
             {column.type_text for column in chosen if column.nanoseconds},
         )
         types = {field.name: field.arrow_type for field in fields}
+        takes_arrow = self.session.capabilities.in_process
         for field, column in zip(self.columnar_plan["fields"], chosen, strict=True):
             if for_batches(column).codec_type == "opaque":
-                field |= casting_of(types[field["name"]], column.casting)
+                field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
         moments = {field.name for field in fields if field.is_moment}
         for name, column in zip(names, chosen, strict=True):
             if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
                 self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
         self.text_columns = chosen
         taken = [for_batches(column) for column in chosen]
-        if self.session.capabilities.in_process:
+        if takes_arrow:
             taken = [self._by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
         return taken
 

@@ -201,11 +201,9 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
             sqlstate,
             "give a value, drop the constraint, or check --null (it says which text means NULL)".into(),
         ),
-        Refusal::MapKeys => (
-            "a map has the same key twice, or NULL for a key".into(),
-            sqlstate,
-            "mend the map, or load it into a column of type text".into(),
-        ),
+        Refusal::MapKeys => {
+            (refusal.reason().into(), sqlstate, "mend the map, or load it into a column of type text".into())
+        }
         Refusal::InvalidEncoding => (
             "not valid UTF-8 text, or a NUL byte".into(),
             sqlstate,

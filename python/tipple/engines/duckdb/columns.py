@@ -96,7 +96,6 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporar
             nanoseconds=_keeps_nanoseconds(type_text),
             parts=_parts(connection, type_text),
             doubles="DOUBLE" in type_text,
-            unique_keys=True,
         )
 
     if found is None:

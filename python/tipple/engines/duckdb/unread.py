@@ -29,12 +29,13 @@ def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
     quoted = quote_identifier(name)
     if column.codec_type != "opaque":
         return quoted
-    value = f"{'TRY_CAST' if tried else 'CAST'}({quoted} AS {column.type_text})"
+    casts = "TRY_CAST" if tried else "CAST"
+    value = f"{casts}({quoted} AS {column.type_text})"
     grammar = _GRAMMARS.get(column.type_text)
     if grammar is None:
         return value
     # What the type is from which it is cast is known when the statement is planned, and the other branch left out.
-    refused = f"{'TRY_CAST' if tried else 'CAST'}('not written as a value: ' || {quoted} AS {column.type_text})"
+    refused = f"{casts}('not written as a value: ' || {quoted} AS {column.type_text})"
     is_read = (
         f"typeof({quoted}) <> 'VARCHAR' OR {quoted} IS NULL OR regexp_full_match({quoted}::VARCHAR, '{grammar}', 'i')"
     )

@@ -74,17 +74,15 @@ def statements(
         partitioned: the table that it is a partition of, where that is the one which is loaded.
     """
     deferring = stage.deferring_references(connection, table)
-    literal = "'" + table.sql.replace("'", "''") + "'"
-    name, rows = literal, table.sql
+    asked, rows = table, table.sql
     if partitioned is not None:
         deferring += stage.deferring_references(connection, partitioned)
         if _is_closed(connection, table):
-            name, rows = "'" + partitioned.sql.replace("'", "''") + "'", partitioned.sql
-            rows += f" WHERE tableoid = {literal}::regclass"
+            asked, rows = partitioned, f"{partitioned.sql} WHERE tableoid = {_literal(table)}::regclass"
     delete = [*deferring, f"DELETE FROM {rows}"]
     if connection.execute(_KEEPERS, {"table": table.sql}).fetchone() is None:
         return delete
-    return [*delete, _STILL_THERE.format(name=name, rows=rows)]
+    return [*delete, _STILL_THERE.format(name=_literal(asked), rows=rows)]
 
 
 def empty(connection: psycopg.Connection[Any], table: TableName, partitioned: TableName | None = None) -> None:
@@ -96,6 +94,10 @@ def empty(connection: psycopg.Connection[Any], table: TableName, partitioned: Ta
     require(connection, table)
     for statement in statements(connection, table, partitioned):
         connection.execute(statement.encode())
+
+
+def _literal(table: TableName) -> str:
+    return "'" + table.sql.replace("'", "''") + "'"
 
 
 def _is_closed(connection: psycopg.Connection[Any], partition: TableName) -> bool:

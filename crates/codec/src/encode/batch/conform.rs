@@ -350,10 +350,10 @@ impl Way {
     fn within_limits(&self, array: ArrayRef) -> Result<ArrayRef, (usize, Unfit)> {
         let outside = self.is_limited.then(|| limits::first_outside(array.as_ref())).flatten();
         let ambiguous = self.unique_keys.then(|| map_keys::first_ambiguous(array.as_ref())).flatten();
-        match (outside, ambiguous) {
-            (None, None) => Ok(array),
-            (Some(row), other) if other.is_none_or(|other| row <= other) => Err((row, Refusal::OutOfRange.into())),
-            (_, Some(row)) | (Some(row), None) => Err((row, Refusal::MapKeys.into())),
+        let found = [outside.map(|row| (row, Refusal::OutOfRange)), ambiguous.map(|row| (row, Refusal::MapKeys))];
+        match found.into_iter().flatten().min_by_key(|(row, _)| *row) {
+            Some((row, refusal)) => Err((row, refusal.into())),
+            None => Ok(array),
         }
     }
 

@@ -1,7 +1,7 @@
-//! Days, moments, times of day and durations that Arrow can write down and no target can hold. An engine that takes Arrow takes them
-//! as they are: DuckDB stores such values, and fails when they are read.
+//! Days, moments, times of day and durations that Arrow can write down and no target that takes Arrow can hold. DuckDB
+//! takes them as they are: it stores such values, and fails when they are read, or ends the statement.
 //!
-//! The limits are DuckDB's (`Date`, `Timestamp` and `dtime_t` of its sources), where the greatest values stand for
+//! The limits are DuckDB's (`Date`, `Timestamp`, `dtime_t` and `interval_t` of its sources), where the greatest values stand for
 //! infinity. PostgreSQL's are narrower, and its encoders know them.
 
 use super::nested;
