@@ -101,9 +101,12 @@ def _literal(table: TableName) -> str:
 
 
 def _is_closed(connection: psycopg.Connection[Any], partition: TableName) -> bool:
-    """Whether it keeps this role from rows that a DELETE from the table takes, which asks no partition for leave."""
+    """Whether its policies or rights keep this role from rows that a DELETE from the table takes, which asks for neither.
+
+    A rule is left in force, and ends the load: somebody has made it to keep these rows.
+    """
     found = connection.execute(
-        "SELECT relhasrules OR row_security_active(oid) OR NOT has_table_privilege(oid, 'DELETE') FROM pg_class "
+        "SELECT row_security_active(oid) OR NOT has_table_privilege(oid, 'DELETE') FROM pg_class "
         "WHERE oid = to_regclass(%s)",
         (partition.sql,),
     ).fetchone()
