@@ -101,7 +101,7 @@ def _literal(table: TableName) -> str:
 
 
 def _is_closed(connection: psycopg.Connection[Any], partition: TableName) -> bool:
-    """Whether its policies or rights keep this role from rows that a DELETE from the table takes, which asks for neither.
+    """Whether its policies or rights keep from this role what a DELETE from the table takes, which asks for neither.
 
     A rule is left in force, and ends the load: somebody has made it to keep these rows.
     """
