@@ -5,6 +5,7 @@ Each connection has two threads, one per direction. What to break is set before 
     cut_after(n)          reset the connection that carries the n-th byte from clients, counted over all
     blackhole_after(n)    from that byte on read nothing more, in either direction, but keep the sockets open
     drop_commit_reply(k)  let the k-th COMMIT reach the server and be executed, then reset instead of replying
+    forget()              end the server's side of every open connection, and leave the client's silent
     refuse(True)          reset every new connection at once
 
 Only plain connections are understood where COMMITs are to be found: not TLS.
@@ -91,6 +92,7 @@ class _Connection:
         self.server = server
         self.awaits_commit = threading.Event()
         self.closed = threading.Event()
+        self.forgotten = threading.Event()
         self.messages = ClientMessages()
         self.threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -159,6 +161,15 @@ class Proxy:
     def refuse(self, refused: bool) -> None:
         """Whether new connections are reset."""
         self._refuse = refused
+
+    def forget(self) -> None:
+        """Do as a firewall that forgets what is open now, and a server that has noticed: new connections work."""
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.forgotten.set()
+            with contextlib.suppress(OSError):
+                connection.server.shutdown(socket.SHUT_RDWR)
 
     def reset_all(self) -> None:
         """Reset every open connection now."""
@@ -252,6 +263,8 @@ class Proxy:
         swallowed = b""
         while True:
             data = self._receive(connection, connection.server)
+            if connection.forgotten.is_set() and not connection.closed.is_set():
+                continue
             if not data:
                 # A server that goes away is seen by the client as it happens: a closed or a reset connection.
                 connection.reset() if data is None else _half_close(connection.client)
@@ -277,6 +290,9 @@ class Proxy:
     def _receive(self, connection: _Connection, end: socket.socket) -> bytes | None:
         """The next bytes; empty when the peer closed; None when it was reset or we are closing."""
         while not connection.closed.is_set():
+            if connection.forgotten.is_set():
+                connection.closed.wait(POLL_SECONDS)
+                continue
             if self.black.is_set():
                 self._wait_while_black(connection)
                 continue

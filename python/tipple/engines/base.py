@@ -424,6 +424,9 @@ class Runner(Protocol):
         One that `publishes` may have done so all the same: then it was not interrupted.
         """
 
+    def warn(self, text: str) -> None:
+        """Says something to the user at once; may be called from any thread."""
+
     def settle(self) -> None:
         """Says that rows are being published: Ctrl-C comes too late from here on."""
 

@@ -73,6 +73,10 @@ class JobRunner:
         finally:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - begin
 
+    def warn(self, text: str) -> None:
+        """Says something to the user at once."""
+        self._progress.warn(text)
+
     def settle(self) -> None:
         """From here on rows are published: until `unsettle` or `close`, Ctrl-C comes too late."""
         self._settled.enter_context(too_late())

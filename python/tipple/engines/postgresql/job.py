@@ -504,8 +504,7 @@ class JobOwner:
 
     def connector(self, owned: OwnedJob) -> Callable[[], psycopg.Connection[Any]]:
         """Makes sessions that work for the job."""
-        name = ledger.session_name(owned.job_id)
-        return lambda: connections.connect(self.session.target, name)
+        return lambda: self.session.another(ledger.session_name(owned.job_id))
 
     def ensure_connection(self, owned: OwnedJob) -> None:
         try:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 200
 """Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
+LONGEST_LOCK_MILLISECONDS = 8000
+"""How long whoever comes later may wait behind a publish that waits for a lock, before it lets him through."""
 SNAPSHOT_WAIT_SECONDS = 10
 """How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
 
@@ -208,25 +210,29 @@ class Publish:
             return self._settle_doubt(runner, owned, choice, rows, digest)
 
     def _publish_alone(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
-        """One transaction, begun again where it waits for a reader who may wait for it.
+        """One transaction, begun again where it waits for a reader: who comes after it would wait with it.
 
         Somebody who reads partitions, and then writes through their table, holds what publishing needs while he waits
         for what it has: no lock is waited for as long as the server would take to end his query for it. So it is with
         readers of a table and its views, but rows can be copied without a lock on these.
         """
         begun = time.monotonic()
+        turn = 0
         while True:
             seconds = time.monotonic() - begun
             self.views.begin(may_move=seconds < SNAPSHOT_WAIT_SECONDS)
             has_views = owned.strategy == "swap" and choice.exists and self.views.exist(self.connection, self.table)
             absorbs = owned.strategy == "swap" and choice.exists and self._rows_move(owned)
-            takes_turns = has_views or absorbs or (owned.strategy == "partition" and choice.exists)
+            takes_turns = owned.strategy in ("swap", "partition") and choice.exists
             self.is_patient = not takes_turns or seconds >= together.PATIENCE_SECONDS
             self.mixes, said = False, len(self.notes)
             try:
                 with self.connection.transaction():
                     if not self.is_patient:
                         milliseconds = together.LOCKS_MILLISECONDS // (2 if has_views else 1)
+                        if owned.strategy == "swap" and not has_views and not absorbs:
+                            # A lock on one table alone ends in no deadlock, and may take as long as others' queries.
+                            milliseconds = min(milliseconds << turn, LONGEST_LOCK_MILLISECONDS)
                         self.connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
                     is_visible = self.make_visible(owned, choice, rows, digest)
                     if is_visible:
@@ -243,6 +249,9 @@ class Publish:
                 del self.notes[said:]
                 if isinstance(error, stage.SnapshotsOpen):
                     self.may_mix = False
+                elif seconds >= together.QUIET_SECONDS:
+                    self.session.blockers.say_of_table(self.connection, self.table.sql)
+                turn += 1
                 time.sleep(together.PAUSE_SECONDS)
 
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:

@@ -7,7 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
@@ -15,9 +15,11 @@ from tipple.engines import core, loaded_before
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
+from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.load import PostgresLoad
+from tipple.engines.postgresql.watch import Watch
 from tipple.errors import TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
@@ -66,6 +68,9 @@ class PostgresSession:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.blockers = Blockers()
+        self.watch: Watch | None = None
+        """Of the load that runs."""
         self.date_style = ""
         """The order of dates that the user has named."""
         self.connection = connection.connect(target, "tipple")
@@ -145,7 +150,10 @@ class PostgresSession:
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
         try:
-            return PostgresLoad(self, task).run(runner)
+            self.blockers = Blockers(runner.warn)
+            with Watch(self.target, task.stall_seconds, self.blockers) as self.watch:
+                self.watch.add(self.connection)
+                return PostgresLoad(self, task).run(runner)
         except VerifyFailed as error:
             trigger = self._trigger_of_rows(task.table)
             if trigger is not None:
@@ -165,12 +173,19 @@ class PostgresSession:
             return None
         return None if found is None else str(found[0])
 
+    def another(self, name: str) -> psycopg.Connection[Any]:
+        """A further connection, watched like the first; `name` is its application_name."""
+        made = connection.connect(self.target, name)
+        return self.watch.add(made) if self.watch is not None else made
+
     def reconnect(self, retry_seconds: float) -> None:
         """A new control connection in place of a lost one."""
         try:
             self.connection.close()
         finally:
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            if self.watch is not None:
+                self.watch.add(self.connection)
             if self.date_style:
                 self.use_date_style(self.date_style)
 

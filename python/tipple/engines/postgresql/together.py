@@ -32,6 +32,8 @@ LOCKS_MILLISECONDS = 600
 PAUSE_SECONDS = 0.2
 IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected)
 """What the server says where others hold locks."""
+QUIET_SECONDS = 2.0
+"""Locks that come sooner are nobody's business."""
 PATIENCE_SECONDS = 60
 """After that locks are waited for, however long it takes: new readers then wait too, so that it comes to an end."""
 
@@ -76,6 +78,9 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                     one.publish.may_mix = False
                 for one in _seen_apart(staged):
                     one.publish.may_swap = False
+            elif time.monotonic() >= until - PATIENCE_SECONDS + QUIET_SECONDS:
+                for one in staged:
+                    one.publish.session.blockers.say_of_table(staged[0].publish.connection, one.publish.table.sql)
             time.sleep(PAUSE_SECONDS)
         except psycopg.Error as error:
             if not connections.is_lost(error):

@@ -1,0 +1,140 @@
+"""A load that waits for its server: for locks of others, who are named, and for answers that do not come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from command import Command, start_tipple
+from faults.oracle import wait_for
+from loading import load, load_words
+from servers.postgres import LOADER, PostgresServer
+from servers.proxy import Proxy
+from targets import PostgresTarget, write
+
+VERSIONS = (15, 16, 18)
+ROWS = 1000
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda version: f"postgresql-{version}")
+def target(request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
+    target = PostgresTarget(server_of(request.param))
+    target.execute("CREATE TABLE t (id int PRIMARY KEY, s text); INSERT INTO t VALUES (-1, 'old')")
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "t.csv", "id,s\n" + "".join(f"{n},row {n}\n" for n in range(ROWS)))
+
+
+@contextmanager
+def holding(target: PostgresTarget, mode: str) -> Iterator[psycopg.Connection]:
+    """Somebody holds a lock on the table, and does nothing."""
+    with psycopg.connect(target.url, application_name="somebody") as holder:
+        holder.execute(f"LOCK TABLE t IN {mode} MODE")
+        yield holder
+
+
+def begin(target: PostgresTarget, file: Path, url: str | None = None, **options: object) -> Command:
+    return start_tipple(
+        *load_words(url or target.url, (file,), "t", {"jobs": 2, "mode": "replace", "progress": "plain", **options})
+    )
+
+
+def named(command: Command, holder: psycopg.Connection) -> bool:
+    """Whether the load says for whom it waits, and how that can be ended."""
+    pid = holder.info.backend_pid
+    beginning = f"tipple: warning: waiting for a lock that session {pid} holds ({LOADER}, somebody, idle in transaction"
+    return wait_for(
+        lambda: beginning in command.stderr_so_far() and f"pg_terminate_backend({pid})" in command.stderr_so_far(), 30
+    )
+
+
+def test_a_reader_in_the_way_of_publishing_is_named_and_holds_up_nobody_else(
+    target: PostgresTarget, file: Path
+) -> None:
+    with holding(target, "ACCESS SHARE") as holder:
+        command = begin(target, file)
+        assert named(command, holder), command.stderr_so_far()
+        # Whoever comes meanwhile gets his answer, from the old rows.
+        target.execute("SET statement_timeout = '20s'")
+        for _ in range(3):
+            assert target.rows("SELECT * FROM t") == [(-1, "old")]
+            time.sleep(0.3)
+        assert command.running
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert run.stderr.count("waiting for a lock") == 1, run.stderr
+    assert target.count("t") == ROWS
+
+
+def test_a_lock_in_the_way_of_the_set_up_is_named(target: PostgresTarget, file: Path) -> None:
+    with holding(target, "ACCESS EXCLUSIVE") as holder:
+        command = begin(target, file)
+        assert named(command, holder), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS
+
+
+def test_a_writer_in_the_way_of_an_upsert_is_named(target: PostgresTarget, file: Path) -> None:
+    with holding(target, "ROW EXCLUSIVE") as holder:
+        command = begin(target, file, mode="upsert", key="id")
+        assert named(command, holder), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS + 1
+
+
+def through(proxy: Proxy, target: PostgresTarget) -> str:
+    return target.server.url(LOADER, target.database, "127.0.0.1", port=proxy.port)
+
+
+@pytest.mark.parametrize("mode", ["ACCESS SHARE", "ACCESS EXCLUSIVE"], ids=["publishing", "set-up"])
+def test_a_server_that_falls_silent_while_it_is_waited_for(
+    target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy], mode: str
+) -> None:
+    """The control session alone waits then: it must not wait for ever."""
+    proxy = proxy_to(target.server)
+    with holding(target, mode) as holder:
+        command = begin(target, file, through(proxy, target), stall_timeout=4, retry_for=2)
+        assert named(command, holder), command.stderr_so_far()
+        proxy.blackhole_after(-1)
+        proxy.black.set()
+        run = command.wait(90)
+    assert run.exit_code == 1, str(run)
+    assert "the server has answered nobody for" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert target.rows("SELECT * FROM t") == [(-1, "old")]
+    proxy.blackhole_after(None)
+    done = load(target, file, table="t", mode="replace", jobs=2)
+    assert done.exit_code == 0, str(done)
+    assert target.count("t") == ROWS
+
+
+def test_a_connection_that_was_forgotten_is_made_anew(
+    target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy]
+) -> None:
+    """The server is well, and no answer will ever come: known by asking it, not by waiting for as long as may be."""
+    proxy = proxy_to(target.server)
+    with holding(target, "ACCESS EXCLUSIVE") as holder:
+        command = begin(target, file, through(proxy, target))
+        assert named(command, holder), command.stderr_so_far()
+        proxy.forget()
+        assert wait_for(lambda: "its connection is given up" in command.stderr_so_far(), 60), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS
