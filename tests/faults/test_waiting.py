@@ -16,6 +16,8 @@ from loading import load, load_words
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget, write
+from tipple.engines.postgresql import belongings
+from tipple.plan.url import TableName
 
 VERSIONS = (15, 16, 18)
 ROWS = 1000
@@ -96,6 +98,43 @@ def test_a_writer_in_the_way_of_an_upsert_is_named(target: PostgresTarget, file:
         run = command.wait(60)
     assert run.exit_code == 0, str(run)
     assert target.count("t") == ROWS + 1
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0], ids=["at-once", "later"])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_rights_that_are_given_while_the_table_is_published(
+    target: PostgresTarget, file: Path, seconds: float, *, partitioned: bool
+) -> None:
+    """Before version 18 GRANT waits for no lock of the table: what it has done is not lost."""
+    if partitioned:
+        target.execute(
+            "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, s text) PARTITION BY RANGE (id); "
+            "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (-10) TO (100000); INSERT INTO t VALUES (-1, 'old')"
+        )
+    name = "t1" if partitioned else "t"
+    with psycopg.connect(target.url) as other:
+        other.execute(f"GRANT SELECT ON {name} TO PUBLIC")
+        command = begin(target, file)
+        publishing = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        assert wait_for(lambda: target.value(publishing), 30)
+        time.sleep(seconds)
+        other.commit()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS
+    assert "=r/" in target.value(f"SELECT relacl::text FROM pg_class WHERE oid = '{name}'::regclass")
+
+
+def test_rights_cannot_change_between_being_read_and_the_end_of_their_table(target: PostgresTarget) -> None:
+    target.execute("CREATE TABLE hidden (LIKE t)")
+    names = TableName("public", "hidden"), TableName("public", "t")
+    with psycopg.connect(target.url) as publishing, psycopg.connect(target.url, autocommit=True) as other:
+        publishing.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        assert belongings.rest(publishing, [names], keeps_indexes=True) == {names[1]: []}
+        other.execute("SET lock_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("GRANT SELECT ON t TO PUBLIC")
+        publishing.execute("DROP TABLE t")
 
 
 def through(proxy: Proxy, target: PostgresTarget) -> str:

@@ -121,13 +121,28 @@ def give(connection: psycopg.Connection[Any], pairs: Sequence[Pair]) -> list[str
     return [statement for found in _read(connection, [_OPTIONS], pairs, final=False).values() for statement in found]
 
 
+def hold_rights(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> None:
+    """Has whoever gives or takes rights on these tables wait for the end of this transaction.
+
+    Before version 18 GRANT waits for no lock on the table: what it does between the moment that the rights are read and
+    the end of the table would be lost. It does wait for whoever has changed the table's row in pg_class, which taking
+    back an option does that is not there.
+    """
+    if connection.info.server_version >= 180000 or not tables:
+        return
+    connection.execute("; ".join(f"ALTER TABLE {table.sql} RESET (tipple)" for table in tables).encode())
+
+
 def rest(
     connection: psycopg.Connection[Any], pairs: Sequence[Pair], *, keeps_indexes: bool
 ) -> dict[TableName, list[str]]:
     """Statements by the table whose place is taken, to be run when the other one has its name and its indexes' names.
 
+    Its rights are held from here on.
+
     `keeps_indexes`: whether it has the same indexes, and so may be marked by one of them.
     """
+    hold_rights(connection, [other for _, other in pairs])
     queries = [_OPTIONS, _RIGHTS, _REMARKS, *([_MARKS] if keeps_indexes else [])]
     found = _read(connection, queries, pairs, final=True)
     return {other: found[n] for n, (_, other) in enumerate(pairs, 1)}

@@ -243,7 +243,7 @@ class Publish:
                     return is_visible
             except psycopg.Error as error:
                 runner.unsettle()
-                if self.is_patient or not isinstance(error, together.IN_THE_WAY):
+                if self.is_patient or not together.is_in_the_way(error):
                     raise
                 # What was said of it is undone too.
                 del self.notes[said:]

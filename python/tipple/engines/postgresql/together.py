@@ -30,8 +30,8 @@ __all__ = ["Staged", "publish"]
 LOCKS_MILLISECONDS = 600
 """For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
 PAUSE_SECONDS = 0.2
-IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected)
-"""What the server says where others hold locks."""
+_MOVED = ("simple_heap_update", "simple_heap_delete")
+"""Functions of the server that say `tuple concurrently updated`, which has no SQLSTATE of its own."""
 QUIET_SECONDS = 2.0
 """Locks that come sooner are nobody's business."""
 PATIENCE_SECONDS = 60
@@ -46,6 +46,13 @@ class Staged(msgspec.Struct, frozen=True, eq=False):
     choice: Any
     rows: int
     digest: int | None
+
+
+def is_in_the_way(error: psycopg.Error) -> bool:
+    """Whether others hold locks, or were quicker to change what the catalog has of a table: worth another try."""
+    return isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected)) or (
+        isinstance(error, errors.InternalError_) and error.diag.source_function in _MOVED
+    )
 
 
 def publish(staged: Sequence[Staged]) -> list[Staged]:
@@ -68,7 +75,13 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
         said = [len(one.publish.notes) for one in staged]
         try:
             return _publish(staged, is_patient=time.monotonic() >= until)
-        except IN_THE_WAY as error:
+        except psycopg.Error as error:
+            if connections.is_lost(error):
+                if _are_published(staged):
+                    return []
+                continue
+            if not is_in_the_way(error):
+                raise
             # What was said of it is undone too.
             for one, count in zip(staged, said, strict=True):
                 del one.publish.notes[count:]
@@ -82,11 +95,6 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                 for one in staged:
                     one.publish.session.blockers.say_of_table(staged[0].publish.connection, one.publish.table.sql)
             time.sleep(PAUSE_SECONDS)
-        except psycopg.Error as error:
-            if not connections.is_lost(error):
-                raise
-            if _are_published(staged):
-                return []
 
 
 def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
@@ -125,10 +133,8 @@ def _blaming(one: Staged) -> Iterator[None]:
     """What fails here is this load's failure, unless it is the connection's, or a lock's that is waited for again."""
     try:
         yield
-    except IN_THE_WAY:
-        raise
     except Exception as error:
-        if isinstance(error, psycopg.Error) and connections.is_lost(error):
+        if isinstance(error, psycopg.Error) and (is_in_the_way(error) or connections.is_lost(error)):
             raise
         raise NotPublished(one, error) from error
 
