@@ -17,6 +17,7 @@ import command
 import counts
 from big import BigFile, write_big_file
 from faults.oracle import small_disk
+from memory_disk import memory_disk
 from servers.installations import VERSIONS, missing_reason
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
@@ -58,7 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Has Ctrl-C work, also in what tests start, where they run in the background of a shell, which has it ignored.
+    """Has temporary directories in memory, and Ctrl-C work, also in what tests start, where they run in the background
+    of a shell, which has it ignored.
 
     A busy machine is no fault of what is tested.
     """
@@ -66,6 +68,9 @@ def pytest_configure() -> None:
         "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("patient")
+    place = memory_disk()
+    if place is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -221,3 +222,36 @@ def test_rows_in_the_order_of_the_stream(engine_target: Target) -> None:
     tipple.load(in_small_batches(records), into=engine_target.url, table="t", jobs=3, preserve_order=True)
     place = "rowid" if isinstance(engine_target, DuckdbTarget) else "ctid"
     assert engine_target.rows(f"SELECT a, b FROM t ORDER BY {place}") == records
+
+
+def drifting(columns: dict[str, list[Any]], second: pa.RecordBatch) -> pa.RecordBatchReader:
+    """A reader whose second batch is not what its schema says."""
+    first = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+    return pa.RecordBatchReader.from_batches(first.schema, iter([first, second]))
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (pa.record_batch({"i": [2.0, 6.0], "s": ["b", "c"]}), "i double in place of i int64"),
+        (pa.record_batch({"i": pa.array([2, 6], pa.int32()), "s": ["b", "c"]}), "i int32 in place of i int64"),
+        (pa.record_batch({"s": ["b", "c"], "i": [2, 6]}), "s string in place of i int64; i int64 in place of s string"),
+        (pa.record_batch({"i": [2, 6]}), "1 columns in place of 2"),
+    ],
+)
+def test_a_reader_whose_batches_are_of_other_types(engine_target: Target, second: pa.RecordBatch, said: str) -> None:
+    """Chunks of a CSV file by pandas are so, where a column is empty in one of them."""
+    engine_target.execute("CREATE TABLE t (i bigint, s text)")
+    reader = drifting({"i": [1], "s": ["a"]}, second)
+    with pytest.raises(tipple.TippleError, match="batch 2 is not as the reader's schema says") as caught:
+        tipple.load(reader, into=engine_target.url, table="t", progress="none")
+    assert said in str(caught.value)
+    assert engine_target.count("t") == 0
+
+
+def test_a_closed_relation(tmp_path: Path) -> None:
+    connection = duckdb.connect()
+    relation = connection.sql("SELECT 1 AS i")
+    connection.close()
+    with pytest.raises(tipple.UsageError, match="gives no Arrow stream of rows"):
+        tipple.load(relation, into=f"duckdb:///{tmp_path}/d.duckdb", table="t", progress="none")

@@ -301,6 +301,41 @@ def test_a_text_too_long_for_an_index(postgres_target: PostgresTarget, tmp_path:
     assert any("begun anew with the keys in place: index row size" in note for note in run.summary["notes"])
 
 
+INDEXED = {
+    "text": ("CREATE TABLE t (n integer, c text); CREATE INDEX ON t (c)", "index row"),
+    "expression": ("CREATE TABLE t (n integer, c text); CREATE INDEX ON t ((100 / (n - 3)))", "division by zero"),
+    "partition": (
+        "CREATE TABLE t (n integer, c text) PARTITION BY RANGE (n); CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) "
+        "TO (50); CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (50) TO (200); CREATE INDEX ON t (c)",
+        "index row",
+    ),
+    "key": ("CREATE TABLE t (n integer, c text UNIQUE)", "index row"),
+}
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("which", INDEXED)
+def test_a_row_that_an_index_refuses(postgres_target: PostgresTarget, tmp_path: Path, which: str, mode: str) -> None:
+    """It is the record's fault, whether the table is filled unseen or not: named, or a reject."""
+    letters = "".join(random.Random(SEED).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=9000))
+    records = [f"{n},{letters if n == 3 else n}\n" for n in range(100)]
+    path = write(tmp_path / "in.csv", "".join(records))
+    table, reason = INDEXED[which]
+    postgres_target.execute(table)
+    if mode == "replace":
+        postgres_target.execute("INSERT INTO t VALUES (1, 'old')")
+    options: dict[str, Any] = {"header": "no", "mode": mode, "columns": "n,c"}
+    run = load_here(postgres_target, path, check=1, **options)
+    assert ("record    4, which" if which == "expression" else "COPY t, line 4") in run.stderr, str(run)
+    assert reason in run.stderr
+    assert postgres_target.count("t") == (mode == "replace")
+    rejects = tmp_path / "bad.csv"
+    run = load_here(postgres_target, path, check=3, on_error="skip", max_rejects=1, rejects=rejects, **options)
+    assert rejects.read_text() == records[3]
+    assert postgres_target.count("t") == 99
+    assert any(f"in place: {reason}" in note for note in run.summary["notes"])
+
+
 def test_the_order_of_the_file(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     path = write(tmp_path / "in.csv", "1,a\n2,b\n1,c\n3,d\n")
     postgres_target.execute("CREATE TABLE t (n integer UNIQUE, c text)")

@@ -26,6 +26,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
+from memory_disk import memory_disk
 from servers.installations import ServerUser, copied_bin, server_user
 
 LOADER = "loader"
@@ -40,7 +41,8 @@ FUNCTIONAL_SETTINGS: Mapping[str, str] = {
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "60",
-    "max_wal_size": "1GB",
+    # It may lie in memory.
+    "max_wal_size": "256MB",
     "timezone": "'Asia/Kathmandu'",  # an odd one, so that whoever depends on it is found out
     "log_min_messages": "warning",
     "log_line_prefix": "'%m [%p] %q%a '",
@@ -63,17 +65,17 @@ def _die_with_parent() -> None:
 
 
 class Scratch:
-    """The directory below which all servers of this process live; removed when the process ends."""
+    """The directories below which all servers of this process live; removed when the process ends."""
 
     def __init__(self) -> None:
-        base = "/tmp" if os.path.isdir("/tmp") else None  # socket paths have room for 107 bytes only
-        self.path = Path(tempfile.mkdtemp(prefix="tipple-", dir=base))
-        self.path.chmod(0o755)
+        base = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
+        self.path = _own_directory(base)  # socket paths have room for 107 bytes only
+        data_base = memory_disk()
+        self.data = self.path if data_base is None else _own_directory(data_base)
         self.user = server_user()
         self._bins: dict[int, Path] = {}
         self._templates: dict[int, Path] = {}
         self._numbers = itertools.count(1)
-        atexit.register(shutil.rmtree, self.path, ignore_errors=True)
 
     def new_directory(self, parent: Path | None = None) -> Path:
         directory = (parent or self.path) / f"s{next(self._numbers)}"
@@ -89,7 +91,7 @@ class Scratch:
     def template(self, version: int) -> Path:
         """A data directory as initdb leaves it: made once, then copied."""
         if version not in self._templates:
-            data = self.new_directory() / "data"
+            data = self.new_directory(self.data) / "data"
             _run_as(
                 self.user,
                 self.bin(version) / "initdb",
@@ -98,6 +100,19 @@ class Scratch:
             )  # fmt: skip
             self._templates[version] = data
         return self._templates[version]
+
+
+def _own_directory(base: Path) -> Path:
+    """A new directory of this process; those of processes that were killed are removed."""
+    prefix = "tipple-servers-"
+    for old in base.glob(f"{prefix}*-*"):
+        pid = old.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            shutil.rmtree(old, ignore_errors=True)
+    path = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
+    path.chmod(0o755)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 _scratch: Scratch | None = None
@@ -132,7 +147,7 @@ class PostgresServer:
         """
         self.version = version
         self._place = scratch()
-        self.directory = self._place.new_directory(parent)
+        self.directory = self._place.new_directory(parent or self._place.data)
         self.socket_directory = self._place.new_directory()
         self.data = self.directory / "data"
         self.log = self.socket_directory / "log"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -79,11 +80,16 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
     kind = type(source)
     label = f"<{kind.__module__.partition('.')[0]} {kind.__qualname__} {uuid.uuid4().hex[:8]}>"
     try:
-        stream = _core.ArrowStream(source)
+        # A closed DuckDB relation has not even a name for its columns.
+        is_frame = hasattr(source, "columns")
+    except Exception as error:
+        raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint="open it again") from error
+    try:
+        stream = _core.ArrowStream(_watched(source))
         fields = msgspec.json.decode(stream.fields(), type=list[Field])
     except Exception as error:
         hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
-        if hasattr(source, "columns"):
+        if is_frame:
             hint = "give each column a name of its own, and values of one type that Arrow has: astype(str), cast(…)"
         if "unfinished result" in str(error):
             # A DuckDB relation on a connection with another one's rows.
@@ -98,6 +104,31 @@ def open_stream(source: Any) -> tuple[Columnar, Identity]:
     again = (lambda: _core.ArrowStream(source)) if hasattr(kind, "__len__") else None
     columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
+
+
+def _watched(source: Any) -> Any:
+    """A reader of pyarrow's that ends with an error where a batch is of other types than it has said itself.
+
+    The C stream has one schema for all: whoever reads it takes the bytes of another type for values.
+    """
+    if type(source).__module__.partition(".")[0] != "pyarrow" or not hasattr(source, "read_next_batch"):
+        return source
+    readers: Any = importlib.import_module("pyarrow").RecordBatchReader
+    schema = source.schema
+
+    def batches() -> Iterator[Any]:
+        for number, batch in enumerate(source, 1):
+            if batch.schema.names != schema.names or batch.schema.types != schema.types:
+                unlike = [
+                    f"{given.name} {given.type} in place of {said.name} {said.type}"
+                    for given, said in zip(batch.schema, schema, strict=False)
+                    if (given.name, given.type) != (said.name, said.type)
+                ]
+                why = "; ".join(unlike) or f"{len(batch.schema)} columns in place of {len(schema)}"
+                raise ValueError(f"its batch {number} is not as the reader's schema says: {why}")
+            yield batch
+
+    return readers.from_batches(schema, batches())
 
 
 def _refuse_objects(source: Any, label: str) -> None:

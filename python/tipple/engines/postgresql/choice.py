@@ -240,7 +240,8 @@ class Chooser:
                 self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
-            constrained = task.rejects is not None and task.definition is not None and task.definition.constraints
+            judged = task.rejects is not None or self.keys_judge_at_once
+            constrained = judged and task.definition is not None and task.definition.constraints
             if constrained and not self._judges_afterwards():
                 return Choice("single", "the table is new, and its constraints say which records are rejects", exists)
             return Choice("swap", "the table is new: it is filled unseen, and appears whole", exists)
@@ -249,7 +250,7 @@ class Chooser:
         if partitions.is_partitioned(self.connection, self.table):
             return self._choose_partitioned()
         obstacle = obstacles.of(self.connection, self.table, task)
-        obstacle = obstacle or obstacles.missing_right(self.connection, self.table)
+        obstacle = obstacle or obstacles.missing_right(self.connection, self.table) or self._of_indexes
         moves = False
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = absorb.why_rows_stay(self.connection, task)
@@ -264,6 +265,11 @@ class Chooser:
             reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
             return Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
         return Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    @property
+    def _of_indexes(self) -> str | None:
+        """Why rows are not staged where an index has refused one of them when it was built."""
+        return "its indexes say which records they refuse" if self.keys_judge_at_once else None
 
     def _judges_afterwards(self) -> bool:
         """Whether the keys can say which records are rejects when all are stored."""
@@ -314,7 +320,7 @@ class Chooser:
             )
 
     def _choose_partitioned(self) -> Choice:
-        obstacle = partitions.obstacle(self.connection, self.task)
+        obstacle = partitions.obstacle(self.connection, self.task) or self._of_indexes
         by_partition = self.task.partition_by is not None or self.task.replace_scope == "partitions"
         if obstacle is None and not by_partition and self.task.structure is None:
             obstacle = partitions.preference(self.connection, self.task)

@@ -208,8 +208,9 @@ class PostgresLoad:
             except core.UnreadableKeys as error:
                 owned, choice, cut = self._judge_at_once(runner, owned, str(error))
             except psycopg.Error as error:
-                # An index cannot take a row that repeats no key: with the index in place, its record is a reject.
-                if not owned.plan.get("unique") or not unique_keys.is_records_fault(error.sqlstate):
+                # An index cannot take a row that repeats no key: with the index in place, its record is known.
+                staged = owned.strategy in ("swap", "partition") and not self.chooser.keys_judge_at_once
+                if not staged or self.task.reads_once or not unique_keys.is_records_fault(error.sqlstate):
                     raise
                 owned, choice, cut = self._judge_at_once(runner, owned, error.diag.message_primary or str(error))
 
@@ -269,11 +270,12 @@ class PostgresLoad:
             return self.job.begin(choice.strategy, cut), cut
 
     def _judge_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
-        """Begins anew where keys must judge each record as it is stored; nothing is published yet."""
+        """Begins anew where keys or indexes must judge each record as it is stored; nothing is published yet."""
         self.job.give_up(owned)
         spool.discard(self.task)
         reason = self._in_users_words(reason)
-        self.notes.append(f"begun anew with the keys in place: {reason}")
+        judges = "keys" if owned.plan.get("unique") else "indexes"
+        self.notes.append(f"begun anew with the {judges} in place: {reason}")
         self.chooser.keys_judge_at_once = True
         with runner.phase("prepare"):
             try:
@@ -281,7 +283,7 @@ class PostgresLoad:
                 self._require_together(choice, choice.strategy)
             except (UsageError, JobBusy) as error:
                 raise TippleError(
-                    f"{self.table}: its keys must judge each record as it is stored ({reason}), but {error}",
+                    f"{self.table}: its {judges} must judge each record as it is stored ({reason}), but {error}",
                     hint="nothing was published; load this table by itself, without the option that is in the way, or "
                     "mend the record",
                 ) from None
