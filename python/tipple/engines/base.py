@@ -354,10 +354,13 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
             VerifyFailed: nothing is published.
         """
         if not self.ok:
+            target, source = (
+                "" if digest is None else f" (digest {digest})" for digest in (self.digest_target, self.digest_source)
+            )
             raise VerifyFailed(
-                f"the target holds {self.rows_target:,} rows (digest {self.digest_target}), "
-                f"but {self.rows_source:,} were read (digest {self.digest_source})",
-                hint="nothing was published; please report this with the command",
+                f"the target holds {self.rows_target:,} rows{target}, but {self.rows_source:,} were read{source}",
+                hint="nothing was published; begin anew with --restart; if nobody has changed the table or what is "
+                "staged meanwhile, please report this with the command",
             )
 
 

@@ -39,8 +39,8 @@ WHERE c.oid = %(oid)s AND o.pubinsert
 _EFFECTS = {
     "index": (
         "each row is entered in each of them while it goes in, unless the table is swapped",
-        "--mode append with --indexes rebuild, where nothing is said against it; or drop those that "
-        "the load can do without, and create them again afterwards",
+        "where rows are only appended, --indexes rebuild, if nothing is said against it; or drop those that the load "
+        "can do without, and create them again afterwards",
     ),
     "trigger": (
         "each of them is called for each row or statement",
