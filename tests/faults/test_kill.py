@@ -15,7 +15,7 @@ import pytest
 from big import BigFile
 from command import Command, run_tipple, start_tipple
 from conftest import version_parameter
-from faults.oracle import LONG, OLD_ROWS, Disturbed, duckdb_target, frozen, moments, record_count
+from faults.oracle import LONG, OLD_ROWS, Disturbed, duckdb_target, frozen, moments, record_count, wait_for
 from loading import load, load_words
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, Target
@@ -135,6 +135,15 @@ def test_clean_after_a_kill(engine_target: Target, big_file: BigFile, seconds: f
     job.finish()
 
 
+START_SECONDS = 0.3
+"""Of an undisturbed run, before there is anything to interrupt."""
+
+
+def has_begun(command: Command) -> bool:
+    """Whether Tipple's own code is at work."""
+    return not command.running or "tipple/_core" in Path(f"/proc/{command.pid}/maps").read_text()
+
+
 @pytest.mark.client_only
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
@@ -144,7 +153,9 @@ def test_interrupted(
     """Ctrl-C: exit status 130 within seconds, nothing visible, and the next run goes on."""
     job = Disturbed(engine_target, big_file, old_rows=0 if part == 0.6 else OLD_ROWS)
     command = job.start()
-    time.sleep(seconds * part)
+    # While Python itself is starting, Ctrl-C is Python's.
+    assert wait_for(lambda: has_begun(command))
+    time.sleep(max(seconds - START_SECONDS, 0) * part)
     running = command.running
     command.signal(number)
     started = time.monotonic()

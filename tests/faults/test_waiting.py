@@ -76,7 +76,7 @@ def test_a_reader_in_the_way_of_publishing_is_named_and_holds_up_nobody_else(
         holder.rollback()
         run = command.wait(60)
     assert run.exit_code == 0, str(run)
-    assert run.stderr.count("waiting for a lock") == 1, run.stderr
+    assert run.stderr.count(f"waiting for a lock that session {holder.info.backend_pid} ") == 1, run.stderr
     assert target.count("t") == ROWS
 
 
