@@ -13,6 +13,9 @@ import psycopg
 
 from tipple.plan.size import format_duration
 
+PASSING_SECONDS = 2
+"""A transaction that is younger is not what a load waits for."""
+
 # Number, role, application, state, and seconds since its transaction began. 0 stands for a prepared transaction, as in
 # pg_blocking_pids.
 _FACTS = "h.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float8"
@@ -34,7 +37,10 @@ FROM (SELECT DISTINCT coalesce(pid, 0) AS pid FROM pg_locks
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND (relation = to_regclass(%(table)s)
           OR relation IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))) h
-LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY h.pid
+LEFT JOIN pg_stat_activity a ON a.pid = h.pid
+-- Who has come since comes and goes.
+WHERE a.xact_start IS NULL OR a.xact_start < clock_timestamp() - interval '{PASSING_SECONDS} s'
+ORDER BY h.pid
 """
 
 
