@@ -31,7 +31,9 @@ POLL_SECONDS = 0.5
 QUIET_SECONDS = 3.0
 """Answers that come sooner are nobody's business."""
 ASK_SECONDS = 5.0
-"""Between two questions."""
+"""Between two questions; each time that the server has answered, twice as long as the time before."""
+MOST_ASK_SECONDS = 60.0
+"""An index may take hours, and every question is a line in a server's log."""
 SHORTEST_SECONDS = 2
 """libpq takes no shorter time for connecting."""
 LONGEST_SECONDS = 10
@@ -82,31 +84,31 @@ class Watch:
         return connection
 
     def _run(self) -> None:
-        asked = answered = 0.0
+        asked, pause = 0.0, ASK_SECONDS
+        silent_since: float | None = None
         while not self._ended.wait(POLL_SECONDS):
             now = time.monotonic()
             waiting = self._waiting(now)
             if not waiting:
-                answered = now
+                pause, silent_since = ASK_SECONDS, None
                 continue
-            if now - asked < ASK_SECONDS:
+            if now - asked < pause:
                 continue
-            # Nobody has waited for an answer before.
-            answered = max(answered, min(self._waiting_since.values()))
             found = self._ask(waiting)
             asked = time.monotonic()
             if self._ended.is_set():
                 return
             if found is not None:
-                answered = asked
+                pause, silent_since = min(2 * pause, MOST_ASK_SECONDS), None
                 self._look_at(found, waiting)
-            elif asked - answered >= self._stall_seconds:
-                self._blockers.warn(
-                    f"the server has answered nobody for {asked - answered:.0f} s: its connections are given up"
-                )
+                continue
+            pause, silent_since = ASK_SECONDS, silent_since or now
+            silent_seconds = asked - silent_since
+            if silent_seconds >= self._stall_seconds:
+                self._blockers.warn(f"the server has answered nobody for {silent_seconds:.0f} s: no longer waited for")
                 for connection in waiting.values():
                     _sever(connection)
-                answered = asked
+                silent_since = None
 
     def _waiting(self, now: float) -> dict[int, psycopg.Connection[Any]]:
         """Those that have waited for an answer for a while, by the numbers of their sessions."""
