@@ -262,7 +262,7 @@ class PostgresLoad:
                 hint="nothing was published; without the option Tipple takes another path, which names the record",
             )
         self.chooser.leave_direct(reason)
-        self.notes.append(f"begun anew without ready-made pages: {reason}")
+        self._say(runner, f"begun anew without ready-made pages: {reason}")
         with runner.phase("split"):
             # What was left of an interrupted job is not all.
             cut = self._cut(choice)
@@ -275,7 +275,7 @@ class PostgresLoad:
         spool.discard(self.task)
         reason = self._in_users_words(reason)
         judges = "keys" if owned.plan.get("unique") else "indexes"
-        self.notes.append(f"begun anew with the {judges} in place: {reason}")
+        self._say(runner, f"begun anew with the {judges} in place: {reason}")
         self.chooser.keys_judge_at_once = True
         with runner.phase("prepare"):
             try:
@@ -289,6 +289,11 @@ class PostgresLoad:
                 ) from None
             cut = self._cut(choice)
             return self.chooser.begin(choice, cut), choice, cut
+
+    def _say(self, runner: Runner, text: str) -> None:
+        """Notes what the user should know at once too: a load takes as long again."""
+        self.notes.append(text)
+        runner.warn(text)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         result = self._result("already loaded", job.job_id, "-", "-")
@@ -446,21 +451,13 @@ class PostgresLoad:
             stored = rows
             # Undisturbed, the server's own count of every COPY was compared with what was sent, slice by slice.
             if disturbed:
-                stored = self._count_staged(owned, into)
+                # A resumed job may have detached partitions from `into` already.
+                divided = owned.strategy == "partition"
+                tables = [leaf.name for leaf in partitions.staged(self.connection, into)] if divided else [into]
+                stored = sum(stage.count(self.connection, table) for table in tables)
             verified = Verified(kind="count", rows_source=rows, rows_target=stored)
         verified.require()
         return verified
-
-    def _count_staged(self, owned: OwnedJob, into: TableName) -> int:
-        tables = [into]
-        if owned.strategy == "partition":
-            # A resumed job may have detached some of them from `into` already.
-            tables = [leaf.name for leaf in partitions.staged(self.connection, into)]
-        count = 0
-        for table in tables:
-            found = self.connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
-            count += found[0] if found else 0
-        return count
 
     def _unlisted(self, planned: list[dict[str, Any]], outcome: dict[str, Any]) -> list[StagedSlice]:
         """The staged slices of a load without a ledger."""

@@ -39,6 +39,12 @@ def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:
     return int(found[0]) if found is not None and found[0] is not None else 0
 
 
+def count(connection: psycopg.Connection[Any], table: TableName) -> int:
+    """Its rows."""
+    found = connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
+    return int(found[0]) if found is not None else 0
+
+
 def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether a unique index or an exclusion constraint may refuse rows for the sake of other rows."""
     found = connection.execute(
