@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import subprocess
@@ -72,6 +73,26 @@ def test_rejects_that_somebody_mends_are_not_lost(engine_target: Target, tmp_pat
     assert run.summary is not None
     assert (run.summary["rows"], run.summary["rejects"]) == (1, 1)
     assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (5,)]
+
+
+def test_what_a_replay_leaves_is_told_by_where_it_stands(engine_target: Target, tmp_path: Path) -> None:
+    """The file that was read is no more: its place has the one that was written."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n3,1,z\n4,,nodate,v\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "match"}
+    load(engine_target, path, check=3, **options)
+    rejects.write_bytes(rejects.read_bytes().replace(b"bad", b"2"))
+    run = load(engine_target, path, replay=True, check=3, **options)
+    raw = rejects.read_bytes()
+    with (tmp_path / "bad.csv.reasons.csv").open() as file:
+        told = [(int(row["record_number"]), int(row["byte_offset"])) for row in csv.DictReader(file)]
+    assert told == [(1, 0), (2, raw.index(b"4"))]
+    assert run.summary is not None
+    assert {cause["first_record_number"] for cause in run.summary["reject_causes"]} == {1, 2}
+    again = load(engine_target, path, check=3, **options)
+    assert again.summary is not None
+    assert f"what it could not store is in {rejects}" in " ".join(again.summary["notes"])
 
 
 def test_the_rejects_of_another_load_are_not_taken_for_replayed(engine_target: Target, tmp_path: Path) -> None:

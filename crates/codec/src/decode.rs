@@ -98,7 +98,7 @@ impl Decoder {
 
     /// The text of a field as it is written, or `None` for NULL.
     #[inline(always)]
-    fn decode_plain<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
+    pub(crate) fn decode_plain<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
         if !field.marked {
             let null = self.dialect.null_text.as_bytes();
             // Most often it is empty, and then its length says all.

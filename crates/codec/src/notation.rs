@@ -89,6 +89,19 @@ fn put_iso_date(order: DateOrder, text: &[u8], out: &mut Vec<u8>) -> Option<()> 
     Some(())
 }
 
+/// Whether a text is a date, in whatever order, that ends in a year of two digits: its century is a guess.
+#[must_use]
+pub fn has_short_year(text: &[u8]) -> bool {
+    let year = || {
+        let (first, rest) = take_digits(text.trim_ascii())?;
+        let (&separator, rest) = rest.split_first().filter(|(byte, _)| matches!(byte, b'.' | b'/' | b'-'))?;
+        let (_, rest) = take_digits(rest)?;
+        let (third, _) = take_digits(rest.strip_prefix(&[separator])?)?;
+        Some(if first.len() > 2 { first } else { third })
+    };
+    year().is_some_and(|year| year.len() <= 2)
+}
+
 /// Whether nothing stands behind a date, or what may be a time of day: no word that would change the date's meaning.
 fn is_time(rest: &[u8]) -> bool {
     let Some(time) = rest.strip_prefix(b" ") else { return rest.is_empty() };
@@ -180,6 +193,16 @@ mod tests {
             (Ymd, "31/12/2024", None),
         ] {
             assert_eq!(rewritten(Notation::Date(order), text).as_deref(), expected, "{order:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn years_of_two_digits() {
+        for short in ["05/06/45", " 5.6.45 ", "05-06-45 12:00", "24/12/31", "1/2/3"] {
+            assert!(has_short_year(short.as_bytes()), "{short}");
+        }
+        for other in ["05/06/1945", "2045-06-05", "2045-06-05 12:00", "", "05/06", "05/06-45", "x", "12"] {
+            assert!(!has_short_year(other.as_bytes()), "{other}");
         }
     }
 

@@ -17,6 +17,7 @@ __all__ = [
     "DATES",
     "DATE_STYLES",
     "NUMBERS",
+    "TWO_DIGITS",
     "check_separators",
     "date_style_of",
     "kind_name",
@@ -24,6 +25,8 @@ __all__ = [
     "number_notation",
 ]
 
+TWO_DIGITS = "has two digits, and the order of its numbers was guessed"
+"""What the core says of a year, with the remedy for it."""
 DATE_STYLES = ("DMY", "MDY", "YMD")
 _DECIMAL_SEPARATORS = ".,"
 _THOUSANDS = ".,' _"

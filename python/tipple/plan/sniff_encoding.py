@@ -17,6 +17,8 @@ _LATIN_WORD = re.compile(rb"[A-Za-z][\xc0-\xff]|[\xc0-\xff][A-Za-z]")
 _NOT_IN_WINDOWS_1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _NOT_IN_LATIN1_TEXT = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 """Bytes that are characters in Windows-1252 and control characters in Latin-1: euro signs, quotes, dashes."""
+_DOS_WORD = re.compile(rb"[A-Za-z][\x81\x8d\x8f\x90\x9d]|[\x81\x8d\x8f\x90\x9d][A-Za-z]")
+"""Beside letters these are letters of DOS (in CP850 81 is `ü`), and of no encoding that is guessed here."""
 _CODECS = {
     "UTF8": "utf-8",
     "LATIN1": "latin-1",
@@ -45,6 +47,9 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     letters = len(_LATIN_WORD.findall(whole))
     if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
         but = "; but parts of it are valid UTF-8" if len(broken) < len(runs) else ""
+        of_dos = len(_DOS_WORD.findall(whole))
+        if of_dos and of_dos >= letters:
+            return _encoding("UTF8", 0.4, "not UTF-8, and perhaps of DOS (CP850, CP437): iconv converts that to UTF-8")
         if _NOT_IN_WINDOWS_1252.search(whole):
             if _NOT_IN_LATIN1_TEXT.search(whole):
                 # As Latin-1, euro signs and quotes would be stored as control characters without a word.
@@ -55,7 +60,7 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
 
 
 def _encoding(value: str, confidence: float, reason: str) -> Decision:
-    alternatives = () if value in ("UTF8", "UTF-16LE", "UTF-16BE") else ("LATIN1",)
+    alternatives = ("LATIN1",) if value == "WIN1252" else ()
     return Decision(option="encoding", value=value, confidence=confidence, reason=reason, alternatives=alternatives)
 
 

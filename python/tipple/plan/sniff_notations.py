@@ -2,9 +2,9 @@
 
 An order or a separator says something of a whole file, so it is taken only where nothing speaks against it: a wrong one
 would store other values and say nothing. A tenth of the dates have to show the order (a single one may be a mistake),
-with all digits of the year. A decimal comma is taken where commas do not separate fields, no number has a point before
-its fraction, and all that is doubtful becomes a number by it. Commas between thousands are never taken by themselves:
-`101,102` may be two numbers.
+with all digits of the year. A decimal comma is taken where commas do not separate fields, no number has a point that
+cannot stand between thousands, and all that is doubtful becomes a number by it. Commas between thousands are never
+taken by themselves: `101,102` may be two numbers.
 """
 
 from __future__ import annotations
@@ -85,13 +85,16 @@ def decide_notations(
     if given.decimal_separator is None and given.thousands is None and delimiter != ",":
         indexes = _numbers(profile) if numbers is None else [i for i in numbers if i < len(profile.columns)]
         separators = _separators(profile, indexes, again)
-    decimal_separator, thousands = separators or (None, None)
+    decimal_separator, thousands, doubt = separators or (None, None, "")
+    confidence = 0.6 if doubt else 0.95
     return Noted(
         date_style=style,
         decimal_separator=_decided(
-            "decimal-separator", decimal_separator, "columns are numbers with it, and none without"
+            "decimal-separator", decimal_separator, doubt or "columns are numbers with it, and none without", confidence
         ),
-        thousands=_decided("thousands", thousands, "columns are numbers without it, and none with it"),
+        thousands=_decided(
+            "thousands", thousands, doubt or "columns are numbers without it, and none with it", confidence
+        ),
     )
 
 
@@ -145,21 +148,24 @@ def _numbers(profile: Profile) -> list[int]:
 
 def _separators(
     profile: Profile, indexes: Sequence[int], again: Callable[[Notations], Profile]
-) -> tuple[str, str | None] | None:
-    """A decimal comma and what separates thousands, where some columns are numbers with these only."""
+) -> tuple[str, str | None, str] | None:
+    """A decimal comma, what separates thousands, and what is to be doubted of it, where some columns are numbers with
+    these only.
+
+    Beside a decimal comma `1.234` is taken for thousands, if all numbers with points are such.
+    """
     columns = {index: profile.columns[index] for index in indexes}
-    if any(not column.kinds.keys().isdisjoint(_WITH_POINTS) for column in columns.values()):
-        # Numbers with a point before their fraction, or thousands with one: who can tell?
-        return None
+    with_points = [i for i, column in columns.items() if not column.kinds.keys().isdisjoint(_WITH_POINTS)]
     doubtful = [
         i for i, c in columns.items() if _holds(c, _ALL_NUMBERS) and not c.kinds.keys().isdisjoint(_WITH_COMMAS)
     ]
     if not any(_share(columns[index], "decimal_comma") >= _SHARE for index in doubtful):
         return None
-    for thousands in (None, "."):
+    doubt = "numbers such as 1.234 are taken for thousands, because other columns have decimal commas"
+    for thousands in (".",) if with_points else (None, "."):
         seen = again(dict.fromkeys(indexes, number_notation(",", thousands))).columns
-        if all(_holds(seen[index], NUMBERS) for index in doubtful):
-            return ",", thousands
+        if all(_holds(seen[index], NUMBERS) for index in (*doubtful, *with_points)):
+            return ",", thousands, doubt if with_points else ""
     return None
 
 
@@ -167,5 +173,5 @@ def _share(column: ColumnProfile, kind: str) -> float:
     return column.kinds.get(kind, 0) / sum(column.kinds.values())
 
 
-def _decided(option: str, value: str | None, reason: str) -> Decision | None:
-    return None if value is None else Decision(option=option, value=value, confidence=0.95, reason=reason)
+def _decided(option: str, value: str | None, reason: str, confidence: float = 0.95) -> Decision | None:
+    return None if value is None else Decision(option=option, value=value, confidence=confidence, reason=reason)

@@ -282,7 +282,7 @@ def plan_dialect(
         decimal_separator=decimal_separator,
         thousands=thousands,
     )
-    check_separators(dialect.decimal_separator or ".", dialect.thousands)
+    check_separators("." if decimal_separator is None else decimal_separator, thousands)
     _check_dialect(dialect)
     return dialect
 

@@ -10,7 +10,7 @@ import msgspec
 
 from tipple.engines.base import TableColumn
 from tipple.errors import BadRecord, UsageError
-from tipple.plan.notation import DATES, NUMBERS, kind_name
+from tipple.plan.notation import DATES, NUMBERS, TWO_DIGITS, kind_name
 from tipple.plan.schema import TableDefinition
 from tipple.plan.sniff_columns import (
     SniffedColumn,
@@ -26,7 +26,7 @@ from tipple.plan.sniff_columns import (
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
-from tipple.plan.url import TableName, fold_identifier
+from tipple.plan.url import TableName, fold_identifier, quote_identifier
 from tipple.report.model import SniffColumn, SniffDecision, SniffReport
 from tipple.run.sniff import Sniffed, Sniffer
 
@@ -36,6 +36,7 @@ AUTO = "auto"
 SURE_HEADER = 0.85
 """From this on, a first record is skipped although its names are not those of the table's columns."""
 _TEXT_TYPES = frozenset({"text", "varchar", "char"})
+_KEEPS_WORDS = _TEXT_TYPES | {"opaque"}
 _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 """SQLSTATEs of a value that its column's type does not have."""
 
@@ -158,6 +159,7 @@ class Guess:
             # Both readings can be stored: as texts they lose nothing.
             dialect = msgspec.structs.replace(dialect, null_text=usual_null)
             decisions = [decision for decision in decisions if decision.option != "null"]
+        dialect = self._keep_texts(dialect, columns)
         noted = sniffed.noted
         if not self.columns:
             # What is kept as text shows nothing, and all columns of dates and numbers have a say.
@@ -208,6 +210,27 @@ class Guess:
         notes += describe_dates(sniffed.profile, names, dialect.date_style)
         return dialect
 
+    def _keep_texts(self, dialect: Dialect, columns: Sequence[TableColumn]) -> Dialect:
+        """Has a word that was guessed to mean NULL be kept in columns of texts of which the sample does not show that:
+        `NA` is Namibia too. Nobody writes `\\N` for a text.
+        """
+        sniffer, sniffed = self._sniffer, self._sniffed
+        word = dialect.null_text
+        if sniffer is None or sniffed is None or not sniffer.auto or sniffer.given.null_text is not None:
+            return dialect
+        if dialect.format != "csv" or word in ("", "\\N"):
+            return dialect
+        seen = {index for index, column in enumerate(sniffed.profile.columns) if column.null_words.get(word)}
+        known = {fold_identifier(name) for name in (*dialect.force_null, *dialect.force_not_null)}
+        kept = [
+            quote_identifier(column.name)
+            for index, column in enumerate(columns)
+            if kind_name(column.codec_type) in _KEEPS_WORDS and index not in seen and column.name not in known
+        ]
+        if "*" in dialect.force_not_null:
+            return dialect
+        return msgspec.structs.replace(dialect, force_not_null=(*dialect.force_not_null, *kept))
+
     @staticmethod
     def _needs_null(indexes: Sequence[int], columns: Sequence[TableColumn]) -> bool:
         kinds = [kind_name(columns[index].codec_type) for index in indexes if index < len(columns)]
@@ -216,13 +239,30 @@ class Guess:
     def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:
         """Which columns have guessed types that change some values, and the core's `Guessed` of each."""
         guessed = {column.name: guessed_kind(column.type_text) for column in self.columns}
-        found = ((index, guessed.get(column.name)) for index, column in enumerate(columns))
-        return [(index, kind) for index, kind in found if kind is not None]
+        found = []
+        for index, column in enumerate(columns):
+            kind = guessed.get(column.name)
+            if self._order_is_guessed and kind_name(column.codec_type) in DATES:
+                kind = {"in_order": kind if kind in DATES else "given"}
+            if kind is not None:
+                found.append((index, kind))
+        return found
+
+    @property
+    def _order_is_guessed(self) -> bool:
+        """Whether the sample alone says how day and month stand."""
+        if self._sniffer is None or self._sniffed is None or self._sniffer.given.date_style is not None:
+            return False
+        if self._dialect is not None:
+            return self._dialect.date_style is not None
+        return self._sniffed.noted.date_style is not None
 
     def remedy(self, error: BadRecord) -> str | None:
         """What to do about a bad record that may be due to a wrong guess."""
         guessed = {column.name: column.type_text for column in self.columns}
         type_text = guessed.get(error.column or "", "text")
+        if TWO_DIGITS in error.reason:
+            return None
         if type_text != "text" and error.sqlstate in _WRONG_VALUE | {None}:
             # A text in a notation of its own has to be rewritten before it shows a type.
             plain = self._dialect is not None and self._dialect.has_plain_values

@@ -50,6 +50,7 @@ from tipple.run.rejects import (
     causes_so_far,
     check_writable,
     earlier_rejects,
+    has_rejects,
     outputs_of,
     reject_policy,
     replayed_by,
@@ -163,8 +164,8 @@ def load(
         comment: a character; lines that begin with it are left out.
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
-        force_null, force_not_null: columns (or `*` for all) of `csv` where the NULL text means NULL in quotes too, or
-            is a value without quotes; as COPY's options of these names.
+        force_null, force_not_null: columns (`["*"]`: all) of `csv` where the NULL text means NULL in quotes too, or is a
+            value without quotes; as COPY's options of these names.
         field_widths: the fields' widths in characters, for `fixed`.
         date_style: the order of day, month and year in dates such as `31/12/2024`: `DMY`, `MDY` or `YMD`. Default: as
             the sample shows it with `auto`; else PostgreSQL has the order of its `DateStyle`, and DuckDB none.
@@ -458,7 +459,8 @@ def load(
                 if policy is not None and result.status == "already loaded" and result.rejects and not replay:
                     loaded_by = replayed_by(session.jobs(), result.job_id)
                 if policy is not None and loaded_by is not None:
-                    result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay")
+                    left = f"; what it could not store is in {policy.path}" if has_rejects(policy) else ""
+                    result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay{left}")
                     result.notes += unwritten_replay(policy, result.job_id, loaded_by)
                 elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
                     remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)

@@ -39,10 +39,10 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
         """How those of a load are told."""
         return cls(by_row=request.columnar_plan is not None, null_reasons=request.null_reasons, remedy=remedy)
 
-    def json(self, dialect: Dialect) -> str:
-        """The core's `Telling`."""
+    def json(self, dialect: Dialect, *, renumbered: bool = False) -> str:
+        """The core's `Telling`; `renumbered` where the files take the place of the one that was read."""
         quotes = None if dialect.quote is None or dialect.escape is None else (dialect.quote, dialect.escape)
-        told = {"by_row": self.by_row, "quotes": quotes, "null_reasons": self.null_reasons}
+        told = {"by_row": self.by_row, "quotes": quotes, "null_reasons": self.null_reasons, "renumbered": renumbered}
         return msgspec.json.encode(told).decode()
 
 
@@ -92,7 +92,7 @@ def write_rejects(
     try:
         with _alone(policy):
             try:
-                files = RejectFiles(raw, reasons, names, telling.json(reading.dialect))
+                files = RejectFiles(raw, reasons, names, telling.json(reading.dialect, renumbered=replay))
                 fill(files)
                 remarks, unremarked, open_ended, causes = files.finish()
                 with open(how, "wb") as kept:
@@ -233,15 +233,19 @@ def unwritten_replay(policy: RejectPolicy, job_id: str, replay_id: str) -> list[
     ]
 
 
+def has_rejects(policy: RejectPolicy) -> bool:
+    """Whether the file of rejects is there, and has any."""
+    with suppress(OSError):
+        return os.path.getsize(policy.path) > 0
+    return False
+
+
 def earlier_rejects(policy: RejectPolicy) -> list[str]:
     """What to say where a load has no rejects, but a file of rejects is there, which might be taken for its own.
 
     It stays: somebody may be mending those records.
     """
-    try:
-        if os.path.getsize(policy.path) == 0:
-            return []
-    except OSError:
+    if not has_rejects(policy):
         return []
     return [f"{policy.path} is of an earlier load: this one has no rejects; load those with --replay, or remove it"]
 

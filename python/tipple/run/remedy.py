@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from tipple.errors import BadRecord
+from tipple.plan.notation import TWO_DIGITS
 from tipple.plan.sources import Dialect
 
 __all__ = ["core_remedy", "first_remedy"]
@@ -63,7 +64,7 @@ def core_remedy(error: BadRecord, dialect: Dialect) -> str:
     """What the core advises; it speaks of delimiters, which fields of fixed widths do not have."""
     if dialect.format == "fixed" and any(sign in error.reason for sign in (_TOO_FEW_FIELDS, _TOO_MANY_FIELDS)):
         return "check --field-widths, or mend the record"
-    if dialect.date_style is not None and "--date-style" in error.remedy:
+    if dialect.date_style is not None and "--date-style" in error.remedy and TWO_DIGITS not in error.reason:
         return f"mend the value: it is none in the order {dialect.date_style} (--date-style)"
     if error.sqlstate == "22P02" and _NUMBER_WITH_COMMAS.fullmatch(error.text or ""):
         if not dialect.has_plain_values:

@@ -7,7 +7,7 @@
 use super::kind::{Kind, classify, clock_length, decimal_digits, is_iso_date, is_offset};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
-use crate::notation::Notation;
+use crate::notation::{Notation, has_short_year};
 use crate::scan::{RawField, Records};
 use crate::value::{Refusal, ServerVersion, boolean, date, float, integer, numeric, time, timestamp};
 use serde::Deserialize;
@@ -42,6 +42,33 @@ pub enum Guessed {
     Timestamptz,
     /// `time`
     Time,
+    /// Dates whose order of day and month was guessed too: a year of two digits was not among them.
+    InOrder(Moment),
+}
+
+/// The type of a column of dates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// `date`
+    Date,
+    /// `timestamp`
+    Timestamp,
+    /// `timestamp with time zone`
+    Timestamptz,
+    /// The target's own, which is no guess.
+    Given,
+}
+
+impl Moment {
+    fn guessed(self) -> Option<Guessed> {
+        match self {
+            Self::Date => Some(Guessed::Date),
+            Self::Timestamp => Some(Guessed::Timestamp),
+            Self::Timestamptz => Some(Guessed::Timestamptz),
+            Self::Given => None,
+        }
+    }
 }
 
 impl Guessed {
@@ -50,6 +77,9 @@ impl Guessed {
     #[inline]
     #[must_use]
     pub fn keeps(self, text: &[u8]) -> bool {
+        if let Self::InOrder(moment) = self {
+            return moment.guessed().is_none_or(|guessed| guessed.keeps(text));
+        }
         self.plainly_keeps(text) || self.carefully_keeps(text) || self.is_refused(text)
     }
 
@@ -69,6 +99,7 @@ impl Guessed {
                 _ => false,
             },
             Self::Time => clock_length(text) == Some(text.len()),
+            Self::InOrder(_) => false,
         }
     }
 
@@ -93,6 +124,7 @@ impl Guessed {
             Self::Timestamp => matches!(kind, Kind::Date | Kind::Timestamp | Kind::NotFinite),
             Self::Timestamptz => matches!(kind, Kind::Timestamptz | Kind::NotFinite),
             Self::Time => kind == Kind::Time,
+            Self::InOrder(_) => false,
         }
     }
 
@@ -109,6 +141,7 @@ impl Guessed {
             Self::Timestamp => timestamp::parse(text).err(),
             Self::Timestamptz => timestamp::parse_tz(text, 6, true).err(),
             Self::Time => time::parse(text, 6).err(),
+            Self::InOrder(_) => None,
         };
         refusal.is_some_and(|refusal| refusal != Refusal::Unsure)
     }
@@ -205,7 +238,10 @@ impl Guesses {
                 if is_plain && !field.marked && guessed.plainly_keeps(field.bytes) {
                     return;
                 }
-                if decoder.decode(field, column).is_some_and(|text| !guessed.keeps(text)) {
+                let in_order = matches!(guessed, Guessed::InOrder(_));
+                if in_order && decoder.decode_plain(field, column).is_some_and(has_short_year) {
+                    changed.push(Changed { row, column });
+                } else if decoder.decode(field, column).is_some_and(|text| !guessed.keeps(text)) {
                     changed.push(Changed { row, column });
                 }
             };
@@ -226,6 +262,7 @@ impl Guesses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notation::DateOrder;
     use crate::scan::Scanner;
     use proptest::prelude::*;
 
@@ -295,6 +332,7 @@ mod tests {
             Guessed::Timestamp => &[Kind::Date, Kind::Timestamp],
             Guessed::Timestamptz => &[Kind::Timestamptz],
             Guessed::Time => &[Kind::Time],
+            Guessed::InOrder(_) => &[],
         }
     }
 
@@ -353,5 +391,20 @@ mod tests {
         let changed = guesses.changed(&scanner.scan(text));
         assert_eq!(changed, [Changed { row: 1, column: 0 }, Changed { row: 4, column: 1 }]);
         assert_eq!(guesses.changed(&scanner.scan(b"1,2024-01-01,02\n")), []);
+    }
+
+    #[test]
+    fn centuries_are_not_guessed() {
+        let dialect = Dialect { notations: vec![Notation::Date(DateOrder::Dmy)], ..Dialect::csv() };
+        let text = b"31.12.2024\n31.12.24\n\"1/2/24\"\n2024-12-31\n31.12.2024 10:00\n\nx\n";
+        for (moment, rows) in [(Moment::Given, &[1, 2][..]), (Moment::Date, &[1, 2, 4]), (Moment::Timestamp, &[1, 2])] {
+            let mut scanner = Scanner::new(dialect.clone(), 1);
+            let changed =
+                Guesses::new(vec![(0, Guessed::InOrder(moment))], dialect.clone()).changed(&scanner.scan(text));
+            assert_eq!(changed.iter().map(|changed| changed.row).collect::<Vec<_>>(), rows, "{moment:?}");
+        }
+        let moments: Vec<Guessed> =
+            serde_json::from_str(r#"[{"in_order":"given"},{"in_order":"timestamptz"}]"#).unwrap();
+        assert_eq!(moments, [Guessed::InOrder(Moment::Given), Guessed::InOrder(Moment::Timestamptz)]);
     }
 }

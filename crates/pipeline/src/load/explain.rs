@@ -11,8 +11,10 @@ use crate::source::blocks::{BlockCutter, BlockPiece};
 use crate::source::locate::{self, Complaint};
 use tipple_codec::decode::Decoder;
 use tipple_codec::dialect::Dialect;
+use tipple_codec::notation::has_short_year;
 use tipple_codec::problem::{Problem, ProblemKind};
 use tipple_codec::scan::Scanner;
+use tipple_codec::sniff::guessed::Guessed;
 use tipple_codec::value::Refusal;
 
 impl Context<'_> {
@@ -52,14 +54,28 @@ impl Context<'_> {
     /// What is wrong with a record that has a value which a guessed type would change.
     pub(super) fn changed(&self, record: &[u8], column: usize) -> Complaint {
         let text = self.field_text(record, column);
+        let in_order = self.plan.guessed.iter().any(|it| it.0 == column && matches!(it.1, Guessed::InOrder(_)));
         let column = &self.plan.columns[column];
         let type_name = locate::type_name(&column.kind);
+        let (reason, remedy) = if in_order && has_short_year(text.as_bytes()) {
+            (
+                format!(
+                    "the year of \"{text}\" has two digits, and the order of its numbers was guessed from other values"
+                ),
+                "write all digits of the year, or say the order: --date-style DMY, MDY or YMD",
+            )
+        } else {
+            (
+                format!("\"{text}\" would be changed by the type {type_name}, which was guessed from other values"),
+                "mend the value, or give the column another type",
+            )
+        };
         Complaint {
             column: Some(column.name.clone()),
-            reason: format!("\"{text}\" would be changed by the type {type_name}, which was guessed from other values"),
+            reason,
             text,
             sqlstate: Refusal::InvalidSyntax.sqlstate(column.kind.family()).unwrap_or("22P02").into(),
-            remedy: "mend the value, or give the column another type".into(),
+            remedy: remedy.into(),
         }
     }
 

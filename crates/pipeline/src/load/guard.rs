@@ -19,13 +19,17 @@ use tipple_codec::encode::{copy_binary, copy_text};
 pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
     let Error::Server(server) = failure.error.as_ref() else { return false };
     let is_of = |classes: &[&str]| classes.iter().any(|class| server.sqlstate.starts_with(class));
-    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || (failure.column.is_some() && is_of(&OF_VALUES))
+    let is_of_value = || failure.column.is_some() && (is_of(&OF_VALUES) || server.sqlstate == NO_CODE);
+    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || is_of_value()
 }
 
 /// Classes of errors that end a statement, unless the server was reading a value: `tsquery` and `jsonpath` have a syntax,
 /// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep. It names a column then,
 /// and at no other time.
 const OF_VALUES: [&str; 4] = ["0A", "3F", "42", "54"];
+
+/// SQLSTATE of errors without one, such as that of hstore's syntax before 16.
+const NO_CODE: &str = "XX000";
 
 /// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
 pub(super) const TOO_LONG: &str = "54000";
@@ -182,7 +186,7 @@ mod tests {
         for sqlstate in ["22P02", "23505", "44000", "P0001", "54000"] {
             assert!(is_records_fault(&failure(sqlstate, None)), "{sqlstate}");
         }
-        for sqlstate in ["53100", "42501", "54001", "57014", "40001", "25P02"] {
+        for sqlstate in ["53100", "42501", "54001", "57014", "40001", "25P02", "XX000"] {
             assert!(!is_records_fault(&failure(sqlstate, None)), "{sqlstate}");
         }
         assert!(!is_records_fault(&Error::Cancelled.into()));
@@ -190,10 +194,10 @@ mod tests {
 
     #[test]
     fn a_statements_fault_is_a_records_where_a_value_was_read() {
-        for sqlstate in ["42601", "42P01", "42501", "3F000", "0A000", "54001"] {
+        for sqlstate in ["42601", "42P01", "42501", "3F000", "0A000", "54001", "XX000"] {
             assert!(is_records_fault(&failure(sqlstate, Some("a"))), "{sqlstate}");
         }
-        for sqlstate in ["53100", "57014", "40001", "25P02", "XX000"] {
+        for sqlstate in ["53100", "57014", "40001", "25P02", "XX001"] {
             assert!(!is_records_fault(&failure(sqlstate, Some("a"))), "{sqlstate}");
         }
     }

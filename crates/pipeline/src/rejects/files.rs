@@ -31,6 +31,9 @@ pub struct Telling {
     pub quotes: Option<(char, char)>,
     /// By column: what to say of a NULL there, in place of a refusal that blames a constraint which is not there.
     pub null_reasons: HashMap<String, String>,
+    /// Whether the records are left of a file whose place these files take: they are told by where they stand now.
+    #[serde(default)]
+    pub renumbered: bool,
 }
 
 impl Telling {
@@ -83,6 +86,13 @@ pub struct Told {
     pub open_ended: Vec<Vec<u8>>,
 }
 
+/// What stands in the file of records already.
+#[derive(Debug, Default, Clone, Copy)]
+struct Written {
+    records: u64,
+    bytes: u64,
+}
+
 /// Both files, while they are being written.
 #[derive(Debug)]
 pub struct RejectFiles {
@@ -92,6 +102,8 @@ pub struct RejectFiles {
     sources: Vec<Vec<u8>>,
     telling: Telling,
     told: Told,
+    /// What was written.
+    written: Written,
     /// Where a cause stands in `told`, by SQLSTATE and column.
     known_causes: HashMap<String, HashMap<String, usize>>,
     row: Vec<u8>,
@@ -107,7 +119,8 @@ impl RejectFiles {
         let mut reasons = BufWriter::new(File::create(reasons)?);
         reasons.write_all(HEADER)?;
         let (told, known_causes) = (Told::default(), HashMap::new());
-        Ok(Self { raw, reasons, sources, telling, told, known_causes, row: Vec::new() })
+        let written = Written::default();
+        Ok(Self { raw, reasons, sources, telling, told, written, known_causes, row: Vec::new() })
     }
 
     /// Writes rejects, in the order in which they are to stand.
@@ -117,10 +130,22 @@ impl RejectFiles {
     pub fn write(&mut self, rejects: &[Reject]) -> io::Result<()> {
         for reject in rejects {
             self.raw.write_all(&reject.record)?;
-            self.write_reason(reject)?;
-            self.count(reject);
-            self.look_at(reject);
+            if self.telling.renumbered {
+                let Written { records, bytes } = self.written;
+                self.tell(&Reject { record_number: records + 1, offset: bytes, ..reject.clone() })?;
+            } else {
+                self.tell(reject)?;
+            }
+            self.written.records += 1;
+            self.written.bytes += reject.record.len() as u64;
         }
+        Ok(())
+    }
+
+    fn tell(&mut self, reject: &Reject) -> io::Result<()> {
+        self.write_reason(reject)?;
+        self.count(reject);
+        self.look_at(reject);
         Ok(())
     }
 
@@ -263,6 +288,9 @@ mod tests {
                     \"a,b.csv\",3,40,k,no NULL,23502\n";
         assert_eq!(reasons, rows);
         assert!(told.remarks.is_empty());
+        let (_, reasons, told) = written(Telling { renumbered: true, ..Telling::default() }, &rejects);
+        assert!(reasons.contains("\"a,b.csv\",1,0,n,") && reasons.contains("\"a,b.csv\",3,7,k,"), "{reasons}");
+        assert_eq!(told.causes[0].record_number, 1);
         let (_, reasons, _) = written(Telling { by_row: true, ..Telling::default() }, &rejects[..1]);
         assert!(reasons.ends_with("\"a,b.csv\",41,,n,\"invalid: \"\"x\"\"\",22P02\n"), "{reasons}");
     }

@@ -176,6 +176,15 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
     let family = column.kind.family();
     let sqlstate = refusal.sqlstate(family).or(Refusal::InvalidSyntax.sqlstate(family)).unwrap_or("22000");
     match refusal {
+        Refusal::InvalidSyntax if text.is_empty() => (
+            format!("invalid input syntax for type {type_name}: \"\""),
+            sqlstate,
+            format!(
+                "say which text means NULL: --null, or where it is an empty text in quotes --force-null {}; or load the \
+                 column as text",
+                column.name
+            ),
+        ),
         Refusal::InvalidSyntax => (
             format!("invalid input syntax for type {type_name}: \"{text}\""),
             sqlstate,
@@ -212,7 +221,7 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
         Refusal::Unsure => (
             format!("\"{text}\" is not in a form of {type_name} that is certain without a PostgreSQL server"),
             sqlstate,
-            remedy_of_unsure(&column.kind).into(),
+            remedy_of_unsure(&column.kind, text).into(),
         ),
     }
 }
@@ -239,14 +248,17 @@ pub(super) fn offset_note(planned: &Source) -> &'static str {
 }
 
 /// How to write a value so that its meaning is certain.
-fn remedy_of_unsure(kind: &ColumnType) -> &'static str {
+fn remedy_of_unsure(kind: &ColumnType, text: &str) -> &'static str {
+    // With a month's name, or as a number of seconds, no order helps.
+    let has_order = text.split(['.', '/', '-', ' ']).take(3).filter(|part| part.parse::<u16>().is_ok()).count() == 3;
     match kind {
         ColumnType::Array(_) => "write the array as {1,2,NULL}, texts in double quotes",
         ColumnType::Bytea => "write the bytes as \\x and hexadecimal digits",
         ColumnType::Interval { .. } => "write the interval as 1 year 2 mons 3 days 04:05:06, or as P1Y2M3DT4H5M6S",
-        ColumnType::Date | ColumnType::Timestamp { .. } => {
+        ColumnType::Date | ColumnType::Timestamp { .. } if has_order => {
             "write the value in its ISO form, or say in which order day and month stand: --date-style DMY or MDY"
         }
+        ColumnType::TimestampTz { .. } if !has_order => "write the value in its ISO form, with its distance from UTC",
         ColumnType::TimestampTz { .. } => {
             "write the value in its ISO form, with its distance from UTC (--date-style says in which order day and month \
              stand)"
