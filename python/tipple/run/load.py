@@ -164,8 +164,8 @@ def load(
         comment: a character; lines that begin with it are left out.
         header: `yes`: skip each file's first record; `match`: it names the columns. Default: it is a header where
             it holds nothing but the names of columns.
-        force_null, force_not_null: columns (`["*"]`: all) of `csv` where the NULL text means NULL in quotes too, or is a
-            value without quotes; as COPY's options of these names.
+        force_null, force_not_null: columns (`["*"]`: all) of `csv` where the NULL text means NULL in quotes too, or is
+            a value without quotes; as COPY's options of these names.
         field_widths: the fields' widths in characters, for `fixed`.
         date_style: the order of day, month and year in dates such as `31/12/2024`: `DMY`, `MDY` or `YMD`. Default: as
             the sample shows it with `auto`; else PostgreSQL has the order of its `DateStyle`, and DuckDB none.

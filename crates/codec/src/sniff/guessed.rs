@@ -239,9 +239,8 @@ impl Guesses {
                     return;
                 }
                 let in_order = matches!(guessed, Guessed::InOrder(_));
-                if in_order && decoder.decode_plain(field, column).is_some_and(has_short_year) {
-                    changed.push(Changed { row, column });
-                } else if decoder.decode(field, column).is_some_and(|text| !guessed.keeps(text)) {
+                let is_short = in_order && decoder.decode_plain(field, column).is_some_and(has_short_year);
+                if is_short || decoder.decode(field, column).is_some_and(|text| !guessed.keeps(text)) {
                     changed.push(Changed { row, column });
                 }
             };
