@@ -524,7 +524,6 @@ def test_a_record_longer_than_the_head(tmp_path: Path) -> None:
         ("1,caf\xe9\n".encode("latin-1"), "WIN1252"),
         ("1,Größe\x81\n".encode("latin-1"), "LATIN1"),
         ("1,Größe 5 €\n".encode("cp1252") + b"2,x\x9dy\n", "WIN1252"),
-        # DOS has letters where the others have none.
         ("1,Müller\n2,Größe\n".encode("cp850"), "UTF8"),
         (b"1,,,\xff\n", "UTF8"),
         ("1,äöü\n2,漢字\n".encode() + b"3,\xe4x\n", "UTF8"),

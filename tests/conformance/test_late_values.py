@@ -6,6 +6,7 @@ import shlex
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from command import run_tipple
@@ -101,12 +102,11 @@ def test_points_beside_decimal_commas(
 
 
 def test_text_of_dos_is_refused(engine_target: Target, tmp_path: Path) -> None:
-    path = write(tmp_path / "dos.csv", "name,place\n" + "Müller,Straße\n".encode("cp850").decode("latin-1") * 30)
-    path.write_bytes(("name,place\n" + "Müller,Straße\n" * 30).encode("cp850"))
+    path = write(tmp_path / "dos.csv", ("name,place\n" + "Müller,Straße\n" * 30).encode("cp850"))
     engine_target.execute("CREATE TABLE t (name text, place text)")
     run = load(engine_target, path, check=1)
     assert "record    1," in run.stderr
-    assert "iconv" in run.stderr
+    assert "iconv -f CP850 -t UTF-8" in run.stderr
     assert engine_target.count("t") == 0
 
 
@@ -122,8 +122,6 @@ def test_text_of_dos_is_refused(engine_target: Target, tmp_path: Path) -> None:
 def test_remedies_that_help(tmp_path: Path, text: str, kind: str, said: str, unsaid: str) -> None:
     """An order of day and month is no help for a name of a month, and `mend the value` none for thousands of empty
     texts."""
-    import duckdb
-
     url = f"duckdb:///{tmp_path}/d.duckdb"
     with duckdb.connect(str(tmp_path / "d.duckdb")) as connection:
         connection.execute(f"CREATE TABLE t (n integer, v {kind})")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tipple.plan.sniff_profile import Decision
 
-__all__ = ["decide_encoding", "to_utf8"]
+__all__ = ["OF_DOS", "decide_encoding", "to_utf8"]
 
 _BYTE_ORDER_MARKS = ((b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
 _HIGH = re.compile(rb"[\x80-\xff]+")
@@ -19,6 +19,7 @@ _NOT_IN_LATIN1_TEXT = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 """Bytes that are characters in Windows-1252 and control characters in Latin-1: euro signs, quotes, dashes."""
 _DOS_WORD = re.compile(rb"[A-Za-z][\x81\x8d\x8f\x90\x9d]|[\x81\x8d\x8f\x90\x9d][A-Za-z]")
 """Beside letters these are letters of DOS (in CP850 81 is `ü`), and of no encoding that is guessed here."""
+OF_DOS = "not UTF-8, and perhaps of DOS: iconv -f CP850 -t UTF-8 (or CP437) converts that"
 _CODECS = {
     "UTF8": "utf-8",
     "LATIN1": "latin-1",
@@ -49,7 +50,7 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
         but = "; but parts of it are valid UTF-8" if len(broken) < len(runs) else ""
         of_dos = len(_DOS_WORD.findall(whole))
         if of_dos and of_dos >= letters:
-            return _encoding("UTF8", 0.4, "not UTF-8, and perhaps of DOS (CP850, CP437): iconv converts that to UTF-8")
+            return _encoding("UTF8", 0.4, OF_DOS)
         if _NOT_IN_WINDOWS_1252.search(whole):
             if _NOT_IN_LATIN1_TEXT.search(whole):
                 # As Latin-1, euro signs and quotes would be stored as control characters without a word.

@@ -23,6 +23,7 @@ from tipple.plan.sniff_columns import (
     is_name,
     wider_type,
 )
+from tipple.plan.sniff_encoding import OF_DOS
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
@@ -218,7 +219,7 @@ class Guess:
         word = dialect.null_text
         if sniffer is None or sniffed is None or not sniffer.auto or sniffer.given.null_text is not None:
             return dialect
-        if dialect.format != "csv" or word in ("", "\\N"):
+        if dialect.format != "csv" or word in ("", "\\N") or "*" in dialect.force_not_null:
             return dialect
         seen = {index for index, column in enumerate(sniffed.profile.columns) if column.null_words.get(word)}
         known = {fold_identifier(name) for name in (*dialect.force_null, *dialect.force_not_null)}
@@ -227,8 +228,6 @@ class Guess:
             for index, column in enumerate(columns)
             if kind_name(column.codec_type) in _KEEPS_WORDS and index not in seen and column.name not in known
         ]
-        if "*" in dialect.force_not_null:
-            return dialect
         return msgspec.structs.replace(dialect, force_not_null=(*dialect.force_not_null, *kept))
 
     @staticmethod
@@ -279,6 +278,8 @@ class Guess:
                 f"the file seems to be {encoding}, and others are UTF-8: load it by a command of its own with "
                 f"--encoding {encoding}, or convert it to UTF-8 (iconv)"
             )
+        if error.sqlstate == _NOT_IN_ENCODING and OF_DOS in {decision.reason for decision in self._decisions}:
+            return f"the text is {OF_DOS}"
         if self._options and any(decision.confidence < LOW_CONFIDENCE for decision in self._decisions):
             return f"{error.remedy}; or the sources, which were read with {self._options}, are of another format"
         return None
