@@ -19,18 +19,13 @@ from targets import PostgresTarget, write
 from tipple.engines.postgresql import belongings
 from tipple.plan.url import TableName
 
-VERSIONS = (15, 16, 18)
 ROWS = 1000
 
 
-@pytest.fixture(params=VERSIONS, ids=lambda version: f"postgresql-{version}")
-def target(request: pytest.FixtureRequest, server_of: Callable[[int], PostgresServer]) -> Iterator[PostgresTarget]:
-    target = PostgresTarget(server_of(request.param))
-    target.execute("CREATE TABLE t (id int PRIMARY KEY, s text); INSERT INTO t VALUES (-1, 'old')")
-    try:
-        yield target
-    finally:
-        target.close()
+@pytest.fixture
+def target(postgres_target: PostgresTarget) -> PostgresTarget:
+    postgres_target.execute("CREATE TABLE t (id int PRIMARY KEY, s text); INSERT INTO t VALUES (-1, 'old')")
+    return postgres_target
 
 
 @pytest.fixture
@@ -80,24 +75,21 @@ def test_a_reader_in_the_way_of_publishing_is_named_and_holds_up_nobody_else(
     assert target.count("t") == ROWS
 
 
-def test_a_lock_in_the_way_of_the_set_up_is_named(target: PostgresTarget, file: Path) -> None:
-    with holding(target, "ACCESS EXCLUSIVE") as holder:
-        command = begin(target, file)
+@pytest.mark.parametrize(
+    ("lock", "options", "rows"),
+    [("ACCESS EXCLUSIVE", {}, ROWS), ("ROW EXCLUSIVE", {"mode": "upsert", "key": "id"}, ROWS + 1)],
+    ids=["set-up", "upsert"],
+)
+def test_a_lock_that_is_waited_for_without_turns_is_named(
+    target: PostgresTarget, file: Path, lock: str, options: dict[str, object], rows: int
+) -> None:
+    with holding(target, lock) as holder:
+        command = begin(target, file, **options)
         assert named(command, holder), command.stderr_so_far()
         holder.rollback()
         run = command.wait(60)
     assert run.exit_code == 0, str(run)
-    assert target.count("t") == ROWS
-
-
-def test_a_writer_in_the_way_of_an_upsert_is_named(target: PostgresTarget, file: Path) -> None:
-    with holding(target, "ROW EXCLUSIVE") as holder:
-        command = begin(target, file, mode="upsert", key="id")
-        assert named(command, holder), command.stderr_so_far()
-        holder.rollback()
-        run = command.wait(60)
-    assert run.exit_code == 0, str(run)
-    assert target.count("t") == ROWS + 1
+    assert target.count("t") == rows
 
 
 @pytest.mark.parametrize("seconds", [0.0, 3.0], ids=["at-once", "later"])

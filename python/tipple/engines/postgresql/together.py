@@ -68,13 +68,13 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
     Raises:
         CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
     """
-    until = time.monotonic() + PATIENCE_SECONDS
+    begun = time.monotonic()
     while True:
         for one in staged:
             one.publish.job.ensure_connection(one.owned)
         said = [len(one.publish.notes) for one in staged]
         try:
-            return _publish(staged, is_patient=time.monotonic() >= until)
+            return _publish(staged, is_patient=time.monotonic() >= begun + PATIENCE_SECONDS)
         except psycopg.Error as error:
             if connections.is_lost(error):
                 if _are_published(staged):
@@ -91,7 +91,7 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                     one.publish.may_mix = False
                 for one in _seen_apart(staged):
                     one.publish.may_swap = False
-            elif time.monotonic() >= until - PATIENCE_SECONDS + QUIET_SECONDS:
+            elif time.monotonic() >= begun + QUIET_SECONDS:
                 for one in staged:
                     one.publish.session.blockers.say_of_table(staged[0].publish.connection, one.publish.table.sql)
             time.sleep(PAUSE_SECONDS)

@@ -75,12 +75,13 @@ class Watch:
         self._ended.set()
 
     def add(self, connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
-        """Watches a connection, which is at rest, too; gives it back."""
-        # A pool in between has numbers of its own.
-        found = connection.execute("SELECT pg_backend_pid(), pg_postmaster_start_time()::text").fetchone()
-        if found is not None:
-            with self._lock:
-                self._connections[connection], self._started_at = found
+        """Watches a connection, which is at rest, too; gives it back. If it is lost, its next statement will tell."""
+        with contextlib.suppress(psycopg.Error):
+            # A pool in between has numbers of its own.
+            found = connection.execute("SELECT pg_backend_pid(), pg_postmaster_start_time()::text").fetchone()
+            if found is not None:
+                with self._lock:
+                    self._connections[connection], self._started_at = found
         return connection
 
     def _run(self) -> None:
