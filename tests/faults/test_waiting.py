@@ -150,6 +150,8 @@ def test_a_server_that_falls_silent_while_it_is_waited_for(
     assert "Traceback" not in run.stderr
     assert target.rows("SELECT * FROM t") == [(-1, "old")]
     proxy.blackhole_after(None)
+    # The server learns only now that its client has gone, and holds the lock of the load until then.
+    assert wait_for(lambda: not target.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 30)
     done = load(target, file, table="t", mode="replace", jobs=2)
     assert done.exit_code == 0, str(done)
     assert target.count("t") == ROWS

@@ -40,6 +40,7 @@ class Pooler:
         self._url = url
         self._mode = mode
         self._connections: list[psycopg.Connection[Any]] = []
+        self._sessions: list[socket.socket] = []
         self._free: queue.LifoQueue[socket.socket] = queue.LifoQueue()
         for _ in range(SESSIONS):
             self._free.put(self._open())
@@ -55,6 +56,7 @@ class Pooler:
         self._connections.append(connection)
         session = socket.socket(fileno=os.dup(connection.pgconn.socket))
         session.setblocking(True)
+        self._sessions.append(session)
         return session
 
     def _accept(self) -> None:
@@ -111,8 +113,8 @@ class Pooler:
 
     def close(self) -> None:
         self._listener.close()
-        for connection in self._connections:
-            connection.close()
+        for opened in (*self._sessions, *self._connections):
+            opened.close()
 
 
 def _hand_on(source: socket.socket, target: socket.socket) -> None:

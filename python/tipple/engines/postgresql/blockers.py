@@ -38,8 +38,8 @@ FROM (SELECT DISTINCT coalesce(pid, 0) AS pid FROM pg_locks
       AND (relation = to_regclass(%(table)s)
           OR relation IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))) h
 LEFT JOIN pg_stat_activity a ON a.pid = h.pid
--- Who has come since comes and goes.
-WHERE a.xact_start IS NULL OR a.xact_start < clock_timestamp() - interval '{PASSING_SECONDS} s'
+-- Who has come since was not in the way: he waited behind the load, or comes and goes.
+WHERE a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => %(seconds)s)
 ORDER BY h.pid
 """
 
@@ -67,9 +67,13 @@ class Blockers:
             shown = ", ".join(fact for fact in facts if fact)
             self.warn(f"waiting for a lock that session {pid} holds ({shown}{since}){remedy}")
 
-    def say_of_table(self, connection: psycopg.Connection[Any], table: str) -> None:
-        """Says who has locks on a table or its partitions.
+    def say_of_table(self, connection: psycopg.Connection[Any], table: str, waited_seconds: float) -> None:
+        """Says who has locks on a table or its partitions, and had them before the load waited.
 
-        `table` is quoted.
+        Args:
+            connection: to ask by.
+            table: its name, quoted.
+            waited_seconds: for so long the load has waited for a lock just now, in vain.
         """
-        self.say(connection.execute(_OF_TABLE, {"table": table}).fetchall())
+        seconds = max(waited_seconds, PASSING_SECONDS)
+        self.say(connection.execute(_OF_TABLE, {"table": table, "seconds": seconds}).fetchall())

@@ -250,7 +250,8 @@ class Publish:
                 if isinstance(error, stage.SnapshotsOpen):
                     self.may_mix = False
                 elif seconds >= together.QUIET_SECONDS:
-                    self.session.blockers.say_of_table(self.connection, self.table.sql)
+                    waited_seconds = time.monotonic() - begun - seconds
+                    self.session.blockers.say_of_table(self.connection, self.table.sql, waited_seconds)
                 turn += 1
                 time.sleep(together.PAUSE_SECONDS)
 

@@ -73,8 +73,9 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
         for one in staged:
             one.publish.job.ensure_connection(one.owned)
         said = [len(one.publish.notes) for one in staged]
+        tried = time.monotonic()
         try:
-            return _publish(staged, is_patient=time.monotonic() >= begun + PATIENCE_SECONDS)
+            return _publish(staged, is_patient=tried >= begun + PATIENCE_SECONDS)
         except psycopg.Error as error:
             if connections.is_lost(error):
                 if _are_published(staged):
@@ -91,9 +92,10 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                     one.publish.may_mix = False
                 for one in _seen_apart(staged):
                     one.publish.may_swap = False
-            elif time.monotonic() >= begun + QUIET_SECONDS:
+            elif (now := time.monotonic()) >= begun + QUIET_SECONDS:
+                asked = staged[0].publish.connection
                 for one in staged:
-                    one.publish.session.blockers.say_of_table(staged[0].publish.connection, one.publish.table.sql)
+                    one.publish.session.blockers.say_of_table(asked, one.publish.table.sql, now - tried)
             time.sleep(PAUSE_SECONDS)
 
 
