@@ -31,8 +31,8 @@ OLDER_VERSIONS = VERSIONS[:-1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs a test that exists for every server version on the newest one, and on one of the older ones in turn; what is
-    about the client alone on the newest only.
+    """Runs a test that exists for every server version on the newest one, and on an older one in turn; of a function
+    with parameters every other test does the latter; what is about the client alone runs on the newest only.
 
     All of them together take longer than anybody waits for; the long mode runs them all, and so does naming a version
     (`-k postgresql-15`). Files of few long tests come first, so that no worker is left with one at the end.
@@ -40,20 +40,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: "faults" not in item.path.parts)
     if LONG or "postgresql-" in str(config.option.keyword):
         return
-    versions: dict[str, list[tuple[int, pytest.Item]]] = {}
+    older: dict[str, dict[str, list[pytest.Item]]] = {}
     dropped: set[pytest.Item] = set()
     for item in items:
-        _, _, parameters = item.nodeid.partition("[")
+        function, _, parameters = item.nodeid.partition("[")
         for version in OLDER_VERSIONS:
             if f"postgresql-{version}" not in parameters:
                 continue
             if item.get_closest_marker("client_only"):
                 dropped.add(item)
             else:
-                versions.setdefault(item.nodeid.replace(f"postgresql-{version}", ""), []).append((version, item))
-    for name, of_version in versions.items():
-        kept = zlib.crc32(name.encode()) % len(of_version)
-        dropped.update(item for turn, (_, item) in enumerate(of_version) if turn != kept)
+                name = parameters.replace(f"postgresql-{version}", "")
+                older.setdefault(function, {}).setdefault(name, []).append(item)
+    for function, tests in older.items():
+        for number, of_versions in enumerate(tests.values()):
+            turn = zlib.crc32(function.encode()) + number // 2
+            kept = of_versions[turn % len(of_versions)] if number % 2 == 0 else None
+            dropped.update(item for item in of_versions if item is not kept)
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
 

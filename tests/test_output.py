@@ -194,3 +194,22 @@ def test_a_mistyped_verb(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert "No such command 'laod'. Did you mean load?" in run.stderr
     assert "mean" not in tipple(tmp_path, "x", output="/dev/null").stderr
+
+
+@pytest.mark.parametrize("columns", ["0", "7", "x"])
+def test_a_terminal_without_width(tmp_path: Path, columns: str) -> None:
+    """Something can be read all the same."""
+    write(tmp_path / "t.csv", "a\n1\n")
+    load = ("load", "t.csv", "--into", "duckdb:///x.duckdb", "--table", "a_table", "--schema", "auto")
+    run = subprocess.run(
+        [sys.executable, "-m", "tipple", *load], capture_output=True, timeout=60, check=True,
+        cwd=tmp_path, env=environment({"COLUMNS": columns}), text=True,
+    )  # fmt: skip
+    assert "a_table" in run.stdout
+
+
+def test_files_that_are_made_and_nobody_is_told(tmp_path: Path) -> None:
+    run = tipple(tmp_path, "generate", "tpch", "--scale", "0.001", "--table", "nation", "--out", "made")
+    assert run.returncode == 0, run.stderr
+    assert "the files are written, but the report could not be written to stdout" in run.stderr
+    assert (tmp_path / "made" / "nation.tbl").exists()

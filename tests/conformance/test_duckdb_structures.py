@@ -298,3 +298,24 @@ def test_a_record_that_repeats_the_key_of_a_btree(target: DuckdbTarget, tmp_path
     report = tipple.load(path, into=target.url, table="t", **options)
     assert report.structure is not None
     assert target.sorted_rows("t") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "values"),
+    [
+        ("HUGEINT", ["-100", "9", "10"]),
+        ("INTEGER[2]", ["[-5, 1]", "[9, 1]", "[10, 1]"]),
+        ("ENUM ('low', 'high')", ["low", "low", "high"]),
+        ("TIMETZ", ["10:00:00+05", "09:00:00+00", "10:00:00+00"]),
+    ],
+)
+def test_sorted_is_by_what_is_stored(target: DuckdbTarget, tmp_path: Path, column_type: str, values: list[str]) -> None:
+    """Not by how it is written."""
+    write(tmp_path / "t.sql", f"CREATE TABLE t (e {column_type});")
+    write(tmp_path / "in.tsv", "".join(f"{value}\n" for value in reversed(values)))
+    load(
+        target, tmp_path / "in.tsv", table="t", schema=tmp_path / "t.sql", format="text", header="no",
+        structure="sorted", key="e",
+    )  # fmt: skip
+    assert target.rows("SELECT e::VARCHAR FROM t ORDER BY rowid") == target.rows("SELECT e::VARCHAR FROM t ORDER BY e")
+    assert target.rows("SELECT e::VARCHAR FROM t ORDER BY rowid") != [(value,) for value in reversed(values)]

@@ -320,3 +320,25 @@ def test_rejects_of_a_job_in_another_target(engine_target: Target, tmp_path: Pat
     assert run.summary is not None
     assert any("which this target's ledger does not have" in note for note in run.summary["notes"])
     assert engine_target.rows("SELECT * FROM s.t") == [(2, 20)]
+
+
+def test_what_a_replay_left_and_whose_file_is_gone(engine_target: Target, tmp_path: Path) -> None:
+    """The ledger still has it, and the same command says where."""
+    engine_target.execute("CREATE TABLE t (id integer, v integer)")
+    path, rejects = write(tmp_path / "a.csv", "1,10\nx,20\ny,30\n"), tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    load(engine_target, path, check=3, **options)
+    rejects.write_text("2,20\ny,30\n")
+    load(engine_target, path, replay=True, check=3, **options)
+    assert rejects.read_text() == "y,30\n"
+    for left in tmp_path.glob("bad.csv*"):
+        left.unlink()
+    run = load(engine_target, path, check=3, **options)
+    assert run.summary is not None
+    assert run.summary["rejects_file"] is None
+    (query,) = re.findall(
+        r"SELECT reason, record FROM tipple\.reject WHERE job_id = '[-0-9a-f]+'", str(run.summary["notes"])
+    )
+    ((reason, record),) = engine_target.rows(query)
+    assert "integer" in reason
+    assert bytes(record).startswith(b"y,30")

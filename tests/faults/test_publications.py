@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import tipple
@@ -56,3 +57,40 @@ def test_a_publication_of_all_tables(fresh_server: Callable[..., PostgresServer]
         server.execute("DROP SUBSCRIPTION s", there.database)
         here.close()
         there.close()
+
+
+@pytest.mark.parametrize("scope", ["ALL TABLES", "TABLES IN SCHEMA public"])
+@pytest.mark.parametrize("ledger", [True, False])
+def test_what_an_upsert_stages_is_not_published(
+    fresh_server: Callable[..., PostgresServer], tmp_path: Path, scope: str, ledger: bool
+) -> None:
+    """And what the ledger has of rejects can be forgotten, which asks for a replica identity."""
+    server = fresh_server(18, {"wal_level": "logical"})
+    here = PostgresTarget(server)
+    here.execute(SCHEMA)
+    server.execute(f"CREATE PUBLICATION p FOR {scope}", here.database)
+    server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')", here.database)
+    source = write(tmp_path / "in.csv", "1,a\nx,b\n")
+    options: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "rejects": str(tmp_path / "bad")}
+    tipple.load(
+        str(source),
+        into=here.url,
+        table="t",
+        format="csv",
+        header="no",
+        ledger=ledger,
+        mode="upsert",
+        key=["id"],
+        **options,
+    )
+    with psycopg.connect(server.url(dbname=here.database)) as superuser:
+        sent = superuser.execute(
+            "SELECT encode(data, 'escape') FROM pg_logical_slot_get_binary_changes('s', NULL, NULL, "
+            "'proto_version', '1', 'publication_names', 'p')"
+        ).fetchall()
+    # The name of a relation; the ledger's rows, which are sent where all tables are, have it too.
+    assert r"\\000stage_" not in str(sent)
+    assert "public" in str(sent)
+    if ledger:
+        here.execute("DELETE FROM tipple.reject")
+    here.close()

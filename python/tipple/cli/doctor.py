@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import click
 import msgspec
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from tipple.cli.output import print_json
+from tipple.cli.output import console, print_json
 from tipple.engines.findings import Finding
 from tipple.plan.storage import StorageSize
 from tipple.report.render import storage_table
@@ -64,14 +63,14 @@ def doctor(words: Sequence[str], *, table: str | None, sizes: bool, as_json: boo
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    console = Console(file=sys.stdout, highlight=False)
+    shown = console(highlight=False)
     for finding in findings:
         line = Text(f"{finding.level:8}", style=STYLES[finding.level])
         line.append(f"{finding.subject}: {finding.found}", style="none")
-        console.print(line)
+        shown.print(line)
         for label, text in (("effect", finding.effect), ("remedy", finding.remedy)):
             if text:
-                console.print(Padding(Text(f"{label:6}  {text}"), (0, 0, 0, 8)))
+                shown.print(Padding(Text(f"{label:6}  {text}"), (0, 0, 0, 8)))
 
 
 def _show_sizes(found: Sequence[StorageSize]) -> None:
@@ -79,4 +78,4 @@ def _show_sizes(found: Sequence[StorageSize]) -> None:
         click.echo("no tables")
         return
     # Names and bounds are there to be copied: rather long lines than folded ones.
-    Console(file=sys.stdout, width=max(Console().width, SIZES_WIDTH)).print(storage_table(found))
+    console(SIZES_WIDTH).print(storage_table(found))

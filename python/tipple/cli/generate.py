@@ -7,10 +7,9 @@ from typing import Literal
 
 import click
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
-from tipple.cli.output import print_json
+from tipple.cli.output import after_the_deed, console, print_json
 from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
 from tipple.plan.tpch import TABLES
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm, open_progress
@@ -136,10 +135,11 @@ def tpch(
         )
     finally:
         progress.close()
-    if as_json:
-        print_json(msgspec.json.format(msgspec.json.encode(report)).decode())
-    else:
-        Console().print(_summary(report))
+    with after_the_deed("the files are written"):
+        if as_json:
+            print_json(msgspec.json.format(msgspec.json.encode(report)).decode())
+        else:
+            console().print(_summary(report))
 
 
 def _summary(report: GenerateReport) -> Table:

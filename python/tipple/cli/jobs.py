@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import click
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
-from tipple.cli.output import after_the_deed, print_json
+from tipple.cli.output import after_the_deed, console, print_json
 from tipple.engines.base import JobRecord
 from tipple.errors import UsageError
 from tipple.plan.size import format_count
@@ -128,7 +127,7 @@ def _list(records: Sequence[JobRecord]) -> None:
             record.started_at[:19],
         )
     # A job's id is there to be copied: rather a long line than a folded one.
-    Console(file=sys.stdout, width=max(Console().width, LIST_WIDTH)).print(table)
+    console(LIST_WIDTH).print(table)
 
 
 def _show(records: Sequence[JobRecord]) -> None:

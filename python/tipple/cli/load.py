@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from tipple.cli.output import after_the_deed, print_json
+from tipple.cli.output import after_the_deed, console, print_json
 from tipple.cli.summary import telling_failure, write_summary
 from tipple.errors import UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
@@ -439,11 +439,9 @@ def show_report(report: LoadReport, *, as_json: bool) -> None:
     if as_json:
         print_json(encode_summary(report))
     else:
-        from rich.console import Console
-
         from tipple.report.render import render_report
 
-        render_report(report, Console(file=sys.stdout))
+        render_report(report, console())
 
 
 def _widths(text: str) -> list[int]:

@@ -11,8 +11,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-__all__ = ["StdoutFailed", "after_the_deed", "flush", "guard", "print_json", "say"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["StdoutFailed", "after_the_deed", "console", "flush", "guard", "print_json", "say"]
+
+LEAST_WIDTH = 60
+"""With fewer columns there would be nothing to read, and with `COLUMNS=0` nothing at all."""
 
 
 class StdoutFailed(Exception):
@@ -49,6 +56,13 @@ def guard() -> None:
         errors="backslashreplace",
         line_buffering=sys.stdout.isatty(),
     )
+
+
+def console(least_width: int = LEAST_WIDTH, *, highlight: bool = True) -> Console:
+    """Stdout, as wide as the terminal, but not too narrow to be read."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, width=max(Console(file=sys.stdout).width, least_width), highlight=highlight)
 
 
 def print_json(text: str) -> None:

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 
 import click
-from rich.console import Console
 
-from tipple.cli.output import after_the_deed, print_json, say
+from tipple.cli.output import after_the_deed, console, print_json, say
 from tipple.cli.summary import write_summary
 from tipple.errors import BadRecord, Interrupted, JobFailed, TippleError, UsageError
 from tipple.report.job import JobReport
@@ -115,7 +114,7 @@ def _show(report: JobReport, *, as_json: bool) -> None:
     if as_json:
         print_json(encode_summary(report))
     else:
-        render_job(report, Console(file=sys.stdout))
+        render_job(report, console())
 
 
 def _setting(text: str) -> tuple[str, str]:

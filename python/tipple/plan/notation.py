@@ -75,7 +75,7 @@ def check_separators(decimal_separator: str, thousands: str | None) -> None:
     if thousands == decimal_separator:
         raise UsageError(
             f"--thousands and --decimal-separator must be different, and both are {thousands!r}",
-            hint="where points stand between thousands, a comma stands before the fraction: --decimal-separator ,",
+            hint="1.234,50 is --thousands . --decimal-separator , and 1,234.50 is --thousands , --decimal-separator .",
         )
 
 

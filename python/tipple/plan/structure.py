@@ -87,7 +87,8 @@ def parse_structure(
         if load_as != "auto":
             raise UsageError(
                 "--load-as has no meaning without --structure",
-                hint=f"say what the table becomes afterwards: --structure heap --load-as {load_as}",
+                hint="say what the table becomes afterwards: "
+                f"--structure {'btree' if load_as == 'btree' else 'heap'} --load-as {load_as}",
             )
         if access_method is not None:
             raise UsageError(

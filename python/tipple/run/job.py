@@ -292,7 +292,7 @@ class _Run:
         finally:
             self._close()
         report = self._report()
-        if self.stop.is_set():
+        if report.exit_status == Interrupted.default_exit_status:
             interrupted = Interrupted(
                 "interrupted; what was published stays, and nothing else is visible",
                 hint="run the same command again to go on",
@@ -510,7 +510,7 @@ class _Run:
             publish=self.job.publish,
             streams=self.streams,
             exit_status=Interrupted.default_exit_status
-            if self.stop.is_set()
+            if self.stop.is_set() and len(loaded) < len(outcomes)
             else _worst([outcome.exit_status for outcome in outcomes]),
             rows=sum(report.rows for report in loaded),
             bytes=size_bytes,

@@ -50,7 +50,7 @@ from tipple.run.rejects import (
     causes_so_far,
     check_writable,
     earlier_rejects,
-    has_rejects,
+    of_replay,
     outputs_of,
     reject_policy,
     replayed_by,
@@ -459,9 +459,8 @@ def load(
                 if policy is not None and result.status == "already loaded" and result.rejects and not replay:
                     loaded_by = replayed_by(session.jobs(), result.job_id)
                 if policy is not None and loaded_by is not None:
-                    left = f"; what it could not store is in {policy.path}" if has_rejects(policy) else ""
-                    result.notes.append(f"no rejects are written: job {loaded_by} has loaded them by --replay{left}")
-                    result.notes += unwritten_replay(policy, result.job_id, loaded_by)
+                    result.notes.append(of_replay(policy, loaded_by))
+                    result.notes += unwritten_replay(policy, result.job_id, loaded_by.job_id)
                 elif policy is not None and result.tell_rejects is not None and (result.rejects or replay):
                     remedy = where_kept(result.job_id, ledger=ledger, reads_once=task.reads_once)
                     telling = Telling.of(request, remedy)

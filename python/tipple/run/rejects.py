@@ -214,9 +214,20 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
     )
 
 
-def replayed_by(jobs: Iterable[JobRecord], job_id: str) -> str | None:
+def replayed_by(jobs: Iterable[JobRecord], job_id: str) -> JobRecord | None:
     """The job that has loaded this job's rejects by `--replay`, if one has; what is still wrong is left in its file."""
-    return next((job.job_id for job in jobs if job.state == "published" and job.replays == job_id), None)
+    return next((job for job in jobs if job.state == "published" and job.replays == job_id), None)
+
+
+def of_replay(policy: RejectPolicy, replay: JobRecord) -> str:
+    """What to say where the rejects of a load were loaded by another job."""
+    said = f"no rejects are written: job {replay.job_id} has loaded them by --replay"
+    if has_rejects(policy):
+        return f"{said}; what it could not store is in {policy.path}"
+    if not replay.rejects:
+        return said
+    kept = where_kept(replay.job_id, ledger=True, reads_once=True)
+    return f"{said}, but for {replay.rejects:,} that it could not store, and {policy.path} is gone: {kept}"
 
 
 def unwritten_replay(policy: RejectPolicy, job_id: str, replay_id: str) -> list[str]:

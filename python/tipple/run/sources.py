@@ -422,7 +422,11 @@ def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, An
 
 def readable(text: str) -> str:
     """A text that may hold surrogates for bytes that are no UTF-8, with these bytes as `\\xff`."""
-    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    try:
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:
+        # One that stands for no byte: from a program, and no system's.
+        return text.encode(errors="backslashreplace").decode()
 
 
 def read_first_record(identity: Identity, dialect: Dialect, dialect_plan: dict[str, Any]) -> list[str]:

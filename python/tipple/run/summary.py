@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import resource
 from collections.abc import Sequence
 
@@ -54,6 +55,8 @@ def make_report(
         for source, outcome in zip(task.sources, outcomes, strict=True)
     ]
     source_bytes = sum(sizes)
+    has_rejects = task.rejects is not None and result.rejects and os.path.exists(task.rejects.path)
+    rejects = task.rejects if has_rejects else None
     rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
     verified = result.verified
     verify = None
@@ -89,8 +92,8 @@ def make_report(
         rows_updated=result.merged.updated if result.merged else None,
         rows_ignored=result.merged.ignored if result.merged else None,
         rows_superseded=result.merged.superseded if result.merged else None,
-        rejects_file=task.rejects.path if task.rejects is not None and result.rejects else None,
-        reasons_file=task.rejects.reasons_path if task.rejects is not None and result.rejects else None,
+        rejects_file=rejects.path if rejects is not None else None,
+        reasons_file=rejects.reasons_path if rejects is not None else None,
         reject_causes=causes,
         seconds=round(seconds, 6),
         load_seconds=sum(phase.seconds for phase in phases if phase.name == "load"),

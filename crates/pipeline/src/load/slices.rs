@@ -225,7 +225,7 @@ impl<'c, 'p> Worker<'c, 'p> {
         let mut encoder = Encoder::new(context, target, guard.is_some()).divided_by(divider);
         let keys = &mut self.keys;
         let result = self.parser.parse(context, stream, work, &mut self.rejects, |parsed, rejects| {
-            keys.as_mut().map_or(Ok(()), |keys| keys.note(parsed.records))?;
+            keys.as_mut().map_or(Ok(()), |keys| keys.note(parsed))?;
             let chunks = encoder.encode(context, parsed, rejects)?;
             stream.enter(StreamState::Send);
             for chunk in chunks {

@@ -200,7 +200,7 @@ class ParquetWork:
         if task.definition is None and before is None:
             raise UsageError(
                 f"{task.table} is a table in the database, and cannot become one of files",
-                hint="load into another name, or drop it first and give --schema",
+                hint="drop it first and give --schema; or load into another database, or another schema",
             )
         if before is not None and task.mode != "replace" and before.partition_by != self.table.partition_by:
             raise UsageError(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from tipple.engines import core, spool
-from tipple.engines.base import CONVERT, Cut, LoadTask, Runner
+from tipple.engines.base import CONVERT, Cut, LoadTask, Runner, TableColumn
 from tipple.engines.duckdb import merge, row_groups, staged, unread, violations
 from tipple.engines.duckdb.connection import catalog
 from tipple.engines.duckdb.parquet import ParquetWork
@@ -203,5 +203,13 @@ class Rows:
         if self.files is not None:
             return self.files.copy_statement(STREAM, in_order=self.keep_order)
         names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
-        values = ", ".join(unread.cast(self.task, column.name) for column in self.task.columns)
+        values = ", ".join(map(self._value, self.task.columns))
         return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {STREAM}{self.structure.order_by}"
+
+    def _value(self, column: TableColumn) -> str:
+        value = unread.cast(self.task, column.name)
+        key = self.structure.key
+        if not self.structure.order_by or key is None or column.name not in key.columns:
+            return value
+        # Sorted is by what is stored, which takes the name of what is read: a HUGEINT comes as text.
+        return f"CAST({value} AS {column.type_text}) AS {quote_identifier(column.name)}"

@@ -91,6 +91,11 @@ class Chooser:
             return "text", f"only the server can read {named}"
         if self.task.write_path == "text":
             return "text", "as asked"
+        counted = direct.counted_in_bytes(self.connection, self.task)
+        if counted is not None and self.task.write_path != "direct" and self.task.columnar is None:
+            if self.task.write_path == "binary":
+                raise UsageError(f"--write-path binary is not possible: {counted}", hint="leave it out")
+            return "text", counted
         return "binary", "every column's type can be encoded by Tipple"
 
     def choose(self) -> Choice:
@@ -166,7 +171,7 @@ class Chooser:
             return
         if not structure.is_already(self.connection, self.task, wanted):
             hint = "leave out --structure"
-            if choice.exists and self.task.mode == "append" and self.task.atomic:
+            if choice.exists and self.task.mode == "append" and self.task.atomic and not self._obstacles(choice):
                 hint = f"--mode replace makes a table anew, in one commit and where nothing depends on it; or {hint}"
             # A partitioned table is loaded in the same way whether it has rows or not.
             why = "it already has rows" if appends and choice.strategy == "partition" else choice.reason
@@ -181,20 +186,24 @@ class Chooser:
             wanted, load_as=wanted.structure, reason="the table is so already, and rows go into it as it is"
         )
 
+    def _obstacles(self, choice: Choice) -> dict[TableName, str]:
+        """Why other tables cannot take the place of this one, or of its partitions; by table."""
+        if choice.strategy != "partition":
+            return obstacles.of_all(self.connection, [self.table], self.task)
+        leaves = partitions.leaves(self.connection, self.table)
+        found = partition_steps.of_another_order(self.connection, self.table, leaves)
+        return found | obstacles.of_all(self.connection, leaves, self.task, partition=True)
+
     def _require_swappable_partitions(self, choice: Choice, wanted: AppliedStructure) -> None:
         """Refuses to fill partitions that others could not take the place of, when all is loaded."""
         if not choice.exists or self.job.keeps_structure or self.task.replace_scope == "partitions":
             return
-        leaves = partitions.leaves(self.connection, self.table)
-        found = partition_steps.of_another_order(self.connection, self.table, leaves)
-        found |= obstacles.of_all(self.connection, leaves, self.task, partition=True)
-        for leaf, obstacle in found.items():
-            if not stage.is_empty(self.connection, leaf):
-                raise UsageError(
-                    f"{self.table} cannot become {wanted.structure}: no other table can take the place of {leaf}: "
-                    f"{obstacle}",
-                    hint="leave out --structure",
-                )
+        for leaf, obstacle in self._obstacles(choice).items():
+            raise UsageError(
+                f"{self.table} cannot become {wanted.structure}: no other table can take the place of {leaf}: "
+                f"{obstacle}",
+                hint="leave out --structure",
+            )
 
     def _require_place(self, choice: Choice) -> None:
         if self.task.tablespaces and choice.strategy not in ("swap", "partition"):

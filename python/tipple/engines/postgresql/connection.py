@@ -39,6 +39,8 @@ CONTROL_SETTINGS = (
     "SET statement_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
+    # What is done behind a lock must see the rows that others have committed while it was waited for.
+    "SET default_transaction_isolation TO 'read committed'",
     # As every statement here, and a file of CREATE TABLE statements, is written.
     "SET standard_conforming_strings TO on",
     # Bounds, predicates and defaults that the server shows are run again as they are shown, and mean the same only with

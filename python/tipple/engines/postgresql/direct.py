@@ -91,10 +91,15 @@ def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | No
     """Why pages are not the way for this load, whatever the table is like; None where nothing stands against it."""
     if task.preserve_order:
         return "pages of several streams come in no order"
+    return counted_in_bytes(connection, task) or extension_obstacle(connection)
+
+
+def counted_in_bytes(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
+    """Why the core does not know how long some column's texts may be; None where it does."""
     limited = next((column.name for column in task.columns if column.type_text.startswith("character")), None)
-    if limited is not None and connection.execute("SELECT getdatabaseencoding()").fetchone() == ("SQL_ASCII",):
-        return f"the database's encoding is SQL_ASCII, where the length of {limited} is counted in bytes"
-    return extension_obstacle(connection)
+    if limited is None or connection.execute("SELECT getdatabaseencoding()").fetchone() != ("SQL_ASCII",):
+        return None
+    return f"the database's encoding is SQL_ASCII, where the length of {limited} is counted in bytes"
 
 
 def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:

@@ -34,7 +34,14 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     if error.sqlstate == "2BP01":
         # The server's own would take what somebody has made meanwhile, such as a view of a partition.
-        hint = "nothing was published; run the same command again: it goes another way now"
+        hint = (
+            "nothing was published; run the same command again: where that was made meanwhile, it goes another way now"
+        )
+    elif error.sqlstate == "55P03" and "lock timeout" in said:
+        hint = (
+            "somebody else's lock was waited for as long as lock_timeout allows, a setting of the role, the database "
+            "or the URL: nothing was published; run the same command again"
+        )
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
         hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or hint,

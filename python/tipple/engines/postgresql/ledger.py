@@ -79,6 +79,8 @@ CREATE_STATEMENTS = (
     ) USING heap
     """,
     "CREATE INDEX IF NOT EXISTS reject_job_id_n_idx ON tipple.reject (job_id, n)",
+    # Without a key, and where a publication covers all tables, the server would refuse to forget rejects.
+    "ALTER TABLE tipple.reject REPLICA IDENTITY FULL",
     # A foreign key would be looked up for every reject, which takes longer than storing it.
     """
     CREATE OR REPLACE FUNCTION tipple.forget_rejects() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import obstacles
 from tipple.engines.postgresql.merge_refusals import Merged, Merger
 from tipple.plan.url import TableName, quote_identifier
 
@@ -22,9 +23,8 @@ SLICE_SETTING = "tipple.slice"
 def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, like: TableName) -> None:
     """A table with the columns to load, of the types that they have in `like`, and the rows' place in the sources."""
     names = ", ".join(quote_identifier(column.name) for column in task.columns)
-    published = connection.execute("SELECT EXISTS (SELECT FROM pg_publication WHERE puballtables)").fetchone()
     # What is published for subscribers that have no such table would stop them; what is not logged is not published.
-    kind = "UNLOGGED TABLE" if published is not None and published[0] else "TABLE"
+    kind = "TABLE" if obstacles.publication_of_staged(connection, task) is None else "UNLOGGED TABLE"
     connection.execute(
         f"CREATE {kind} {staging.sql} WITH (autovacuum_enabled = false) AS SELECT {names} FROM {like.sql} WITH NO DATA"
     )

@@ -130,6 +130,10 @@ UNION ALL SELECT d.objid, 'the extension ' || e.extname || ' owns it' FROM pg_de
     JOIN pg_extension e ON e.oid = d.refobjid
     WHERE d.classid = 'pg_class'::regclass AND d.objid = ANY (%(oids)s::oid[])
         AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+UNION ALL SELECT i.indrelid, format('its index %%s depends on the extension %%s', c.relname, e.extname) FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'x'
+    JOIN pg_extension e ON e.oid = d.refobjid WHERE i.indrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT oid, 'it is of a composite type' FROM pg_class WHERE oid = ANY (%(oids)s::oid[]) AND reloftype <> 0
 UNION ALL SELECT objoid, 'it has a security label' FROM pg_seclabel WHERE objoid = ANY (%(oids)s::oid[])
 UNION ALL SELECT DISTINCT d.refobjid,
@@ -139,7 +143,9 @@ UNION ALL SELECT DISTINCT d.refobjid,
                  'other objects depend on it (' || pg_describe_object(d.classid, d.objid, 0) || ')')
     FROM pg_depend d
     WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (%(oids)s::oid[]) AND d.deptype IN ('n', 'a')
-      AND d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
+      AND (d.classid IN ('pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_proc'::regclass, 'pg_policy'::regclass)
+           -- The table as a constant, 't'::regclass, in a default or a CHECK, or all of a row.
+           OR d.deptype = 'n' AND d.refobjsubid = 0)
       AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
       AND NOT (d.classid = 'pg_rewrite'::regclass AND NOT %(partition)s AND EXISTS ({views.REMADE}))

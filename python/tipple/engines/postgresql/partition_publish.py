@@ -439,7 +439,7 @@ class PartitionPublish:
             self.connection.execute(f"ALTER TABLE {table.sql} ADD {constraint}".encode())
         if self.structure is not None and self.structure.structure == "sorted":
             # Takes over those of the partitions.
-            self.connection.execute(structure.summary_statement(table, self.structure.key).encode())
+            self.connection.execute(structure.summary_statement(table, self.structure.key, taken).encode())
         self.notes.append(f"{table} was made with {len(leaves)} partitions")
 
     def _indexes(self, tables: Sequence[TableName]) -> defaultdict[TableName, list[tuple[str, str, bool]]]:

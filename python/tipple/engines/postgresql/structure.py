@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -253,6 +253,12 @@ def is_already(connection: psycopg.Connection[Any], task: LoadTask, wanted: Appl
             return False
 
 
+_PARTITION_COLUMNS = """
+SELECT a.attname::text FROM pg_partitioned_table p CROSS JOIN LATERAL unnest(p.partattrs::smallint[]) AS k (n)
+JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.n WHERE p.partrelid = to_regclass(%s)
+"""
+
+
 def check_partitioned(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure) -> None:
     """Refuses what partitions cannot be.
 
@@ -266,9 +272,14 @@ def check_partitioned(connection: psycopg.Connection[Any], task: LoadTask, wante
             hint="leave it out: they get their keys when all rows are in",
         )
     if wanted.structure == "btree" and exists and not has_key(connection, task.table, wanted.key):
+        columns = [name for (name,) in connection.execute(_PARTITION_COLUMNS, (task.table.sql,)).fetchall()]
+        key = list(dict.fromkeys([*wanted.key, *columns]))
+        remedy = f"ALTER TABLE {task.table} ADD PRIMARY KEY ({key_list(key)});"
+        if len(key) > len(wanted.key):
+            remedy += f" and --key {','.join(key)}, for such a key has the columns of the partitions too;"
         raise UsageError(
             f"the partitioned table {task.table} has no key {', '.join(wanted.key)} that its partitions could have",
-            hint=f"ALTER TABLE {task.table} ADD PRIMARY KEY ({key_list(wanted.key)}); or leave out --structure",
+            hint=f"{remedy} or leave out --structure",
         )
 
 
@@ -461,9 +472,10 @@ def unsort(connection: psycopg.Connection[Any], staging: TableName) -> None:
         connection.execute(f"DROP INDEX IF EXISTS {summary_index(TableName(staging.schema, name)).sql}")
 
 
-def summary_statement(table: TableName, key: Sequence[str]) -> str:
-    """Gives a table the BRIN index of `sorted`."""
-    name = quote_identifier(_summary_name(table.name, key))
+def summary_statement(table: TableName, key: Sequence[str], taken: Container[str]) -> str:
+    """Gives a table the BRIN index of `sorted`, under a name that is none of those `taken`."""
+    names = (_summary_name(table.name, key, number) for number in itertools.count(1))
+    name = quote_identifier(next(name for name in names if name not in taken))
     return f"CREATE INDEX {name} ON {table.sql} USING brin ({key_list(key)})"
 
 

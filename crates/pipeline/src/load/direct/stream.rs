@@ -85,7 +85,7 @@ impl<'c, 'p> Stream<'c, 'p> {
     /// Puts the records of a window on pages, or where they go else.
     fn store(&mut self, parsed: &ParsedWindow<'_>, rejects: &mut Option<RejectLog<'_, '_>>) -> Result<()> {
         let records = parsed.records;
-        self.keys.as_mut().map_or(Ok(()), |keys| keys.note(records))?;
+        self.keys.as_mut().map_or(Ok(()), |keys| keys.note(parsed))?;
         let mut divider = self.divider.take();
         let parts = match &mut divider {
             None => Parts::One(0),

@@ -1,8 +1,10 @@
 //! Hashes of keys on disk, and those that are there more than once.
 //!
 //! A file is a run of blocks; a block is sorted by the first byte of its hashes, and begins with where those of each byte
-//! end. So all hashes with one first byte, a 256th of them, are read and sorted at a time, whatever wrote them.
+//! end. So all hashes with one first byte, a 256th of them, are read and sorted at a time, whatever wrote them. Behind the
+//! hashes is of which group of records each of them is, and then where the groups are.
 
+use super::groups::{GROUP_BYTES, Group};
 use crate::error::{Error, Result};
 use crate::job::lock;
 use std::fs::File;
@@ -16,7 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const BLOCK_HASHES: usize = 1 << 20;
 /// First bytes of a hash.
 const PARTS: usize = 256;
-const HEAD_BYTES: usize = PARTS * 4;
+/// Where the hashes of each first byte end, and how many groups there are.
+const HEAD_BYTES: usize = PARTS * 4 + 4;
+/// The group of a hash whose record is in none.
+const NONE: u32 = u32::MAX;
 const EXTENSION: &str = "hashes";
 
 fn part_of(hash: u64) -> usize {
@@ -29,37 +34,56 @@ pub(super) struct HashFile {
     path: PathBuf,
     file: Option<File>,
     hashes: Vec<u64>,
-    /// Those of slices that are done.
-    kept: usize,
+    /// Of each hash the number of its group.
+    numbers: Vec<u32>,
+    groups: Vec<Group>,
+    /// Hashes of slices that are done, and groups.
+    kept: (usize, usize),
 }
 
 impl HashFile {
     pub(super) fn new(spool: &Path, key: usize, stream: usize) -> Self {
         let path = spool.join(format!("key-{key}-{stream}.{EXTENSION}"));
-        Self { path, file: None, hashes: Vec::new(), kept: 0 }
+        let (hashes, numbers, groups) = (Vec::new(), Vec::new(), Vec::new());
+        Self { path, file: None, hashes, numbers, groups, kept: (0, 0) }
     }
 
+    /// Notes the hash of a record that is in no group.
     #[inline]
     pub(super) fn push(&mut self, hash: u128) {
         self.hashes.push(hash as u64);
+        self.numbers.push(NONE);
+    }
+
+    /// Notes the hash of a record of this group; those of one group come one after the other.
+    #[inline]
+    pub(super) fn push_grouped(&mut self, hash: u128, group: &Group) {
+        if self.groups.last() != Some(group) {
+            self.groups.push(*group);
+        }
+        self.hashes.push(hash as u64);
+        self.numbers.push(self.groups.len() as u32 - 1);
     }
 
     pub(super) fn take_back(&mut self) {
-        self.hashes.truncate(self.kept);
+        let (hashes, groups) = self.kept;
+        self.hashes.truncate(hashes);
+        self.numbers.truncate(hashes);
+        self.groups.truncate(groups);
     }
 
     pub(super) fn keep(&mut self) -> Result<()> {
-        self.kept = self.hashes.len();
-        if self.kept >= BLOCK_HASHES { self.write() } else { Ok(()) }
+        self.kept = (self.hashes.len(), self.groups.len());
+        if self.kept.0 >= BLOCK_HASHES { self.write() } else { Ok(()) }
     }
 
     pub(super) fn finish(&mut self) -> Result<()> {
         self.take_back();
-        if self.kept > 0 { self.write() } else { Ok(()) }
+        if self.kept.0 > 0 { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<()> {
-        let block = block_of(&self.hashes);
+        let block = block_of(&self.hashes, &self.numbers, &self.groups);
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -69,13 +93,13 @@ impl HashFile {
             }
         };
         file.write_all(&block).map_err(|error| Error::file(&self.path, "write it", &error))?;
-        self.hashes.clear();
-        self.kept = 0;
+        self.kept = (0, 0);
+        self.take_back();
         Ok(())
     }
 }
 
-fn block_of(hashes: &[u64]) -> Vec<u8> {
+fn block_of(hashes: &[u64], numbers: &[u32], groups: &[Group]) -> Vec<u8> {
     let mut ends = [0_u32; PARTS];
     for &hash in hashes {
         ends[part_of(hash)] += 1;
@@ -84,16 +108,22 @@ fn block_of(hashes: &[u64]) -> Vec<u8> {
     for end in &mut ends {
         begin += std::mem::replace(end, begin);
     }
-    let mut block = vec![0; HEAD_BYTES + 8 * hashes.len()];
+    let mut block = vec![0; HEAD_BYTES + (8 + 4) * hashes.len() + GROUP_BYTES * groups.len()];
     let (head, body) = block.split_at_mut(HEAD_BYTES);
-    for &hash in hashes {
+    let (body, behind) = body.split_at_mut(8 * hashes.len());
+    let (body_numbers, body_groups) = behind.split_at_mut(4 * hashes.len());
+    for (&hash, number) in hashes.iter().zip(numbers) {
         // Each was the beginning, and becomes the end.
         let place = &mut ends[part_of(hash)];
         body[8 * *place as usize..][..8].copy_from_slice(&hash.to_le_bytes());
+        body_numbers[4 * *place as usize..][..4].copy_from_slice(&number.to_le_bytes());
         *place += 1;
     }
-    for (slot, end) in head.chunks_exact_mut(4).zip(ends) {
+    for (slot, end) in head.chunks_exact_mut(4).zip(ends.into_iter().chain([groups.len() as u32])) {
         slot.copy_from_slice(&end.to_le_bytes());
+    }
+    for (slot, group) in body_groups.chunks_exact_mut(GROUP_BYTES).zip(groups) {
+        slot.copy_from_slice(&group.to_bytes());
     }
     block
 }
@@ -123,6 +153,18 @@ fn paths(spool: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
 struct Block {
     offset: u64,
     ends: Vec<u32>,
+    groups: usize,
+}
+
+impl Block {
+    fn hashes(&self) -> usize {
+        self.ends.last().map_or(0, |&end| end as usize)
+    }
+
+    /// From its offset on.
+    fn bytes(&self) -> usize {
+        (8 + 4) * self.hashes() + GROUP_BYTES * self.groups
+    }
 }
 
 struct Blocks {
@@ -140,17 +182,18 @@ impl Blocks {
         while offset < size {
             let mut head = [0; HEAD_BYTES];
             file.read_exact_at(&mut head, offset).map_err(failed)?;
-            let ends: Vec<u32> = head.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end)).collect();
-            let count = ends.last().copied().unwrap_or_default();
-            blocks.push(Block { offset: offset + HEAD_BYTES as u64, ends });
-            offset += HEAD_BYTES as u64 + 8 * u64::from(count);
+            let mut ends: Vec<u32> = head.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end)).collect();
+            let groups = ends.pop().unwrap_or_default() as usize;
+            let block = Block { offset: offset + HEAD_BYTES as u64, ends, groups };
+            offset = block.offset + block.bytes() as u64;
+            blocks.push(block);
         }
         Ok(Self { path, file, blocks })
     }
 
     /// Appends the hashes with this first byte.
     fn read(&self, part: usize, bytes: &mut Vec<u8>, hashes: &mut Vec<u64>) -> Result<()> {
-        for Block { offset, ends } in &self.blocks {
+        for Block { offset, ends, .. } in &self.blocks {
             let begin = if part == 0 { 0 } else { ends[part - 1] };
             bytes.resize(8 * (ends[part] - begin) as usize, 0);
             let read = self.file.read_exact_at(bytes, offset + 8 * u64::from(begin));
@@ -159,6 +202,35 @@ impl Blocks {
         }
         Ok(())
     }
+
+    /// Appends the groups of records with these hashes.
+    fn groups_with(&self, known: &KnownHashes, bytes: &mut Vec<u8>, found: &mut Vec<Group>) -> Result<()> {
+        for block in &self.blocks {
+            bytes.resize(block.bytes(), 0);
+            let read = self.file.read_exact_at(bytes, block.offset);
+            read.map_err(|error| Error::file(&self.path, "read it", &error))?;
+            let (hashes, behind) = bytes.split_at(8 * block.hashes());
+            let (numbers, groups) = behind.split_at(4 * block.hashes());
+            let mut numbers: Vec<usize> = std::iter::zip(hashes.as_chunks::<8>().0, numbers.as_chunks::<4>().0)
+                .filter(|(hash, number)| **number != NONE.to_le_bytes() && known.contains(u64::from_le_bytes(**hash)))
+                .map(|(_, number)| u32::from_le_bytes(*number) as usize)
+                .collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let groups = groups.as_chunks::<GROUP_BYTES>().0;
+            found.extend(numbers.into_iter().map(|number| Group::from_bytes(&groups[number])));
+        }
+        Ok(())
+    }
+}
+
+/// The groups of records with these hashes of a key, some more than once.
+pub(super) fn groups_with(spool: &Path, key: usize, known: &KnownHashes) -> Result<Vec<Group>> {
+    let (mut bytes, mut found) = (Vec::new(), Vec::new());
+    for path in paths(spool, &format!("key-{key}-"))? {
+        Blocks::open(path)?.groups_with(known, &mut bytes, &mut found)?;
+    }
+    Ok(found)
 }
 
 /// The hashes of a key that were noted more than once; no more than `most`, of each first byte.
@@ -269,6 +341,8 @@ mod tests {
         assert!(twice.len() > 10 && twice.len() < counts.len());
         assert_eq!(repeated(&spool, 0, 2).unwrap(), twice);
         assert_eq!(repeated(&spool, 1, 1).unwrap(), [5]);
+        // None of them is in a group.
+        assert_eq!(groups_with(&spool, 0, &KnownHashes::new(twice)).unwrap(), []);
         forget(&spool).unwrap();
         assert_eq!(repeated(&spool, 0, 2).unwrap(), [0; 0]);
         std::fs::remove_dir(&spool).unwrap();
@@ -293,6 +367,52 @@ mod tests {
         file.push(1);
         file.finish().unwrap();
         assert_eq!(repeated(&spool, 0, 1).unwrap(), [0; 0]);
+        forget(&spool).unwrap();
+        std::fs::remove_dir(&spool).unwrap();
+    }
+
+    #[test]
+    fn groups_are_found_by_the_hashes_of_their_records() {
+        let spool = directory("groups");
+        let mut state = 11;
+        let mut of_hash: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for stream in 0..2 {
+            let mut file = HashFile::new(&spool, 0, stream);
+            for slice in 0..4 {
+                for attempt in 0..2 {
+                    for offset in 0..50 {
+                        let offset = (stream as u64) << 32 | slice << 16 | offset;
+                        let group = Group { source: stream, offset, length: 7, first_record: 9 };
+                        for _ in 0..10 {
+                            let hash = random(&mut state);
+                            file.push_grouped(u128::from(hash), &group);
+                            if attempt == 1 {
+                                of_hash.entry(hash).or_default().push(offset);
+                            }
+                        }
+                    }
+                    if attempt == 0 {
+                        file.take_back();
+                    }
+                }
+                file.push(u128::from(random(&mut state)));
+                file.keep().unwrap();
+                if slice % 2 == 0 {
+                    file.write().unwrap();
+                }
+            }
+            file.finish().unwrap();
+        }
+        let sought: Vec<u64> = of_hash.keys().copied().step_by(40).collect();
+        let mut expected: Vec<u64> = sought.iter().flat_map(|hash| of_hash[hash].clone()).collect();
+        let mut found: Vec<u64> =
+            groups_with(&spool, 0, &KnownHashes::new(sought)).unwrap().iter().map(|group| group.offset).collect();
+        for offsets in [&mut expected, &mut found] {
+            offsets.sort_unstable();
+            offsets.dedup();
+        }
+        assert!(expected.len() > 10 && expected.len() < 300);
+        assert_eq!(found, expected);
         forget(&spool).unwrap();
         std::fs::remove_dir(&spool).unwrap();
     }

@@ -2,17 +2,20 @@
 //!
 //! An index that is built over rows tells the first key that is there twice, and ends with it; rows that go into an index
 //! one by one take many times as long. So streams note the hash of each key as they store records ([`KeyLog`]), 8 bytes
-//! of it in a file ([`hashes`]). Hashes that are there twice are few, or none: only where there are some are the sources
-//! read once more, for the records that have them ([`repeated`]).
+//! of it in a file ([`hashes`]). Hashes that are there twice are few, or none: only where there are some are sources
+//! read once more, for the records that have them ([`repeated`]), and of plain text only their neighbourhood ([`groups`]).
 
+mod groups;
 mod hashes;
 pub(super) mod repeated;
 mod suspects;
 
 use super::Context;
+use super::parse::ParsedWindow;
 use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, UniqueKeys, WritePath};
 use crate::postgres::copy::Chunk;
+use groups::Grouping;
 use hashes::HashFile;
 use tipple_codec::encode::copy_binary::{self, CopyBinaryEncoder};
 use tipple_codec::route::KeyColumn;
@@ -121,9 +124,13 @@ impl KeyLog {
     }
 
     /// Notes the keys of a window's regular records.
-    pub(super) fn note(&mut self, records: &Records<'_>) -> Result<()> {
+    pub(super) fn note(&mut self, parsed: &ParsedWindow<'_>) -> Result<()> {
         let Self { reader, files } = self;
-        reader.read(records, |_, key, hash| files[key].push(hash))
+        let mut grouping = Grouping::new(parsed);
+        reader.read(parsed.records, |row, key, hash| match grouping.of(row) {
+            Some(group) => files[key].push_grouped(hash, group),
+            None => files[key].push(hash),
+        })
     }
 
     /// Notes the keys of a chunk's rows.

@@ -10,14 +10,16 @@ use super::super::chunks::Encoder;
 use super::super::parse::{ParsedWindow, Parser};
 use super::super::queue::{Work, WorkQueue};
 use super::super::rejects::RejectLog;
+use super::groups::{self, Group};
 use super::hashes::{self, KnownHashes};
 use super::suspects::{self, KeptFile, KeptFiles, Suspect};
 use super::{KeyLog, KeyReader};
 use crate::error::{Error, Result};
 use crate::job::lock;
-use crate::plan::{PostgresTarget, Repeated, UniqueKeys, WritePath};
+use crate::plan::{PostgresTarget, Repeated, Slice, UniqueKeys, WritePath};
 use crate::postgres::copy::Chunk;
 use crate::source::locate;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -46,11 +48,18 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
     if repeated.iter().any(|hashes| hashes.len() > MOST_REPEATED) {
         return Err(Error::UnreadableKeys { reason: format!("more than {MOST_REPEATED} keys are repeated") });
     }
+    let repeated: Vec<KnownHashes> = repeated.into_iter().map(KnownHashes::new).collect();
+    let mut groups = Vec::new();
+    for (key, known) in repeated.iter().enumerate() {
+        groups.append(&mut hashes::groups_with(&keys.spool, key, known)?);
+    }
+    groups.sort_unstable();
     let search = Search {
         context,
         target,
         keys,
-        repeated: repeated.into_iter().map(KnownHashes::new).collect(),
+        repeated,
+        groups,
         slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
         rejected: known.rejected.iter().copied().collect(),
         suspects: Mutex::default(),
@@ -72,7 +81,7 @@ fn note_afresh(context: &Context<'_>, target: &PostgresTarget, keys: &UniqueKeys
         let mut reading = Reading::new(context, target, index);
         while let Some(work) = queue.take(context)? {
             reading.read(&work, |seen, _| match seen {
-                Seen::Window(parsed) => log.note(parsed.records),
+                Seen::Window(parsed) => log.note(parsed),
                 Seen::Chunk(chunk) => log.note_chunk(chunk),
             })?;
             log.keep()?;
@@ -129,6 +138,8 @@ struct Search<'c, 'p> {
     keys: &'c UniqueKeys,
     /// By key.
     repeated: Vec<KnownHashes>,
+    /// Where the records with these hashes are, of text that is read in slices; they ascend.
+    groups: Vec<Group>,
     slices: HashMap<(usize, u64), u32>,
     rejected: HashSet<(usize, u64)>,
     suspects: Mutex<Vec<Suspect>>,
@@ -146,36 +157,55 @@ impl Search<'_, '_> {
             let first = work.pieces().first().map(|piece| (piece.source, piece.offset));
             // Slices without rows are not among them.
             let Some(&slice) = first.and_then(|first| self.slices.get(&first)) else { continue };
-            reading.read(&work, |seen, known| {
-                claims.clear();
-                match seen {
-                    Seen::Window(parsed) => {
-                        keys.read(parsed.records, |row, key, hash| claims.push((row, key, hash)))?;
-                        self.each_suspect(&claims, |row, claims| {
-                            let before = encoder.digest();
-                            let chunks = encode_one(context, &mut encoder, parsed, row, known)?;
-                            let digest = encoder.digest().wrapping_sub(before);
-                            // Chunks of this one row, or of none.
-                            chunks.iter().filter(|chunk| chunk.rows > 0).try_for_each(|chunk| {
-                                self.keep((chunk, 0, &chunk.bytes), (slice, digest), claims, &mut file)
-                            })
-                        })?;
+            let work_bytes = work.file_bytes();
+            let parts = self.parts(work);
+            // What is left out is done.
+            let left_out_bytes = work_bytes - parts.iter().map(|(part, _)| part.file_bytes()).sum::<u64>();
+            context.counters.streams[index].add(left_out_bytes, 0);
+            for (part, first_record) in parts {
+                reading.read(&part, |seen, known| {
+                    claims.clear();
+                    match seen {
+                        Seen::Window(parsed) => {
+                            let parsed = ParsedWindow { first_record: first_record + parsed.first_record, ..*parsed };
+                            keys.read(parsed.records, |row, key, hash| claims.push((row, key, hash)))?;
+                            self.each_suspect(&claims, |row, claims| {
+                                let before = encoder.digest();
+                                let chunks = encode_one(context, &mut encoder, &parsed, row, known)?;
+                                let digest = encoder.digest().wrapping_sub(before);
+                                // Chunks of this one row, or of none.
+                                chunks.iter().filter(|chunk| chunk.rows > 0).try_for_each(|chunk| {
+                                    self.keep((chunk, 0, &chunk.bytes), (slice, digest), claims, &mut file)
+                                })
+                            })?;
+                        }
+                        Seen::Chunk(chunk) => {
+                            keys.read_chunk(chunk, |row, key, hash| claims.push((row, key, hash)))?;
+                            let ends = copy_binary::row_ends(&chunk.bytes);
+                            self.each_suspect(&claims, |row, claims| {
+                                let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
+                                // What is summed up there is the digest of all rows.
+                                self.keep((chunk, row, &chunk.bytes[begin..ends[row]]), (slice, 0), claims, &mut file)
+                            })?;
+                        }
                     }
-                    Seen::Chunk(chunk) => {
-                        keys.read_chunk(chunk, |row, key, hash| claims.push((row, key, hash)))?;
-                        let ends = copy_binary::row_ends(&chunk.bytes);
-                        self.each_suspect(&claims, |row, claims| {
-                            let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
-                            // What is summed up there is the digest of all rows.
-                            self.keep((chunk, row, &chunk.bytes[begin..ends[row]]), (slice, 0), claims, &mut file)
-                        })?;
-                    }
-                }
-                context.check_cancelled()
-            })?;
+                    context.check_cancelled()
+                })?;
+            }
             context.counters.slice_done();
         }
         file.finish()
+    }
+
+    /// What is to be read of some work, and the number in its piece of the first record that is.
+    fn parts<'w>(&self, work: Work<'w>) -> Vec<(Work<'w>, u64)> {
+        let Work::Slice(slice) = &work else { return vec![(work, 0)] };
+        if self.context.columnar.is_some() {
+            return vec![(work, 0)];
+        }
+        let parts = slice.pieces.iter().flat_map(|&piece| groups::parts(piece, &self.groups));
+        let work_of = |piece| Work::Slice(Cow::Owned(Slice { n: slice.n, pieces: vec![piece] }));
+        parts.map(|(piece, first_record)| (work_of(piece), first_record)).collect()
     }
 
     /// Hands the rows of which a key may be there twice to `take`, with the hashes of all their keys; `claims` are those of
