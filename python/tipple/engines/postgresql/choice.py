@@ -137,7 +137,7 @@ class Chooser:
             )
 
     def require_rights(self, choice: Choice) -> None:
-        """Refuses in a plan what the load would be refused for once it begins.
+        """Refuses what the server would refuse once the load has begun, and without saying what to grant.
 
         Raises:
             UsageError: a right is missing; says what to grant.

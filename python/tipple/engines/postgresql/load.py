@@ -170,6 +170,7 @@ class PostgresLoad:
                 choice = self.chooser.choose()
             self._require_together(choice, choice.strategy if owned is None else owned.strategy)
         if owned is None:
+            self.chooser.require_rights(choice)
             with runner.phase("split"):
                 cut = self._cut(choice)
             with runner.phase("prepare"):
