@@ -16,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from conftest import LONG
@@ -412,12 +413,20 @@ def test_many_windows(engine_target: Target, tmp_path: Path) -> None:
 
 
 def test_values_that_cannot_be_counted(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """ANALYZE takes the bounds of a numrange for floats: its failure is no reason to refuse what COPY stores."""
+    """ANALYZE may take the bounds of a numrange for floats: its failure is no reason to refuse what COPY stores."""
     postgres_target.execute("CREATE TABLE t (v numrange)")
     run = load_text(postgres_target, tmp_path / "in.txt", "[1e400,2e400)\n[1,2)\n", format="text", header="no")
     assert postgres_target.count("t") == 2
     assert run.summary is not None
-    assert any(note.startswith("the server could not gather statistics of public.t: ") for note in run.summary["notes"])
+    said = "the server could not gather statistics of public.t: "
+    has_note = any(note.startswith(said) for note in run.summary["notes"])
+    try:
+        postgres_target.execute("ANALYZE t")
+    except psycopg.errors.NumericValueOutOfRange:
+        assert has_note
+    else:
+        assert not has_note
+        assert postgres_target.server.version < 16
 
 
 @pytest.mark.parametrize("write_path", ["auto", "text"])
