@@ -510,7 +510,7 @@ class _Run:
             publish=self.job.publish,
             streams=self.streams,
             exit_status=Interrupted.default_exit_status
-            if self.stop.is_set() and len(loaded) < len(outcomes)
+            if self.stop.is_set() and any(table.report is None for table in self.tables.values())
             else _worst([outcome.exit_status for outcome in outcomes]),
             rows=sum(report.rows for report in loaded),
             bytes=size_bytes,
