@@ -316,6 +316,13 @@ def test_no_columnar_access_method(postgres_target: PostgresTarget, tmp_path: Pa
         ("CREATE TABLE t (a integer, day date, b text) PARTITION BY RANGE (a); "
          "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (9); INSERT INTO t VALUES (1, NULL, 'x')",
          {"structure": "sorted", "key": "a"}, "cannot become sorted: it already has rows --mode replace"),
+        # What --mode replace would not do either is not advised.
+        ("CREATE TABLE t (a int, b date, c text) PARTITION BY RANGE (a); CREATE TABLE t0 (c text, b date, a int);"
+         "ALTER TABLE t ATTACH PARTITION t0 FOR VALUES FROM (0) TO (9); INSERT INTO t VALUES (1, '2000-01-01', 'x')",
+         {"structure": "sorted", "key": "a"}, "hint: leave out"),
+        ("CREATE TABLE t (a integer, day date, b text) PARTITION BY RANGE (a); "
+         "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (9)",
+         {"structure": "btree", "key": "day"}, 'ADD PRIMARY KEY ("day", "a"); and --key day,a'),
     ],
 )  # fmt: skip
 def test_refused_with_a_remedy(
