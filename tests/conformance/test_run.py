@@ -18,6 +18,7 @@ from command import Run, run_tipple, start_tipple
 from loading import load
 from targets import DuckdbTarget, PostgresTarget, Target, write
 from tipple.engines.base import NOTHING_TO_DO
+from tipple.run import job as run_of_jobs
 
 JOB = """
 [variables]
@@ -375,6 +376,24 @@ def test_an_interrupted_run_has_a_report(tmp_path: Path, publish: str) -> None:
     assert report.exit_status == 130
     assert {table.status for table in report.tables} <= {"loaded", "interrupted", "not started", "not published"}
     assert "not started" in {table.status for table in report.tables}
+
+
+@PUBLISH
+def test_a_signal_that_comes_when_all_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, publish: str) -> None:
+    """It is too late, and the job is no failed one; nor when it had nothing left to do."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    job = prepare(target, tmp_path, publish=publish)
+    close = run_of_jobs._Run._close
+
+    def stopped(self: run_of_jobs._Run) -> None:
+        self.stop.set()
+        close(self)
+
+    monkeypatch.setattr(run_of_jobs._Run, "_close", stopped)
+    for status in ("loaded", "already loaded"):
+        report = tipple.run(job, settings={"into": target.url})
+        assert report.exit_status == 0
+        assert {table.status for table in report.tables} == {status}
 
 
 def test_an_interrupt_while_it_plans(tmp_path: Path) -> None:

@@ -92,6 +92,16 @@ def test_a_lock_that_is_waited_for_without_turns_is_named(
     assert target.count("t") == rows
 
 
+def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path) -> None:
+    """Whoever set it wants no load to wait for longer."""
+    url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
+    with holding(target, "ACCESS EXCLUSIVE"):
+        run = load(url, file, table="t", mode="replace", check=1)
+    assert "lock_timeout allows, a setting of the role, the database or the URL" in run.stderr
+    load(url, file, table="t", mode="replace")
+    assert target.count("t") == ROWS
+
+
 @pytest.mark.parametrize("seconds", [0.0, 3.0], ids=["at-once", "later"])
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_rights_that_are_given_while_the_table_is_published(
