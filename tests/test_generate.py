@@ -292,6 +292,7 @@ def test_force_replaces(whole: Path, tmp_path: Path) -> None:
         ({"jobs": 100000}, "--jobs"),
         ({"format": "text"}, "text"),
         ({"compression": "lz4"}, "lz4"),
+        ({"format": "csv", "compression": "zstd"}, "--compression is of parquet files, and csv is not compressed"),
     ],
 )
 def test_a_bad_option_starts_nothing(tmp_path: Path, options: dict[str, Any], message: str) -> None:

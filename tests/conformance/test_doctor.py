@@ -77,6 +77,7 @@ def test_sizes(engine_target: Target) -> None:
     assert table["bytes"] >= table["pages"] * 4096
     assert "200,000" in doctor(engine_target, "--sizes", "--table", "t", check=0).stdout
     assert "there is no table nope" in doctor(engine_target, "--sizes", "--table", "nope", check=2).stderr
+    assert "looks at no source such as t.csv" in doctor(engine_target, "t.csv", "--sizes", check=2).stderr
 
 
 PARTITIONED = """

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tipple.cli.output import console, print_json
 from tipple.engines.findings import Finding
+from tipple.errors import UsageError
 from tipple.plan.storage import StorageSize
 from tipple.report.render import storage_table
 from tipple.run.doctor import examine_target, measure_target
@@ -46,6 +47,11 @@ def doctor(words: Sequence[str], *, table: str | None, sizes: bool, as_json: boo
     # Without the variable a first word that is no URL is rather a mistake than a source.
     named = bool(words) and ("://" in words[0] or not words[0].strip() or not os.environ.get(TARGET_VARIABLE))
     url, sources = (words[0], words[1:]) if named else (None, words)
+    if sizes and sources:
+        raise UsageError(
+            f"--sizes shows what tables take, and looks at no source such as {sources[0]}",
+            hint="leave out the one or the other",
+        )
     if sizes:
         found = measure_target(url, table=table)
         if as_json:

@@ -70,9 +70,7 @@ Examples:
 @click.option(
     "--compression",
     type=click.Choice(("zstd", "snappy", "none")),
-    default="zstd",
-    show_default=True,
-    help="Compression of parquet files.",
+    help="Compression of parquet files. Default: zstd.",
 )
 @click.option(
     "--out",
@@ -105,7 +103,7 @@ def tpch(
     parts: int | None,
     part: int | None,
     form: Literal["tbl", "csv", "parquet"],
-    compression: Literal["zstd", "snappy", "none"],
+    compression: Literal["zstd", "snappy", "none"] | None,
     out: str,
     jobs: int | None,
     force: bool,

@@ -1,7 +1,7 @@
 """The verbs: what the command line and the library both call.
 
 One of them has the package's own name. So that `tipple.run("job.toml")` is that verb, as `tipple.load(…)` is another,
-the package can be called.
+the package can be called; `help(tipple.run.job.run)` tells its arguments.
 """
 
 import sys

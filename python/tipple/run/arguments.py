@@ -7,6 +7,7 @@ stand here. What is wrong is said before anything is started, with the option's 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import types
 import typing
@@ -63,7 +64,7 @@ def checked(verb: Callable[P, R]) -> Callable[P, R]:
         # Type hints stand in the order of the parameters.
         for name, value in {**dict(zip(hints, arguments, strict=False)), **options}.items():
             if name in hints and name != SOURCES and not name.startswith("_"):
-                _check(name, hints[name], value)
+                _check(name, hints[name], value, needed=name in _needed(verb))
                 _check_encodable(name, value)
         return verb(*arguments, **options)
 
@@ -99,11 +100,18 @@ def check_number(name: str, value: int) -> str | None:
 
 
 @functools.cache
+def _needed(verb: Callable[..., Any]) -> frozenset[str]:
+    """The arguments that have no default."""
+    parameters = inspect.signature(verb).parameters.values()
+    return frozenset(one.name for one in parameters if one.default is inspect.Parameter.empty)
+
+
+@functools.cache
 def _hints(verb: Callable[..., Any]) -> dict[str, Any]:
     return typing.get_type_hints(verb)
 
 
-def _check(name: str, hint: Any, value: Any) -> None:
+def _check(name: str, hint: Any, value: Any, *, needed: bool) -> None:
     members = _members(hint)
     if any(_fits(name, member, value) for member in members):
         return
@@ -112,7 +120,7 @@ def _check(name: str, hint: Any, value: Any) -> None:
     given = f"of type {type(value).__name__}" if name in URLS else repr(value)
     raise UsageError(
         f"{what} must be {' or '.join(dict.fromkeys(wanted))}, and not {given}",
-        hint="correct it, or leave it out for its default",
+        hint="correct it" if needed else "correct it, or leave it out for its default",
     )
 
 

@@ -62,7 +62,7 @@ def generate(
     parts: int | None = None,
     part: int | None = None,
     format: Literal["tbl", "csv", "parquet"] = "tbl",
-    compression: Literal["zstd", "snappy", "none"] = "zstd",
+    compression: Literal["zstd", "snappy", "none"] | None = None,
     jobs: int | None = None,
     force: bool = False,
     fsync: bool = False,
@@ -82,7 +82,7 @@ def generate(
         parts: divide each table into so many files, as `dbgen -C` does. region and nation stay whole.
         part: generate only this part, from 1, as `dbgen -S` does.
         format: `tbl` (dbgen's text), `csv` (RFC 4180 with a header line) or `parquet`.
-        compression: of the pages of parquet files; the other forms are not compressed.
+        compression: of the pages of parquet files, zstd when None; the other forms are not compressed.
         jobs: threads; the cores that this process may use when None.
         force: replace files that exist.
         fsync: have the files on disk before they get their names.
@@ -100,13 +100,18 @@ def generate(
     """
     if not os.fspath(out).strip():
         raise UsageError("--out names no directory", hint="give its name; . is the working directory")
+    if compression is not None and format != "parquet":
+        raise UsageError(
+            f"--compression is of parquet files, and {format} is not compressed",
+            hint="leave it out, or generate --format parquet",
+        )
     plan = {
         "scale": _number(scale),
         "tables": _table_names(table),
         "parts": 1 if parts is None else parts,
         "part": part,
         "format": format,
-        "compression": compression,
+        "compression": compression or "zstd",
         "out": os.fspath(Path(out)),
         "jobs": len(os.sched_getaffinity(0)) if jobs is None else jobs,
         "force": force,

@@ -22,6 +22,7 @@ from tipple.engines.postgresql import (
     partition_steps,
     partitions,
     privileges,
+    replica_identity,
     stage,
     structure,
     tablespaces,
@@ -153,8 +154,17 @@ class Chooser:
             privileges.require(self.connection, self.table, rights)
             loaded = [column.name for column in self.task.columns]
             privileges.require_sequences(self.connection, self.table, loaded)
+        if choice.exists and self.task.mode == "replace" and choice.strategy == "single":
+            replica_identity.require(self.connection, self.table, "DELETE")
+        if choice.exists and choice.strategy == "merge" and self._updates:
+            replica_identity.require(self.connection, self.table, "UPDATE")
         if choice.exists and choice.strategy in ("single", "incremental"):
             privileges.require_copy(self.connection, self.table)
+
+    @property
+    def _updates(self) -> bool:
+        """Whether an upsert changes rows."""
+        return self.task.on_conflict == "update" and any(one.name not in self.task.key for one in self.task.columns)
 
     def _settle_structure(self, choice: Choice) -> None:
         """Refuses a structure for a table that keeps what it is, unless it is so already."""

@@ -1,0 +1,50 @@
+"""Rows that are updated or deleted in a published table need what subscribers tell them by: a replica identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from tipple.errors import UsageError
+from tipple.plan.url import TableName, quote_identifier
+
+__all__ = ["require"]
+
+_FIRST_COLUMN = """
+SELECT attname FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a'
+ORDER BY attnum LIMIT 1
+"""
+
+
+def require(connection: psycopg.Connection[Any], table: TableName, command: str) -> None:
+    """Asks the server whether it would carry out an UPDATE or a DELETE, before a load whose last step is one.
+
+    The server says it of the table and of each partition when it makes ready for the command, so EXPLAIN does; column
+    lists and row filters of publications are judged as well.
+
+    Raises:
+        UsageError: it would not; with the server's words and hint.
+    """
+    if connection.execute("SELECT FROM pg_publication LIMIT 1").fetchone() is None:
+        return
+    statement = f"DELETE FROM {table.sql}"
+    if command == "UPDATE":
+        found = connection.execute(_FIRST_COLUMN, (table.sql,)).fetchone()
+        if found is None:
+            return
+        column = quote_identifier(found[0])
+        statement = f"UPDATE {table.sql} SET {column} = {column}"
+    try:
+        with connection.transaction():
+            connection.execute(f"EXPLAIN {statement}".encode())
+    except psycopg.errors.InsufficientPrivilege:
+        return
+    except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference) as error:
+        said = ". ".join(text for text in (error.diag.message_primary, error.diag.message_detail) if text)
+        raise UsageError(
+            f"the server would not {command} rows of {table}: {said}",
+            hint="ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX …) for the table that is named, or change the "
+            "publication",
+        ) from None
