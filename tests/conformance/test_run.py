@@ -172,6 +172,18 @@ def test_dry_run(engine_target: Target, tmp_path: Path) -> None:
     assert json.loads(run(engine_target, job, "--dry-run", "--json").stdout)["tables"][2]["report"]["slices"] == 1
 
 
+def test_a_job_that_is_refused_says_why_as_json(tmp_path: Path) -> None:
+    """And so does one whose tables cannot be planned; stdout would be empty for whoever reads it."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    broken = write(tmp_path / "broken.toml", "[tables.t]\nmood = 1\n")
+    done = run(target, broken, "--json", check=2)
+    failure = json.loads(done.stdout)
+    assert (failure["status"], failure["exit_status"], failure["kind"]) == ("refused", 2, "UsageError")
+    assert failure["error"] in done.stderr
+    missing = json.loads(run(target, tmp_path / "none.toml", "--json", check=2).stdout)
+    assert "none.toml" in missing["error"]
+
+
 @pytest.mark.parametrize("sequence", ["numbers", "main.numbers"])
 def test_plans_know_what_the_database_has(tmp_path: Path, sequence: str) -> None:
     """A plan opens a DuckDB file for reading; its types and sequences are known all the same."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from tipple.cli.output import after_the_deed, console, print_json, say
-from tipple.cli.summary import write_summary
+from tipple.cli.summary import telling_failure, write_summary
 from tipple.errors import BadRecord, Interrupted, JobFailed, TippleError, UsageError
 from tipple.report.job import JobReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
@@ -84,9 +84,10 @@ def run(
                 progress=progress,
                 _summary=summary,
             )
-    except (JobFailed, Interrupted) as error:
-        if error.report is None:
-            raise
+    except TippleError as error:
+        if not isinstance(error, (JobFailed, Interrupted)) or error.report is None:
+            with telling_failure(summary, as_json=as_json):
+                raise
         ended, report = error, error.report
     unwritten: TippleError | None = None
     if summary is not None:

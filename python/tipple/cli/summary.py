@@ -17,7 +17,7 @@ __all__ = ["telling_failure", "write_summary"]
 
 @contextmanager
 def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
-    """Says as JSON why there is no report, where one was asked for as JSON.
+    """Says as JSON why a load, or a job of several, has no report, where one was asked for as JSON.
 
     Args:
         path: of `--summary`. What stands there is left alone: it was found to be the load's own, or it is no summary.

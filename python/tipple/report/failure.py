@@ -15,7 +15,10 @@ FAILURE_VERSION: Literal[1] = 1
 
 
 class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a load has no report: `--json` prints it, and `--summary` writes it unless the exit status is 2."""
+    """Why a load, or a job of several, has no report.
+
+    `--json` prints it, and `--summary` writes it unless the exit status is 2.
+    """
 
     tipple_failure_version: Annotated[
         Literal[1], Meta(description="Version of this format. Fields may be added without a new version.")
