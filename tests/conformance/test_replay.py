@@ -111,6 +111,17 @@ def test_the_rejects_of_another_load_are_not_taken_for_replayed(engine_target: T
     assert rejects.read_bytes() == b"bad,,,y\n"
 
 
+def test_a_replay_does_not_advise_what_it_leaves_out_of_account(engine_target: Target, tmp_path: Path) -> None:
+    """All of its lines are records, whatever they begin with."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"1,,,x\n2,1,z\n")
+    options: dict[str, object] = {"on_error": "skip", "rejects": tmp_path / "bad.csv", "header": "no"}
+    load(engine_target, path, check=3, max_rejects=1, **options)
+    failed = load(engine_target, path, check=1, max_rejects=0, replay=True, **options)
+    assert "--skip-lines" not in failed.stderr
+    assert "mend the record" in failed.stderr
+
+
 def test_a_share_of_all_records_is_no_limit_of_a_replay(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute(TABLE)
     records = b"".join(b"%d,,,x\n" % number for number in range(200))

@@ -481,7 +481,7 @@ def load(
         first = ""
         if request.columnar_plan is None:
             names = [column.name for column in request.columns]
-            first = first_remedy(error, request.dialect, names, header=request.header)
+            first = first_remedy(error, request.dialect, names, header=request.header, replay=replay)
         remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"

@@ -25,7 +25,7 @@ _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
 
-def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, header: bool) -> str:
+def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, header: bool, replay: bool) -> str:
     """What to try before anything else: of words that mean NULL, of headers that were not taken for one, and of lines
     above them; else nothing.
 
@@ -34,6 +34,7 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
         dialect: what the sources were read in.
         columns: the names of the columns that were loaded.
         header: whether a header was skipped, so that nothing can stand above it.
+        replay: whether rejects are read, whose lines are all records: options that leave some out do not count.
     """
     text = error.text or ""
     if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
@@ -47,7 +48,7 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
     is_date = error.sqlstate in _BAD_DATE and _SHORT_DATE.search(text) is not None
     if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
         return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
-    above = error.record_number <= _FIRST_RECORDS and not header and not dialect.skip_lines
+    above = error.record_number <= _FIRST_RECORDS and not header and not replay and not dialect.skip_lines
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
