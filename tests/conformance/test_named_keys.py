@@ -70,6 +70,26 @@ def test_twice_in_a_file(postgres_target: PostgresTarget, tmp_path: Path, struct
     assert "record 78 has the same key" in error.reason
 
 
+@pytest.mark.parametrize("others", ["date", "point", "both"])
+def test_beside_what_only_the_server_can_read(postgres_target: PostgresTarget, tmp_path: Path, others: str) -> None:
+    """Also where it is the first of the two, or both, that stand in such records."""
+    types = {"date": ["date"], "point": ["point"], "both": ["date", "point"]}[others]
+    values = {"date": "01/31/2024", "point": '"(1,2)"'}
+    rest = "".join(f",{values[kind]}" for kind in types)
+    # Dates in ISO form are read by Tipple itself, and the others are some of those that only the server can read.
+    plain = rest.replace("01/31/2024", "2024-01-31")
+    written = [
+        f"{77 if place == 2500 else place},name{rest if place % 1000 == 77 or place == 2500 else plain}\n"
+        for place in range(ROWS)
+    ]
+    path = write(tmp_path / "in.csv", "".join(written))
+    columns = "".join(f", c{number} {kind}" for number, kind in enumerate(types))
+    postgres_target.execute(f"CREATE TABLE t (id integer UNIQUE, name text{columns})")
+    error = blamed(postgres_target, path, format="csv", header="no")
+    check(error, path, written, 2500, "23505")
+    assert "record 78 has the same key" in error.reason
+
+
 def test_twice_in_two_files(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
     first = write(tmp_path / "a.csv", "".join(records({})))

@@ -1,11 +1,11 @@
 //! Records that have one of some keys, found in the sources again: a server that builds an index, or checks a foreign
-//! key, over rows that it has already tells the key, and not where it came from. Nothing is stored.
+//! key, over rows that it has already tells the key, and not where it came from. Nothing is stored. Of text the columns of
+//! the key alone are read: what is in the others, and only the server could read, is in nobody's way.
 
 use super::Context;
 use super::batch_chunks::ChunkFeed;
-use super::chunks::Encoder;
 use super::explain::remedy;
-use super::parse::Parser;
+use super::parse::{ParsedWindow, Parser};
 use super::queue::WorkQueue;
 use crate::error::{BadRecord, Error, Result};
 use crate::job::lock;
@@ -13,6 +13,8 @@ use crate::plan::{PostgresTarget, Sought, SoughtColumn, WritePath};
 use crate::postgres::copy::{Chunk, Place};
 use crate::source::locate::{self, Complaint};
 use std::sync::{Mutex, PoisonError};
+use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
+use tipple_codec::value::ServerVersion;
 
 /// So many are kept of each slice: no more than the first two of all are told, and a key may be that of millions.
 const MOST_OF_SLICE: usize = 2;
@@ -51,33 +53,78 @@ fn stream(
     found: &Mutex<Vec<Found>>,
 ) -> Result<()> {
     let mut parser = Parser::new(context);
+    let mut keys = KeyFinder::new(context, target, sought);
     let mut columnar = context.columnar.as_ref().map(|job| ChunkFeed::new(job, target));
     let counters = &context.counters.streams[index];
     while let Some(work) = queue.take(context)? {
         counters.take(work.n());
-        let mut of_slice = 0;
-        let mut look = |chunk: &Chunk| {
-            // What only the server can read is not looked at.
-            if let Some(origin) = chunk.origin.as_ref().filter(|_| chunk.format == WritePath::Binary) {
-                for row in rows_with(&chunk.bytes, sought).take(MOST_OF_SLICE - of_slice) {
-                    let (place, _, record) = origin.record(row);
-                    lock(found).push(Found { place, record: record.into_owned() });
-                    of_slice += 1;
-                }
-            }
-            context.check_cancelled()
-        };
+        let mut of_slice = Vec::new();
         if let Some(feed) = &mut columnar {
-            feed.read(context, counters, &work, true, &mut None, |chunk, _| look(&chunk))?;
+            feed.read(context, counters, &work, true, &mut None, |chunk, _| {
+                find_in_chunk(&chunk, sought, &mut of_slice);
+                context.check_cancelled()
+            })?;
         } else {
-            let mut encoder = Encoder::new(context, target, true);
-            parser.parse(context, counters, &work, &mut None, |parsed, rejects| {
-                encoder.encode(context, parsed, rejects)?.iter().try_for_each(&mut look)
+            parser.parse(context, counters, &work, &mut None, |parsed, _| {
+                keys.find(parsed, &mut of_slice);
+                context.check_cancelled()
             })?;
         }
+        lock(found).append(&mut of_slice);
         context.counters.slice_done();
     }
     Ok(())
+}
+
+/// What only the server can read is not looked at.
+fn find_in_chunk(chunk: &Chunk, sought: &Sought, found: &mut Vec<Found>) {
+    let Some(origin) = chunk.origin.as_ref().filter(|_| chunk.format == WritePath::Binary) else { return };
+    let room = MOST_OF_SLICE - found.len();
+    found.extend(rows_with(&chunk.bytes, sought).take(room).map(|row| {
+        let (place, _, record) = origin.record(row);
+        Found { place, record: record.into_owned() }
+    }));
+}
+
+/// Finds keys in windows of text.
+struct KeyFinder {
+    /// Of the columns of the keys alone, in the order of `sought`.
+    encoder: CopyBinaryEncoder,
+    encoded: Vec<u8>,
+    /// With the columns as the encoder writes them.
+    sought: Sought,
+}
+
+impl KeyFinder {
+    fn new(context: &Context<'_>, target: &PostgresTarget, sought: &Sought) -> Self {
+        let (columns, server) = (&context.plan.columns, ServerVersion(target.server_version));
+        let places: Vec<usize> = sought.columns.iter().map(|column| column.index).collect();
+        let encoder = CopyBinaryEncoder::of_fields(columns, &places, context.plan.dialect.clone(), server, false);
+        let mut sought = sought.clone();
+        sought.columns.iter_mut().enumerate().for_each(|(place, column)| column.index = place);
+        Self { encoder, encoded: Vec::new(), sought }
+    }
+
+    /// Adds the records of a window that have one of the keys, to [`MOST_OF_SLICE`]. A key that cannot be stored, or that
+    /// only the server can read, is none of them.
+    fn find(&mut self, parsed: &ParsedWindow<'_>, found: &mut Vec<Found>) {
+        let Self { encoder, encoded, sought } = self;
+        let records = parsed.records;
+        encoded.clear();
+        encoder.encode_those(
+            records,
+            encoded,
+            |_| true,
+            |row, key| {
+                if found.len() < MOST_OF_SLICE && rows_with(key, sought).next().is_some() {
+                    let (start, end) = (records.start(row), records.start(row + 1));
+                    let place = parsed.place.behind(start, parsed.first_record + row as u64);
+                    found.push(Found { place, record: parsed.window[start..end].to_vec() });
+                }
+                false
+            },
+        );
+    }
 }
 
 /// The error that names a record, and the one before it that has the same key.

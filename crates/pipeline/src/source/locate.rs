@@ -91,7 +91,7 @@ pub fn shown(text: &[u8]) -> String {
     let mut shown: String = trimmed
         .chars()
         .take(SHOWN_CHARACTERS)
-        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
+        .map(|character| if character.is_control() && character != '\t' { '\u{fffd}' } else { character })
         .collect();
     if trimmed.chars().count() > SHOWN_CHARACTERS {
         shown.push('…');
