@@ -103,3 +103,93 @@ def test_a_new_kind_of_header_is_doubted(tmp_path: Path) -> None:
         "--schema", "auto",
     )  # fmt: skip
     assert "not sure of --header no" in run.output
+
+
+@pytest.mark.parametrize("of_type", ["TIMESTAMP", "TIMESTAMPTZ"])
+@pytest.mark.parametrize("digits", ["54.775807", "54.7758066"])
+def test_a_moment_that_would_be_infinity(tmp_path: Path, of_type: str, digits: str) -> None:
+    """The greatest count of microseconds stands for it; what is written is a moment, and DuckDB has none there."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute(f"CREATE TABLE t (v {of_type})")
+    zone = "+00" if of_type == "TIMESTAMPTZ" else ""
+    path = write(
+        tmp_path / "in.csv", f"294247-01-10 04:00:{digits}{zone}\n294247-01-10 04:00:54.775806{zone}\ninfinity\n"
+    )
+    report = tipple.load(
+        path, into=target.url, table="t", header="no", on_error="skip", max_rejects=1, rejects=tmp_path / "bad.csv"
+    )
+    assert (report.rows, report.rejects) == (2, 1)
+    assert target.rows("SELECT count(*) FILTER (isinf(v)), count(*) FROM t") == [(1, 2)]
+
+
+def test_fields_of_a_struct_with_one_name(tmp_path: Path) -> None:
+    """DuckDB stores the first of them."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (s STRUCT(a INTEGER))")
+    for names in (["a", "A"], ["a", "a"]):
+        values = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([None, 3])], names=names)
+        with pytest.raises(tipple.BadRecord) as caught:
+            tipple.load(pa.table({"s": values}), into=target.url, table="t")
+        assert caught.value.record_number == 2
+    assert target.count("t") == 0
+
+
+@pytest.mark.parametrize("of_type", ["JSON", "VARCHAR[]"])
+def test_texts_within_lists_are_texts(tmp_path: Path, of_type: str) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute(f"CREATE TABLE t (v {of_type})")
+    texts = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0"), pa.py_buffer(b"x\xff\xfe")]
+    )
+    rows = pa.table({"v": pa.ListArray.from_arrays([0, 1, 2], texts)})
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(rows, into=target.url, table="t")
+    assert (caught.value.record_number, caught.value.sqlstate) == (2, "22021")
+
+
+@pytest.mark.parametrize("of_type", ["UUID", "UUID[]", "STRUCT(u UUID)"])
+def test_words_of_duckdb_that_are_no_text(tmp_path: Path, of_type: str) -> None:
+    """It quotes the value that it refuses; Python cannot read that."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute(f"CREATE TABLE t (v {of_type})")
+    value: Any = {"UUID": b"\xff", "UUID[]": [b"\xff"]}.get(of_type, {"u": b"\xff"})
+    kind = {"UUID": pa.binary(), "UUID[]": pa.list_(pa.binary())}.get(of_type, pa.struct([("u", pa.binary())]))
+    rows = pa.table({"v": pa.array([value], kind)})
+    with pytest.raises(tipple.TippleError) as caught:
+        tipple.load(rows, into=target.url, table="t")
+    assert "internal error" not in str(caught.value)
+    report = tipple.load(rows, into=target.url, table="t", on_error="skip", max_rejects=1, rejects=tmp_path / "bad.csv")
+    assert (report.rows, report.rejects) == (0, 1)
+
+
+def test_a_checksum_beside_types_that_arrow_lacks(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (n integer, v VARIANT)")
+    rows = pa.table({"n": [1, 2], "v": pa.array([12345678901234567890, None], pa.uint64())})
+    report = tipple.load(rows, into=target.url, table="t", verify="checksum")
+    assert report.rows == 2
+    assert target.rows("SELECT n, v::varchar FROM t ORDER BY n") == [(1, "12345678901234567890"), (2, None)]
+
+
+def test_a_shape_that_duckdb_reads_from_text(tmp_path: Path) -> None:
+    """What it cannot read is a bad record like any other."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    target.execute("CREATE TABLE t (n integer, v GEOMETRY)")
+    path = write(tmp_path / "in.csv", "1,POINT(1 2)\n2,x\n")
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(path, into=target.url, table="t", header="no")
+    assert caught.value.record_number == 2
+    report = tipple.load(
+        path, into=target.url, table="t", header="no", on_error="skip", max_rejects=1, rejects=tmp_path / "bad.csv"
+    )
+    assert (report.rows, report.rejects) == (1, 1)
+
+
+def test_lists_for_types_that_hold_none(tmp_path: Path) -> None:
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    for number, of_type in enumerate(["TIMESTAMP_NS", "TIMETZ", "TIME_NS"]):
+        target.execute(f"CREATE TABLE t{number} (v {of_type})")
+        with pytest.raises(tipple.TippleError) as caught:
+            tipple.load(pa.table({"v": [["x"]]}), into=target.url, table=f"t{number}")
+        assert "SELECT" not in str(caught.value)
+        assert "not written as a value" not in str(caught.value)

@@ -80,6 +80,10 @@ pub(super) fn unix_micros(micros: i64) -> Result<i64, Refusal> {
     match micros {
         value::timestamp::INFINITY => Ok(i64::MAX),
         value::timestamp::NEGATIVE_INFINITY => Ok(-i64::MAX),
-        _ => micros.checked_add(value::timestamp::UNIX_EPOCH_MICROS).ok_or(Refusal::OutOfRange),
+        // The greatest one stands for infinity there.
+        _ => {
+            let since_1970 = micros.checked_add(value::timestamp::UNIX_EPOCH_MICROS);
+            since_1970.filter(|&micros| micros != i64::MAX).ok_or(Refusal::OutOfRange)
+        }
     }
 }

@@ -255,10 +255,12 @@ class DuckLoad:
         """
         try:
             result.merged = merge.merge(self.connection, self.task, self.into, result.rows)
-        except RecordRefused:
+        except RecordRefused as error:
             if self.task.rejects is None and self.rows.readable_again and self.task.together is None:
                 self._begin_anew(result.job_id, reading.cut)
                 self.rows.find_violations(reading)
+            if isinstance(error, ConstraintViolated):
+                error.hint = f"{merge.EXCHANGED}; {error.hint}"
             raise
 
     def _run_incremental(
@@ -468,7 +470,8 @@ class DuckLoad:
         if self.task.verify == "count":
             found = first_row(self.connection, f"SELECT count(*) FROM {stored_in}")
             return {"rows": found[0] if found else 0, "digest": None}
-        names = ", ".join(quote_identifier(column.name) for column in self.task.columns)
+        # What is no part of the digest need not be of a type that Arrow has.
+        names = ", ".join(quote_identifier(one.name) if one.digested else "NULL" for one in self.task.columns)
         reading = self.connection.sql(f"SELECT {names} FROM {stored_in}")
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held

@@ -19,6 +19,12 @@ from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
+EXCHANGED = (
+    "where records exchange values of another unique key, load those that give one up first: DuckDB looks at keys "
+    "after every 2,048 rows"
+)
+"""What may have been refused where no record violates a constraint."""
+
 
 def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
     """The table for the rows, beside the one that they go to; nobody else sees it, or has one of its name."""
@@ -33,7 +39,8 @@ def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Non
         # It would hide DuckDB's own, which tells which record is the last.
         raise UsageError(
             f"--mode upsert: {task.table} has a column named rowid, which hides the order of the records from DuckDB",
-            hint="give the column another name, or leave it out with --columns",
+            hint="give the column another name"
+            + ("" if any(name.lower() == "rowid" for name in task.key) else ", or leave it out with --columns"),
         )
     collated = collated_types(connection, f"{catalog(connection)}.{task.table.sql}", types)
     columns = ", ".join(f"{quote_identifier(name)} {type_text}" for name, type_text in collated.items())

@@ -43,7 +43,7 @@ class Insert(threading.Thread):
         self.job = job
         self.may_interrupt = may_interrupt
         self.rows = 0
-        self.error: duckdb.Error | None = None
+        self.error: Exception | None = None
         # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
         self.ended = threading.Event()
 
@@ -59,7 +59,7 @@ class Insert(threading.Thread):
             found = first_row(self.connection, self.statement)
             self.rows = found[0] if found else 0
             self.connection.unregister(STREAM)
-        except duckdb.Error as error:
+        except Exception as error:
             # The view stays: in a failed transaction nothing can be dropped, and rolling back takes it away.
             self.error = error
             # Nobody takes batches any more: the streams must not wait for room.
@@ -121,19 +121,28 @@ class Pulled(Both):
         return None
 
 
-def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
+def duckdb_error(error: Exception, doing: str) -> TippleError:
     """What DuckDB says, with a remedy for the usual causes."""
-    message = " ".join(str(error).split())
+    if isinstance(error, UnicodeDecodeError):
+        # Its words quote a value that is no text, and that is what it refuses.
+        error = duckdb.ConversionException(bytes(error.object).decode(errors="backslashreplace"))
+    # Behind its words it shows a piece of the statement, which nobody but Tipple has written.
+    message = " ".join(str(error).split("\n\nLINE ")[0].split())
     hint = "nothing was published; mend the cause and run the same command again"
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
     elif isinstance(error, duckdb.ConstraintException) or (
         isinstance(error, _WRITING) and "constraint violation" in message
     ):
-        hint = "remove the record that violates the constraint, or drop the constraint; nothing was published"
+        hint = "remove the record that violates the constraint, or make the table without it; nothing was published"
         if "NOT NULL constraint failed" in message:
             # NULL in a column that is loaded never comes so far.
             hint = "a column that is not loaded needs a value: load it too, or give it a DEFAULT; nothing was published"
+        elif "still referenced by a foreign key" in message:
+            hint = (
+                "rows of another table refer to rows that are to be replaced: --mode upsert keeps them, or empty that "
+                "table first; nothing was published"
+            )
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, _WRITING) and _DISK_FULL.search(message):
         hint = "free space on the disk of the database file and run the same command again; nothing was published"
@@ -152,7 +161,7 @@ def duckdb_error(error: duckdb.Error, doing: str) -> TippleError:
         )
     elif TOO_LONG in message:
         hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"
-    elif isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
+    elif isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException):
         hint = "mend the value, or give the column another type; nothing was published"
         return RecordRefused(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     return TippleError(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})

@@ -35,7 +35,7 @@ def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
     if grammar is None:
         return value
     # What the type is from which it is cast is known when the statement is planned, and the other branch left out.
-    refused = f"{casts}('not written as a value: ' || {quoted} AS {column.type_text})"
+    refused = f"{casts}('not written as a value: ' || {quoted}::VARCHAR AS {column.type_text})"
     is_read = (
         f"typeof({quoted}) <> 'VARCHAR' OR {quoted} IS NULL OR regexp_full_match({quoted}::VARCHAR, '{grammar}', 'i')"
     )

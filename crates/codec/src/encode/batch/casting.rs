@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a column whose values the target converts.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -66,12 +66,18 @@ impl Part {
         };
         let of_field = |name: &str, column: &dyn Array| match parts.get(&name.to_lowercase()) {
             Some(part) => part.as_ref()?.first_losing(column, loss),
-            None => (0..column.len()).find(|&row| loss == Loss::Field && column.is_valid(row)),
+            None => first_field(column, loss),
         };
         match array.data_type() {
             DataType::Struct(fields) => nested::first_of_struct(array.as_struct(), &|array| {
+                let mut known = BTreeSet::new();
                 let columns = fields.iter().zip(array.columns());
-                columns.filter_map(|(field, column)| of_field(field.name(), column)).min()
+                let losing = columns.filter_map(|(field, column)| {
+                    // Of fields whose names differ in case only, or not at all, the first one is stored.
+                    let is_first = known.insert(field.name().to_lowercase());
+                    if is_first { of_field(field.name(), column) } else { first_field(column, loss) }
+                });
+                losing.min()
             }),
             // Whatever their names are.
             DataType::Map(..) => nested::first_of_items(array, &|entries| {
@@ -86,6 +92,11 @@ impl Part {
 }
 
 const DAY_SECONDS: i64 = 86_400;
+
+/// The first value of a field of which nothing is stored.
+fn first_field(column: &dyn Array, loss: Loss) -> Option<usize> {
+    (0..column.len()).find(|&row| loss == Loss::Field && column.is_valid(row))
+}
 
 /// The first moment that is not the beginning of its day (UTC).
 fn first_with_time(array: &dyn Array) -> Option<usize> {
@@ -242,6 +253,9 @@ mod tests {
         // A field that the target lacks holds nothing where it is NULL.
         assert_eq!(fields(&[("b", None)]).first_lost(&whole), Some((0, Loss::Field)));
         assert_eq!(fields(&[("b", None)]).first_lost(&whole.slice(1, 1)), None);
+        let twice = StructArray::from(vec![(field("a", &plain), plain.clone()), (field("A", &lists), lists)]);
+        assert_eq!(fields(&[("a", None)]).first_lost(&twice), Some((0, Loss::Field)));
+        assert_eq!(fields(&[("a", None)]).first_lost(&twice.slice(1, 1)), None);
     }
 
     #[test]

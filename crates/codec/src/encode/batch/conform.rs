@@ -55,7 +55,9 @@ pub fn output_schema(
         let own = output_type(&from, &column.kind, taker);
         let keeps_nanoseconds = spellings.get(index).is_some_and(|spelling| spelling.nanoseconds);
         let output = if castable { nanoseconds::counted(&own, keeps_nanoseconds) } else { own };
-        Ok(Field::new(&column.name, output, !column.not_null))
+        let output = Field::new(&column.name, output, !column.not_null);
+        // It would cast bare bytes as bytes.
+        Ok(if castable && is_uuid(field) { output.with_metadata(field.metadata().clone()) } else { output })
     });
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
 }
@@ -119,6 +121,8 @@ struct Way {
     is_limited: bool,
     /// Whether the keys of its maps must differ.
     unique_keys: bool,
+    /// Whether there are texts within lists and structs that nobody else has looked at.
+    has_unread_texts: bool,
 }
 
 /// Conforms the batches of one source file to the job's schema.
@@ -150,8 +154,10 @@ impl Conformer {
             let to = schema.field(index).data_type();
             let is_double = column.kind == ColumnType::Float8;
             let unpack = (from != *field.data_type()).then(|| from.clone());
+            let step = choose(index, &from, to, column)?;
             Ok(Way {
-                step: choose(index, &from, to, column)?,
+                has_unread_texts: matches!(step, Step::Same | Step::Microseconds) && strings::are_within(to),
+                step,
                 part: None,
                 told_as: if is_double { Some(with_doubles(&from)) } else { unpack.clone() },
                 is_limited: limits::concern(to),
@@ -272,10 +278,14 @@ pub fn without_rows(batch: &RecordBatch, left_out: &[usize]) -> RecordBatch {
 /// How a field's values are spelled: an extension type says what its bytes are.
 pub(super) fn spelling(field: &Field, kind: &ColumnType, wanted: Option<&Spelling>) -> Spelling {
     let Spelling { form, nanoseconds, .. } = wanted.copied().unwrap_or_default();
-    let is_uuid = field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid");
-    let form = if is_uuid && form == Form::Plain { Form::Uuid } else { form };
+    let form = if is_uuid(field) && form == Form::Plain { Form::Uuid } else { form };
     let is_text = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
     Spelling { form, nanoseconds: nanoseconds || is_text, exact: counts_in_tens(kind) }
+}
+
+/// Whether the field's bytes are UUIDs (Arrow's canonical extension types, "UUID").
+fn is_uuid(field: &Field) -> bool {
+    field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid")
 }
 
 /// Whether the column, or each of its items, is a number that is no float.
@@ -350,7 +360,12 @@ impl Way {
     fn within_limits(&self, array: ArrayRef) -> Result<ArrayRef, (usize, Unfit)> {
         let outside = self.is_limited.then(|| limits::first_outside(array.as_ref())).flatten();
         let ambiguous = self.unique_keys.then(|| map_keys::first_ambiguous(array.as_ref())).flatten();
-        let found = [outside.map(|row| (row, Refusal::OutOfRange)), ambiguous.map(|row| (row, Refusal::MapKeys))];
+        let garbled = self.has_unread_texts.then(|| strings::first_garbled(array.as_ref())).flatten();
+        let found = [
+            outside.map(|row| (row, Refusal::OutOfRange)),
+            ambiguous.map(|row| (row, Refusal::MapKeys)),
+            garbled.map(|row| (row, Refusal::InvalidEncoding)),
+        ];
         match found.into_iter().flatten().min_by_key(|(row, _)| *row) {
             Some((row, refusal)) => Err((row, refusal.into())),
             None => Ok(array),

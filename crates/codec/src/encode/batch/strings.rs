@@ -1,5 +1,6 @@
 //! Columns of text: checked as text for PostgreSQL and every other target, and fitted to `varchar(n)` and `char(n)`.
 
+use super::nested;
 use crate::column::ColumnType;
 use crate::value::{self, Refusal};
 use arrow_array::builder::StringBuilder;
@@ -50,6 +51,27 @@ fn is_clean<Offset: OffsetSizeTrait>(array: &GenericStringArray<Offset>) -> bool
 
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     simdutf8::basic::from_utf8(bytes).is_ok() && memchr::memchr(0, bytes).is_none()
+}
+
+/// Whether there are strings in the lists, structs or maps of the type.
+pub(super) fn are_within(data_type: &DataType) -> bool {
+    let within = |item: &DataType| is_string(item) || are_within(item);
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => within(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| within(field.data_type())),
+        _ => false,
+    }
+}
+
+/// The first row with a string, at any depth, that is not UTF-8.
+pub(super) fn first_garbled(array: &dyn Array) -> Option<usize> {
+    nested::first_row(array, &|leaf| {
+        let is_garbled = |row| leaf.is_valid(row) && simdutf8::basic::from_utf8(bytes(leaf, row)).is_err();
+        if is_string(leaf.data_type()) { (0..leaf.len()).find(|&row| is_garbled(row)) } else { None }
+    })
 }
 
 /// Fits checked values to their column; the array itself where nothing has to change.

@@ -7,7 +7,7 @@ use super::{Batches, Unit, damaged};
 use crate::error::Result;
 use crate::source::SourceFile;
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{LogicalType, Type as PhysicalType};
@@ -46,6 +46,9 @@ impl ParquetFooter {
         }
         if let Some(schema) = wide_int96(&metadata) {
             // Where a struct has other nanoseconds beside INT96, its schema does not fit and the reader keeps its own.
+            metadata = with_schema(&metadata, schema).unwrap_or(metadata);
+        }
+        if let Some(schema) = with_uuids_within(&metadata) {
             metadata = with_schema(&metadata, schema).unwrap_or(metadata);
         }
         let schema = with_logical_types(&metadata);
@@ -159,6 +162,52 @@ fn logical_name(field: &Field, kind: &Type) -> Option<&'static str> {
         (LogicalType::Json, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => Some(JSON),
         _ => None,
     }
+}
+
+/// The file's schema, in which UUIDs in lists, structs and maps are called so; `None` where there are none that need it.
+fn with_uuids_within(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
+    let parquet = metadata.parquet_schema();
+    let is_uuid: Vec<bool> = parquet
+        .columns()
+        .iter()
+        .map(|leaf| matches!(leaf.self_type().get_basic_info().logical_type_ref(), Some(LogicalType::Uuid)))
+        .collect();
+    if !is_uuid.contains(&true) {
+        return None;
+    }
+    let schema = metadata.schema();
+    let mut leaves = is_uuid.into_iter();
+    let fields = schema.fields().iter().map(|field| {
+        let marked = with_uuids(field, &mut leaves);
+        // Columns themselves get their names below.
+        if field.data_type().is_nested() { Arc::new(marked) } else { field.clone() }
+    });
+    let fields: Vec<_> = fields.collect();
+    let is_whole = leaves.next().is_none();
+    let marked = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    (is_whole && marked != *schema).then_some(marked)
+}
+
+/// A field whose next `leaves` say whether they are UUIDs.
+fn with_uuids(field: &Field, leaves: &mut impl Iterator<Item = bool>) -> Field {
+    let mut within = |item: &FieldRef| Arc::new(with_uuids(item, leaves));
+    let changed = match field.data_type() {
+        DataType::List(item) => DataType::List(within(item)),
+        DataType::LargeList(item) => DataType::LargeList(within(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(within(item), *length),
+        DataType::Map(entries, sorted) => DataType::Map(within(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(within).collect()),
+        leaf => {
+            let is_unnamed = *leaf == DataType::FixedSizeBinary(16) && !field.metadata().contains_key(EXTENSION_NAME);
+            if !leaves.next().unwrap_or(false) || !is_unnamed {
+                return field.clone();
+            }
+            let mut known = field.metadata().clone();
+            known.insert(EXTENSION_NAME, UUID);
+            return field.clone().with_metadata(known);
+        }
+    };
+    field.clone().with_data_type(changed)
 }
 
 fn holds_variant(kind: &Type) -> bool {
