@@ -162,7 +162,7 @@ def only_newest(target: Target) -> None:
 
 def assert_names_record(stderr: str, record: int, text: str) -> None:
     assert re.search(rf"record +{record},", stderr), stderr
-    for part in ("in.csv", "column    v", text[:60], "SQLSTATE  2", "remedy"):
+    for part in ("in.csv", "column    v", text[:60].replace("\t", r"\t"), "SQLSTATE  2", "remedy"):
         assert part in stderr, stderr
 
 
