@@ -105,7 +105,8 @@ class PostgresSession:
                 self.connection.execute(statement)
                 made = columns.describe(self.connection, probe)
         except psycopg.Error as error:
-            if core.is_of_circumstances(error.sqlstate):
+            # A connection that is lost has no code.
+            if error.sqlstate is None or core.is_of_circumstances(error.sqlstate):
                 raise
             raise definition.refused("the server", str(error.diag.message_primary)) from None
         if made is None:
