@@ -23,6 +23,7 @@ from targets import PostgresTarget, write
 from tipple._core import RejectFiles
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import ledger
+from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.engines.postgresql.session import PostgresSession
 
@@ -218,6 +219,36 @@ def test_the_control_session_is_terminated(
         assert "the connection to the server was lost" in run.stderr
         load_here(target, path)
     assert target.rows("SELECT a FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+def test_a_session_that_reads_back_is_terminated(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: bool
+) -> None:
+    """All is staged: the load goes on from there."""
+    target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    verification, calls = CorePlans.verification, []
+
+    def ending(plans: CorePlans, owned: Any, queries: list[str]) -> str:
+        calls.append(queries)
+        ended = [f"{queries[0]} AND pg_terminate_backend(pg_backend_pid())", *queries[1:]]
+        return verification(plans, owned, ended if len(calls) == 1 else queries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CorePlans, "verification", ending)
+        run = load_here(
+            target, path, verify="checksum", check=0 if ledger else 1, **({} if ledger else {"no_ledger": True})
+        )
+    if not ledger:
+        assert "the connection to the server was lost" in run.stderr
+        assert target.count("t") == 0
+        return
+    assert len(calls) == 2
+    assert run.summary is not None
+    assert run.summary["verify"]["kind"] == "checksum"
+    assert sorted(target.rows("SELECT a FROM t")) == [(1,), (2,)]
+    assert target.leftovers("t") == set()
 
 
 @pytest.mark.parametrize("partitions", ["", " PARTITION BY RANGE (a); CREATE TABLE p PARTITION OF t DEFAULT"])

@@ -105,6 +105,26 @@ def test_rows_that_went_straight_into_an_unlogged_table(
     target.close()
 
 
+def test_a_crash_before_rows_went_into_an_unlogged_table(
+    fresh_server: Callable[..., PostgresServer], tmp_path: Path
+) -> None:
+    """Nothing of them was lost, for nothing was there."""
+    target = PostgresTarget(fresh_server())
+    target.execute(SMALL.replace("TABLE", "UNLOGGED TABLE") + "; INSERT INTO t VALUES (0, 'old')")
+    path = write(tmp_path / "in.csv", "1,x\n11,y\n")
+    other = psycopg.connect(target.url)
+    other.execute("LOCK TABLE t IN SHARE MODE")
+    command = start_tipple(*load_words(target.url, (path,), "t", {}))
+    assert wait_for(lambda: target.rows("SELECT FROM pg_locks WHERE NOT granted"))
+    kill_after(command, 0)
+    target.server.crash()
+    other.close()
+    target.server.start()
+    assert load(target, path).summary["status"] == "loaded"
+    assert target.count("t") == 2
+    target.close()
+
+
 CONVERTING = "SET LOGGED", "_order", "CLUSTER", "brin"
 """What statements of a conversion hold, in their order."""
 

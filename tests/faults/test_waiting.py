@@ -167,16 +167,21 @@ def test_a_server_that_falls_silent_while_it_is_waited_for(
     assert target.count("t") == ROWS
 
 
+@pytest.mark.parametrize("noticed", [False, True])
 def test_a_connection_that_was_forgotten_is_made_anew(
-    target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy]
+    target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy], noticed: bool
 ) -> None:
-    """The server is well, and no answer will ever come: known by asking it, not by waiting for as long as may be."""
+    """The server is well, and no answer will ever come: known by asking it, not by waiting for as long as may be. Where
+    the server has not noticed, the old session still has the load's own lock."""
     proxy = proxy_to(target.server)
     with holding(target, "ACCESS EXCLUSIVE") as holder:
         command = begin(target, file, through(proxy, target))
         assert named(command, holder), command.stderr_so_far()
-        proxy.forget()
-        assert wait_for(lambda: "its connection is given up" in command.stderr_so_far(), 60), command.stderr_so_far()
+        proxy.forget(noticed=noticed)
+        if not noticed:
+            # What it asked for is done, and the answer is lost.
+            holder.rollback()
+        assert wait_for(lambda: "its connection is given up" in command.stderr_so_far(), 90), command.stderr_so_far()
         holder.rollback()
         run = command.wait(60)
     assert run.exit_code == 0, str(run)

@@ -162,14 +162,15 @@ class Proxy:
         """Whether new connections are reset."""
         self._refuse = refused
 
-    def forget(self) -> None:
-        """Do as a firewall that forgets what is open now, and a server that has noticed: new connections work."""
+    def forget(self, *, noticed: bool = True) -> None:
+        """Do as a firewall that forgets what is open now, and a server that has `noticed` it: new connections work."""
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
             connection.forgotten.set()
             with contextlib.suppress(OSError):
-                connection.server.shutdown(socket.SHUT_RDWR)
+                if noticed:
+                    connection.server.shutdown(socket.SHUT_RDWR)
 
     def reset_all(self) -> None:
         """Reset every open connection now."""

@@ -33,7 +33,8 @@ WHERE pid = ANY (%s)
 
 
 class NoSession(core.ConnectionLost):
-    """The server gives no session to build indexes, be it that it has none to give or that it is starting."""
+    """The server gives, or keeps, no session for what follows the load, be it that it has none to give or that it is
+    starting: rows are staged, and a run that begins again goes on with them."""
 
 
 class _Build:

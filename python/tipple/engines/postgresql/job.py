@@ -466,16 +466,17 @@ class JobOwner:
         if not owned.unlogged or unlogged.has_survived(self.connection, owned.job_id):
             return False
         if owned.staging is None:
+            if not self.done_slices(owned):
+                # None of its rows was committed.
+                unlogged.remember(self.connection, owned.job_id)
+                return False
             raise TippleError(
                 f"the server has crashed, and the table {self.table} is not logged: the rows that job {owned.job_id} "
                 "had stored are lost",
                 hint="empty the table and begin anew with --restart",
             )
         with self.connection.transaction():
-            names = stage.members(self.connection, owned.staging, kinds="r")
-            if names:
-                tables = ", ".join(TableName(owned.staging.schema, name).sql for name in names)
-                self.connection.execute(f"TRUNCATE {tables}")
+            stage.empty(self.connection, owned.staging)
             structure.unsort(self.connection, owned.staging)
             unlogged.forget_slices(self.connection, owned.job_id, owned.plan.get("first_n"))
             unlogged.remember(self.connection, owned.job_id)

@@ -340,6 +340,11 @@ def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[
     return [(pid, owner) for pid, owner in rows if (pid, table_lock(table)) in locks]
 
 
+def holders(connection: psycopg.Connection[Any], table: TableName) -> set[int]:
+    """The backends that hold the lock of `table`: one, or none."""
+    return {pid for pid, lock in _locks(connection) if lock == table_lock(table)}
+
+
 def _locks(connection: psycopg.Connection[Any]) -> set[tuple[int, int]]:
     """Backends of this database and the advisory locks that they hold, by number."""
     return set(

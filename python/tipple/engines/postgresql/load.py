@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import psycopg
 
-from tipple import _core
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
@@ -28,6 +27,7 @@ from tipple.engines.postgresql import (
     indexes,
     ledger,
     partitions,
+    read_back,
     repeated,
     stage,
     structure,
@@ -428,17 +428,7 @@ class PostgresLoad:
                 self.notes.append("--no-atomic into a table that had rows: verified by the ledger's counts only")
             verified = Verified(kind="count", rows_source=rows, rows_target=rows)
         elif task.verify == "checksum" and digest is not None and self.chooser.write_path != "text":
-            names = self.plans.digested_list()
-            tables = [into]
-            if owned.strategy == "partition":
-                tables = [leaf.name for leaf in partitions.staged(self.connection, into)]
-            parts = max(1, 8 * task.streams // len(tables)) if tables else 1
-            queries = [
-                f"SELECT {names} FROM {table.sql} WHERE {condition}"
-                for table in tables
-                for condition in stage.ctid_ranges(self.connection, table, parts)
-            ]
-            held = runner.run(_core.VerifyJob.start(self.plans.verification(owned, queries)))
+            held = read_back.digest(self.connection, runner, self.plans, owned, into)
             verified = Verified(
                 kind="checksum",
                 rows_source=rows,

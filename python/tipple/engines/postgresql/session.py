@@ -74,6 +74,9 @@ class PostgresSession:
         self.date_style = ""
         """The order of dates that the user has named."""
         self.connection = connection.connect(target, "tipple")
+        self.pid = self.connection.info.backend_pid
+        self.lost_pids: set[int] = set()
+        """Of earlier control connections: the server may not have noticed that they are gone."""
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
             raise UsageError(
@@ -184,7 +187,9 @@ class PostgresSession:
         try:
             self.connection.close()
         finally:
+            self.lost_pids.add(self.pid)
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            self.pid = self.connection.info.backend_pid
             if self.watch is not None:
                 self.watch.add(self.connection)
             if self.date_style:
@@ -298,20 +303,21 @@ class PostgresSession:
         ]
 
     def end_dead_owner(self, table: TableName) -> bool:
-        """Ends the session that holds a table's lock for a process of this machine that is no more.
+        """Ends the session that holds a table's lock for a process of this machine that is no more, or one that this
+        process has lost.
 
         A server behind a dead network keeps the session of a killed client until it notices; the ledger says which
         process it belonged to.
         """
-        if not ledger.exists(self.connection):
-            return False
-        ended = False
-        for pid, owner in ledger.owners(self.connection, table):
-            host, _, process = owner.rpartition(":")
-            if host == socket.gethostname() and not os.path.exists(f"/proc/{process}"):
-                self.connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
-                ended = True
-        return ended
+        dead = self.lost_pids & ledger.holders(self.connection, table)
+        if ledger.exists(self.connection):
+            for pid, owner in ledger.owners(self.connection, table):
+                host, _, process = owner.rpartition(":")
+                if host == socket.gethostname() and not os.path.exists(f"/proc/{process}"):
+                    dead.add(pid)
+        for pid in dead:
+            self.connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+        return bool(dead)
 
     def terminate_streams(self, job_id: str) -> None:
         """Ends the sessions that an earlier owner of the job left behind, so that their locks go."""

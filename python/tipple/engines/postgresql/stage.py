@@ -151,6 +151,14 @@ def stored_columns(connection: psycopg.Connection[Any], table: TableName) -> str
     return ", ".join(quote_identifier(name) for (name,) in rows)
 
 
+def empty(connection: psycopg.Connection[Any], staging: TableName) -> None:
+    """Removes all rows of what is staged."""
+    names = members(connection, staging, kinds="r")
+    if names:
+        tables = ", ".join(TableName(staging.schema, name).sql for name in names)
+        connection.execute(f"TRUNCATE {tables}".encode())
+
+
 def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: str = "rp") -> list[str]:
     """Names of the staging table and of those that belong to it (`stage_..._7`), of these kinds (`relkind`)."""
     rows = connection.execute(
