@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import tipple
@@ -72,3 +73,26 @@ def test_column_lists_and_row_filters(postgres_target: PostgresTarget, tmp_path:
     postgres_target.execute("ALTER PUBLICATION p SET (publish = 'insert')")
     load(postgres_target, source, mode="upsert", key=["id"])
     assert postgres_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+
+
+def test_a_column_list_that_lacks_the_key(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(f"{TABLE} ALTER TABLE t ADD PRIMARY KEY (id)")
+    publish(postgres_target, "TABLE t (v)")
+    source = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    with pytest.raises(tipple.UsageError, match=r"would not UPDATE rows of public.t: ") as caught:
+        load(postgres_target, source, mode="upsert", key=["id"])
+    assert "its column list must have all of them" in str(caught.value.hint)
+    # The remedy, literally.
+    postgres_target.execute("ALTER PUBLICATION p SET TABLE t (id, v)")
+    load(postgres_target, source, mode="upsert", key=["id"])
+    assert postgres_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+
+
+def test_nobody_is_waited_for(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A plan says what it can, and stands in no queue."""
+    postgres_target.execute(f"{TABLE} ALTER TABLE t ADD PRIMARY KEY (id)")
+    publish(postgres_target, "TABLE t")
+    source = write(tmp_path / "in.csv", "1,x\n")
+    with psycopg.connect(postgres_target.url) as other:
+        other.execute("LOCK TABLE t IN SHARE MODE")
+        load(postgres_target, source, mode="upsert", key=["id"], dry_run=True)

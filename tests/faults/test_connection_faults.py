@@ -221,12 +221,13 @@ def test_the_control_session_is_terminated(
     assert target.rows("SELECT a FROM t") == [(1,)]
 
 
-@pytest.mark.parametrize("ledger", [True, False])
+@pytest.mark.parametrize("how", ["", "no_ledger", "no_ledger no_atomic"])
 def test_a_session_that_reads_back_is_terminated(
-    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: bool
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """All is staged: the load goes on from there."""
-    target.execute("CREATE TABLE t (a integer)")
+    """All is staged: the load goes on from there. Without a ledger nobody is told to load again what may be there."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer)")
+    options: dict[str, Any] = dict.fromkeys(how.split(), True)
     path = write(tmp_path / "in.csv", "1\n2\n")
     verification, calls = CorePlans.verification, []
 
@@ -237,12 +238,11 @@ def test_a_session_that_reads_back_is_terminated(
 
     with monkeypatch.context() as patch:
         patch.setattr(CorePlans, "verification", ending)
-        run = load_here(
-            target, path, verify="checksum", check=0 if ledger else 1, **({} if ledger else {"no_ledger": True})
-        )
-    if not ledger:
+        run = load_here(target, path, schema=schema, verify="checksum", check=1 if how else 0, **options)
+    if how:
         assert "the connection to the server was lost" in run.stderr
-        assert target.count("t") == 0
+        assert "nothing is stored twice" not in run.stderr
+        assert "look at the table before the command is run again" in " ".join(run.stderr.split())
         return
     assert len(calls) == 2
     assert run.summary is not None

@@ -43,6 +43,8 @@ def test_lost_after_so_many_bytes(
             proxy.cut_after(None)
         if proxy.broken == broken:
             break
+    else:
+        pytest.fail(f"a load sends more than {MOST_BYTES} bytes")
     assert len({str(error) for error in failed.values()}) > 1
     for cut_after, error in failed.items():
         of_connection = isinstance(error, tipple.ConnectionFailed) or not isinstance(error, tipple.UsageError)

@@ -72,8 +72,8 @@ def run(
     missing, and nothing twice. The exit status is 1 where a table was not loaded, else 3 where one has rejects.
     """
     ended: JobFailed | Interrupted | None = None
-    values = dict(_setting(text) for text in settings)
     try:
+        values = dict(_setting(text) for text in settings)
         with no_stale_summary(summary, lambda: job_inputs(file, values)):
             report: JobReport = run_job(
                 file,

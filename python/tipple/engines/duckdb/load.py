@@ -259,7 +259,7 @@ class DuckLoad:
             if self.task.rejects is None and self.rows.readable_again and self.task.together is None:
                 self._begin_anew(result.job_id, reading.cut)
                 self.rows.find_violations(reading)
-            if isinstance(error, ConstraintViolated):
+            if isinstance(error, ConstraintViolated) and "uplicate key" in str(error):
                 error.hint = f"{merge.EXCHANGED}; {error.hint}"
             raise
 

@@ -126,6 +126,8 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
     if isinstance(error, UnicodeDecodeError):
         # Its words quote a value that is no text, and that is what it refuses.
         error = duckdb.ConversionException(bytes(error.object).decode(errors="backslashreplace"))
+    if not isinstance(error, duckdb.Error):
+        return TippleError(f"internal error ({doing}): {type(error).__name__}: {error}", detail={"doing": doing})
     # Behind its words it shows a piece of the statement, which nobody but Tipple has written.
     message = " ".join(str(error).split("\n\nLINE ")[0].split())
     hint = "nothing was published; mend the cause and run the same command again"
@@ -140,8 +142,8 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
             hint = "a column that is not loaded needs a value: load it too, or give it a DEFAULT; nothing was published"
         elif "still referenced by a foreign key" in message:
             hint = (
-                "rows of another table refer to rows that are to be replaced: --mode upsert keeps them, or empty that "
-                "table first; nothing was published"
+                "rows of another table refer to what would be replaced or changed, which DuckDB does not do: remove "
+                "those first; nothing was published"
             )
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
     elif isinstance(error, _WRITING) and _DISK_FULL.search(message):

@@ -25,6 +25,8 @@ from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_p
 # Python would show what it says to nobody on stderr: of a cancelled or lost connection, which is told anyway.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
+ANSWER_MILLISECONDS = 2000
+"""How long somebody's lock is waited for where only a question depends on it."""
 DEFAULT_CONNECT_TIMEOUT_SECONDS = 15
 DEFAULT_TCP_USER_TIMEOUT_SECONDS = 60
 
@@ -147,6 +149,18 @@ def require_writable(connection: psycopg.Connection[Any], target: Target) -> Non
             hint="add options=-c%20default_transaction_read_only%3Doff to the URL, or take the setting from the role, "
             "the database or the server",
         )
+
+
+def make_ready(connection: psycopg.Connection[Any], statement: str) -> None:
+    """Has the server look whether it would carry out a statement, which is not done.
+
+    Raises:
+        psycopg.Error: it would not; LockNotAvailable where somebody's lock is in the way for longer than an answer is
+            worth.
+    """
+    with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = {ANSWER_MILLISECONDS}".encode())
+        connection.execute(f"EXPLAIN {statement}".encode())
 
 
 def reconnect(target: Target, application_name: str, retry_seconds: float) -> psycopg.Connection[Any]:

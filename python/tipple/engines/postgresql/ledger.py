@@ -336,16 +336,11 @@ def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[
     rows = connection.execute(
         "SELECT owner_pid, owner FROM tipple.job WHERE target = %s AND state = 'loading'", (table.sql,)
     ).fetchall()
-    locks = _locks(connection)
-    return [(pid, owner) for pid, owner in rows if (pid, table_lock(table)) in locks]
+    held = locks(connection)
+    return [(pid, owner) for pid, owner in rows if (pid, table_lock(table)) in held]
 
 
-def holders(connection: psycopg.Connection[Any], table: TableName) -> set[int]:
-    """The backends that hold the lock of `table`: one, or none."""
-    return {pid for pid, lock in _locks(connection) if lock == table_lock(table)}
-
-
-def _locks(connection: psycopg.Connection[Any]) -> set[tuple[int, int]]:
+def locks(connection: psycopg.Connection[Any]) -> set[tuple[int, int]]:
     """Backends of this database and the advisory locks that they hold, by number."""
     return set(
         connection.execute(
@@ -560,7 +555,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
         """
     ).fetchall()
     # By the lock and not by the session's name, which is the user's own where there is one.
-    locks = _locks(connection)
+    held = locks(connection)
     return [
         JobRecord(
             job_id=row[0],
@@ -572,7 +567,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             rows=row[6],
             started_at=row[7],
             finished_at=row[8],
-            running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in locks,
+            running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in held,
             staging=row[10],
             sources=tuple(source["path"] for source in row[11] or ()),
             rejects=row[15],

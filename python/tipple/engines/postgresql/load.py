@@ -106,11 +106,11 @@ class PostgresLoad:
                 return result
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
-            except indexes.NoSession as error:
-                lost = error
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
-                raise
+                if not isinstance(error, indexes.NoSession):
+                    raise
+                lost = core.ConnectionLost(str(error), hint=error.hint)
             except psycopg.Error as error:
                 lost = failure(load.session.target, error, text=load._said(error), has_ledger=self.task.ledger)
                 if not connections.is_lost(error):

@@ -9,6 +9,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask, TableColumn
 from tipple.engines.merge import own_name
+from tipple.engines.postgresql.connection import make_ready
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
@@ -51,11 +52,9 @@ def check(connection: psycopg.Connection[Any], task: LoadTask) -> None:
 def _check_table(connection: psycopg.Connection[Any], table: TableName) -> None:
     """Which rules stand in the way of MERGE, those that are disabled among them or not, is the server's to say."""
     try:
-        connection.execute(
-            f"EXPLAIN MERGE INTO {table.sql} t USING (SELECT) s ON false WHEN MATCHED THEN DO NOTHING".encode()
-        )
-    except psycopg.errors.InsufficientPrivilege:
-        # The load itself will say which right is missing.
+        make_ready(connection, f"MERGE INTO {table.sql} t USING (SELECT) s ON false WHEN MATCHED THEN DO NOTHING")
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
+        # The load itself will say which right is missing, and for whom it waits.
         return
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.WrongObjectType) as error:
         found = connection.execute(_RULE, (table.sql,)).fetchone()

@@ -6,13 +6,19 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.postgresql.connection import make_ready
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["require"]
 
-_REFUSED = ("55000", "42P10")
-"""No replica identity; a column list or a row filter that it does not cover."""
+_REFUSED = {
+    "55000": "ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX …) for the table that is named, or change the "
+    "publication",
+    "42P10": "change the publication: its row filter may ask for columns of the replica identity (the primary key) "
+    "only, and its column list must have all of them; or have it send no {}s: ALTER PUBLICATION … SET (publish = …)",
+}
+"""No replica identity; a column list or a row filter that it does not fit."""
 
 _FIRST_COLUMN = """
 SELECT attname FROM pg_attribute
@@ -40,17 +46,14 @@ def require(connection: psycopg.Connection[Any], table: TableName, command: str)
         column = quote_identifier(found[0])
         statement = f"UPDATE {table.sql} SET {column} = {column}"
     try:
-        with connection.transaction():
-            connection.execute(f"EXPLAIN {statement}".encode())
+        make_ready(connection, statement)
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
         if error.sqlstate not in _REFUSED:
-            # A missing right, or no room for locks on all partitions: if it counts, the load itself will say so.
+            # A missing right, somebody's lock, no room for those on all partitions: if it counts, the load will say so.
             return
         said = ". ".join(text for text in (error.diag.message_primary, error.diag.message_detail) if text)
         raise UsageError(
-            f"the server would not {command} rows of {table}: {said}",
-            hint="ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX …) for the table that is named, or change the "
-            "publication",
+            f"the server would not {command} rows of {table}: {said}", hint=_REFUSED[error.sqlstate].format(command)
         ) from None

@@ -14,7 +14,8 @@ import psycopg
 from tipple.engines import core, loaded_before
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import columns, connection, doctor, ledger, sizes, stage, unlogged
+from tipple.engines.postgresql import backends, columns, connection, doctor, ledger, sizes, stage, unlogged
+from tipple.engines.postgresql.backends import Backend
 from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.failure import failure
@@ -71,12 +72,13 @@ class PostgresSession:
         self.blockers = Blockers()
         self.watch: Watch | None = None
         """Of the load that runs."""
+        self.backend: Backend | None = None
+        """The session, once a load runs."""
         self.date_style = ""
         """The order of dates that the user has named."""
         self.connection = connection.connect(target, "tipple")
-        self.pid = self.connection.info.backend_pid
-        self.lost_pids: set[int] = set()
-        """Of earlier control connections: the server may not have noticed that they are gone."""
+        self.lost: set[Backend] = set()
+        """Sessions of earlier control connections: the server may not have noticed that they are gone."""
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
             raise UsageError(
@@ -157,6 +159,7 @@ class PostgresSession:
             self.blockers = Blockers(runner.warn)
             with Watch(self.target, task.stall_seconds, self.blockers) as self.watch:
                 self.watch.add(self.connection)
+                self.backend = backends.own(self.connection)
                 return PostgresLoad(self, task).run(runner)
         except VerifyFailed as error:
             trigger = self._trigger_of_rows(task.table)
@@ -187,9 +190,9 @@ class PostgresSession:
         try:
             self.connection.close()
         finally:
-            self.lost_pids.add(self.pid)
+            self.lost |= {self.backend} if self.backend is not None else set()
             self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
-            self.pid = self.connection.info.backend_pid
+            self.backend = backends.own(self.connection)
             if self.watch is not None:
                 self.watch.add(self.connection)
             if self.date_style:
@@ -309,7 +312,9 @@ class PostgresSession:
         A server behind a dead network keeps the session of a killed client until it notices; the ledger says which
         process it belonged to.
         """
-        dead = self.lost_pids & ledger.holders(self.connection, table)
+        found = self.lost & backends.holders(self.connection, table)
+        self.lost -= found
+        dead = {backend.pid for backend in found}
         if ledger.exists(self.connection):
             for pid, owner in ledger.owners(self.connection, table):
                 host, _, process = owner.rpartition(":")

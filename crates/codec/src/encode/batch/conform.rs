@@ -6,7 +6,7 @@
 use super::casting::{Casting, Part, with_doubles};
 use super::csv_text::{self, CsvRows};
 use super::text_form::{self, Form, Spelling, unpacked};
-use super::{BatchProblem, Unfit, UnreadableType, direct, limits, map_keys, nanoseconds, strings, unpack};
+use super::{BatchProblem, Unfit, UnreadableType, direct, limits, map_keys, nanoseconds, nested, strings, unpack};
 use crate::column::{Column, ColumnType};
 use crate::dialect::Dialect;
 use crate::encode::arrow::{self, ArrowEncoder};
@@ -21,7 +21,14 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// The key of a field's metadata under which Arrow keeps an extension type, and that of UUIDs (Arrow's canonical extension
+/// types, "UUID").
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const UUID: &str = "arrow.uuid";
+const UUIDS_AND_BYTES: &str = "its values are UUIDs in one file, and bytes in another";
 
 /// Who takes the batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +53,7 @@ pub fn output_schema(
     taker: Taker,
 ) -> Result<SchemaRef, UnreadableType> {
     let fields = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
-        let from = unpacked(field.data_type());
+        let from = plain_type(field, &column.kind);
         // What an engine casts by itself needs no text.
         let castable = taker == Taker::Arrow && column.kind == ColumnType::Opaque;
         if !castable && !text_form::is_writable(&from) {
@@ -56,10 +63,31 @@ pub fn output_schema(
         let keeps_nanoseconds = spellings.get(index).is_some_and(|spelling| spelling.nanoseconds);
         let output = if castable { nanoseconds::counted(&own, keeps_nanoseconds) } else { own };
         let output = Field::new(&column.name, output, !column.not_null);
-        // It would cast bare bytes as bytes.
-        Ok(if castable && is_uuid(field) { output.with_metadata(field.metadata().clone()) } else { output })
+        // Who casts by himself would take bare bytes for bytes.
+        Ok(if column.kind == ColumnType::Opaque { named(output, is_uuid(field)) } else { output })
     });
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
+}
+
+/// The type of a field without dictionaries and the like. Where an engine casts its values, writers also agree on what they
+/// say of UUIDs in it.
+fn plain_type(field: &Field, kind: &ColumnType) -> DataType {
+    let plain = unpacked(field.data_type());
+    if *kind == ColumnType::Opaque { with_uuids_named(&plain) } else { plain }
+}
+
+fn with_uuids_named(data_type: &DataType) -> DataType {
+    nested::with_fields(data_type, |field| {
+        let field = field.clone().with_data_type(with_uuids_named(field.data_type()));
+        let is_uuid = is_uuid(&field);
+        named(field, is_uuid)
+    })
+}
+
+/// A field whose bytes are called UUIDs, and nothing else is said of; or as it was.
+fn named(field: Field, is_uuid: bool) -> Field {
+    let name = || HashMap::from([(EXTENSION_NAME.to_owned(), UUID.to_owned())]);
+    if is_uuid { field.with_metadata(name()) } else { field }
 }
 
 fn unreadable(column: usize, data_type: &DataType) -> UnreadableType {
@@ -150,8 +178,11 @@ impl Conformer {
         schema: SchemaRef,
     ) -> Result<Self, UnreadableType> {
         let ways = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
-            let from = unpacked(field.data_type());
+            let from = plain_type(field, &column.kind);
             let to = schema.field(index).data_type();
+            if column.kind == ColumnType::Opaque && is_uuid(field) != is_uuid(schema.field(index)) {
+                return Err(UnreadableType { column: index, reason: UUIDS_AND_BYTES.into() });
+            }
             let is_double = column.kind == ColumnType::Float8;
             let unpack = (from != *field.data_type()).then(|| from.clone());
             let step = choose(index, &from, to, column)?;
@@ -283,9 +314,9 @@ pub(super) fn spelling(field: &Field, kind: &ColumnType, wanted: Option<&Spellin
     Spelling { form, nanoseconds: nanoseconds || is_text, exact: counts_in_tens(kind) }
 }
 
-/// Whether the field's bytes are UUIDs (Arrow's canonical extension types, "UUID").
+/// Whether the field's bytes are UUIDs.
 fn is_uuid(field: &Field) -> bool {
-    field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.uuid")
+    field.metadata().get(EXTENSION_NAME).is_some_and(|name| name == UUID)
 }
 
 /// Whether the column, or each of its items, is a number that is no float.
@@ -338,7 +369,11 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
         return Ok(Step::Same);
     }
     if *to != reread_type && *to != DataType::Utf8 {
-        let reason = format!("it has the type {from} in this file, but {to} in the first");
+        let reason = if from.equals_datatype(to) {
+            UUIDS_AND_BYTES.into()
+        } else {
+            format!("it has the type {from} in this file, but {to} in the first")
+        };
         return Err(UnreadableType { column: index, reason });
     }
     if !text_form::is_writable(from) {

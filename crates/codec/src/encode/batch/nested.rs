@@ -7,7 +7,12 @@ use std::sync::Arc;
 
 /// `data_type` with the types of its items or fields changed; any other is as it was.
 pub(super) fn with_items(data_type: &DataType, change: impl Fn(&DataType) -> DataType) -> DataType {
-    let field = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_data_type(change(field.data_type())));
+    with_fields(data_type, |field| field.clone().with_data_type(change(field.data_type())))
+}
+
+/// The same with its items or fields themselves changed.
+pub(super) fn with_fields(data_type: &DataType, change: impl Fn(&Field) -> Field) -> DataType {
+    let field = |field: &Arc<Field>| Arc::new(change(field));
     match data_type {
         DataType::List(item) => DataType::List(field(item)),
         DataType::LargeList(item) => DataType::LargeList(field(item)),
