@@ -18,11 +18,17 @@ from tipple.plan.url import TableName, quote_identifier
 __all__ = ["Alone", "Unique", "alone", "uniques"]
 
 # CHECK before foreign keys, each in the order of their names, as the server looks at them. Before 18 there is no
-# column `conenforced`.
+# column `conenforced`, nor `conperiod`. A foreign key to a partitioned table has one to each partition below it. The
+# server looks at all rows of the other table, whatever policies hide, and compares in that table's collation.
 _ALONE = """
 SELECT c.conname, pg_get_expr(c.conbin, c.conrelid), c.contype::text, c.confmatchtype = 'f',
        c.confrelid::regclass::text, p.relname, c.confrelid = c.conrelid,
-       c.confrelid <> 0 AND has_table_privilege(c.confrelid, 'SELECT'),
+       c.confrelid <> 0 AND has_table_privilege(c.confrelid, 'SELECT') AND NOT row_security_active(c.confrelid)
+           AND to_jsonb(c) ->> 'conperiod' IS DISTINCT FROM 'true'
+           AND NOT EXISTS (SELECT FROM unnest(c.conkey, c.confkey) k (own, other)
+                           JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.own
+                           JOIN pg_attribute b ON b.attrelid = c.confrelid AND b.attnum = k.other
+                           WHERE a.attcollation <> b.attcollation),
        ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k (n, place)
              JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.n ORDER BY place),
        ARRAY(SELECT a.attname::text FROM unnest(c.confkey) WITH ORDINALITY k (n, place)
@@ -30,6 +36,7 @@ SELECT c.conname, pg_get_expr(c.conbin, c.conrelid), c.contype::text, c.confmatc
 FROM pg_constraint c LEFT JOIN pg_class p ON p.oid = c.confrelid
 WHERE c.conrelid = to_regclass(%s) AND c.contype IN ('c', 'f')
   AND to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false'
+  AND NOT EXISTS (SELECT FROM pg_constraint whole WHERE whole.oid = c.conparentid AND whole.conrelid = c.conrelid)
 ORDER BY c.contype, c.conname
 """
 
@@ -43,6 +50,13 @@ SELECT (SELECT array_agg(pg_get_partition_constraintdef(inhrelid)) FROM pg_inher
         JOIN pg_attribute a ON a.attrelid = t.partrelid AND a.attnum = k.n)
 FROM pg_partitioned_table t WHERE t.partrelid = to_regclass(%s)
 """
+
+_CHANGED_BEFORE = """
+SELECT FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3 AND tgtype & 20 <> 0
+AND tgrelid IN (SELECT to_regclass(%(table)s)::oid UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))
+LIMIT 1
+"""
+"""Triggers for each row before INSERT or UPDATE (`tgtype`'s bits, from the server's `pg_trigger.h`)."""
 
 _UNIQUE = """
 SELECT (SELECT relname FROM pg_class WHERE oid = i.indexrelid),
@@ -109,6 +123,8 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True):
 
 def alone(connection: psycopg.Connection[Any], task: LoadTask, target: TableName, staging: str) -> Iterator[Alone]:
     """What can be asked of each row of `staging` by itself."""
+    if _are_changed(connection, target):
+        return
     loaded = {column.name for column in task.columns}
     # A record that is left out because the table has its key violates nothing.
     key = " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, task.key))
@@ -179,6 +195,8 @@ def _no_partition(
 
 def uniques(connection: psycopg.Connection[Any], task: LoadTask, target: TableName) -> list[Unique]:
     """What else than the key must be unique, as far as it consists of loaded columns."""
+    if _are_changed(connection, target):
+        return []
     loaded = {column.name for column in task.columns}
     found = []
     for name, terms, predicate, nulls_equal, columns in connection.execute(_UNIQUE, (target.sql,)).fetchall():
@@ -187,6 +205,11 @@ def uniques(connection: psycopg.Connection[Any], task: LoadTask, target: TableNa
         if loaded.issuperset(columns) and not parts.issuperset(map(quote_identifier, task.key)):
             found.append(Unique(name=name, terms=terms, predicate=predicate, nulls_equal=nulls_equal))
     return found
+
+
+def _are_changed(connection: psycopg.Connection[Any], target: TableName) -> bool:
+    """Whether a trigger may change rows before constraints judge them: then only the server knows what they will be."""
+    return connection.execute(_CHANGED_BEFORE, {"table": target.sql}).fetchone() is not None
 
 
 def _literal(text: str) -> str:
