@@ -223,6 +223,16 @@ def lacks_room(message: str | None) -> bool:
     return any(f"(os error {number})" in (message or "") for number in (errno.ENOSPC, errno.EDQUOT))
 
 
+def room_hint(sqlstate: str | None) -> str | None:
+    """What helps a server whose disk is full; None where it is not."""
+    if sqlstate != "53100":
+        return None
+    return (
+        "free space for the server and run the same command again; where attempts have filled it, tipple jobs URL "
+        "clean gives back what they have staged"
+    )
+
+
 def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
     """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
     return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
@@ -265,6 +275,7 @@ def core_error(error: Exception) -> TippleError:
                 hint=rights_hint(facts["sqlstate"])
                 or _copy_hint(facts)
                 or reference_hint(text)
+                or room_hint(facts["sqlstate"])
                 or facts.get("hint")
                 or _MEND,
                 detail=facts,

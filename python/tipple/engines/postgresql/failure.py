@@ -44,6 +44,6 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         )
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
-        hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or hint,
+        hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or core.room_hint(error.sqlstate) or hint,
         detail={"sqlstate": error.sqlstate},
     )
