@@ -40,8 +40,9 @@ def test_replace_replaces(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("INSERT INTO t VALUES (1), (2)")
     load_text(engine_target, tmp_path / "in.csv", "3\n4\n", mode="replace")
     assert engine_target.sorted_rows("t") == [(3,), (4,)]
-    load_text(engine_target, tmp_path / "empty.csv", "", mode="replace")
+    run = load_text(engine_target, tmp_path / "empty.csv", "", mode="replace")
     assert engine_target.count("t") == 0
+    assert "--mode replace has left t empty" in " ".join(run.summary["notes"])
 
 
 def test_replace_that_fails_keeps_the_old_rows(engine_target: Target, tmp_path: Path) -> None:

@@ -472,3 +472,34 @@ def test_a_password_in_a_setting_is_not_in_the_process_list(postgres_target: Pos
     assert hidden.search(words)
     assert ended.exit_code == 2
     assert "geheim" not in ended.output
+
+
+def test_partitions_are_not_replaced_under_rows_that_came_with_them(
+    postgres_target: PostgresTarget, tmp_path: Path
+) -> None:
+    """They are another entry's, which the ledger has as loaded: running the job again would take them away."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b varchar) PARTITION BY RANGE (a); "
+        "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10); "
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20); INSERT INTO t VALUES (9, 'old')"
+    )
+    write(tmp_path / "first.csv", "1,x\n2,x\n")
+    write(tmp_path / "more.csv", "3,y\n")
+    job = write(
+        tmp_path / "job.toml",
+        '[defaults]\ninto = "${into}"\ntable = "t"\nheader = "no"\nsources = "${here}/${table}.csv"\n'
+        '[tables.first]\nsources = "${here}/first.csv"\nmode = "replace"\nreplace-scope = "partitions"\n'
+        '[tables.more]\nsources = "${here}/more.csv"\nafter = ["first"]\n',
+    )
+    run(postgres_target, job)
+    rows = [(1, "x"), (2, "x"), (3, "y")]
+    assert postgres_target.sorted_rows("t") == rows
+    assert set(statuses(run(postgres_target, job)).values()) == {"already loaded"}
+    load(postgres_target, write(tmp_path / "other.csv", "11,z\n"), header="no")
+    refused = run(postgres_target, job, check=2)
+    assert "would take those rows away" in refused.stderr
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [*rows, (11, "z")]
+    # A job of one such entry replaces them again, as it did.
+    alone = write(tmp_path / "alone.toml", job.read_text().partition("[tables.more]")[0])
+    run(postgres_target, alone)
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, "x"), (2, "x"), (11, "z")]

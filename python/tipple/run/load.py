@@ -453,6 +453,8 @@ def load(
                     display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
+            if result.status == "loaded" and mode == "replace" and replace_scope != "partitions" and not result.rows:
+                result.notes.append(f"no record was stored: --mode replace has left {table} empty")
             with _part.finishing():
                 causes: list[RejectCause] = []
                 loaded_by = None

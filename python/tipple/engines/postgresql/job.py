@@ -208,6 +208,7 @@ class JobOwner:
         if not self.exists:
             return "the table is gone"
         if ledger.was_undone(self.connection, job, self.task.followers):
+            ledger.require_unfollowed(self.connection, job, () if self.task.restart else self.task.followers)
             return "another job has changed the table since"
         if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
             self._refuse_half_lost(job)

@@ -277,6 +277,26 @@ def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: S
     return found is not None and bool(found[0])
 
 
+def require_unfollowed(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> None:
+    """Refuses to replace partitions again to which `followers`, of the same job file, have added rows.
+
+    Raises:
+        UsageError: there is such a follower, whose rows the ledger would still have as loaded.
+    """
+    found = connection.execute(
+        "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND job.mode = 'replace partitions' AND later.state = 'published' AND later.finished_at > job.finished_at "
+        "AND later.request_key = ANY (%s::bytea[]) LIMIT 1",
+        (job.job_id, list(followers)),
+    ).fetchone()
+    if found is not None:
+        raise UsageError(
+            f"job {job.job_id} has replaced partitions, and job {found[0]} of the same file has added rows; others "
+            "have changed the table since, and to replace the partitions again would take those rows away",
+            hint="load what is new by an entry, or a file, of its own; --restart loads all entries once more",
+        )
+
+
 def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> list[str]:
     """Notes on a job that has loaded before what is to be loaded."""
     notes = [

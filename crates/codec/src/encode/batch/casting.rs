@@ -73,8 +73,7 @@ impl Part {
                 let mut known = BTreeSet::new();
                 let columns = fields.iter().zip(array.columns());
                 let losing = columns.filter_map(|(field, column)| {
-                    // Of fields whose names differ in case only, or not at all, the first one is stored.
-                    // DuckDB knows the case of ASCII only.
+                    // Of fields whose names are the same, or differ in the case of ASCII, the first one is stored.
                     let is_first = known.insert(field.name().to_ascii_lowercase());
                     if is_first { of_field(field.name(), column) } else { first_field(column, loss) }
                 });

@@ -64,7 +64,7 @@ pub fn output_schema(
         let output = if castable { nanoseconds::counted(&own, keeps_nanoseconds) } else { own };
         let output = Field::new(&column.name, output, !column.not_null);
         // Who casts by himself would take bare bytes for bytes.
-        Ok(if column.kind == ColumnType::Opaque { named(output, is_uuid(field)) } else { output })
+        Ok(if column.kind == ColumnType::Opaque && is_uuid(field) { called_uuids(output) } else { output })
     });
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
 }
@@ -79,15 +79,13 @@ fn plain_type(field: &Field, kind: &ColumnType) -> DataType {
 fn with_uuids_named(data_type: &DataType) -> DataType {
     nested::with_fields(data_type, |field| {
         let field = field.clone().with_data_type(with_uuids_named(field.data_type()));
-        let is_uuid = is_uuid(&field);
-        named(field, is_uuid)
+        if is_uuid(&field) { called_uuids(field) } else { field }
     })
 }
 
-/// A field whose bytes are called UUIDs, and nothing else is said of; or as it was.
-fn named(field: Field, is_uuid: bool) -> Field {
-    let name = || HashMap::from([(EXTENSION_NAME.to_owned(), UUID.to_owned())]);
-    if is_uuid { field.with_metadata(name()) } else { field }
+/// A field whose bytes are called UUIDs, and nothing else is said of.
+fn called_uuids(field: Field) -> Field {
+    field.with_metadata(HashMap::from([(EXTENSION_NAME.to_owned(), UUID.to_owned())]))
 }
 
 fn unreadable(column: usize, data_type: &DataType) -> UnreadableType {
