@@ -76,6 +76,51 @@ def test_other_files_are_another_job(engine_target: Target, tmp_path: Path) -> N
     assert engine_target.sorted_rows("t") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.parametrize("change", ["ALTER TABLE t ALTER a TYPE bigint", "ALTER TABLE t RENAME COLUMN b TO d"])
+def test_the_same_job_after_the_columns_have_changed(engine_target: Target, tmp_path: Path, change: str) -> None:
+    """The rows were changed with the table: they are there, and the command is the one that has stored them."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "in.csv", "a,b\n1,x\n2,y\n")
+    options = {"header": "yes"}
+    first = load(engine_target, path, **options)
+    engine_target.execute(change)
+    for _ in range(2):
+        again = load(engine_target, path, **options)
+        assert first.summary is not None and again.summary is not None
+        assert again.summary["status"] == "already loaded"
+        assert again.summary["job_id"] == first.summary["job_id"]
+        assert any("the columns of" in note and "have changed" in note for note in again.summary["notes"])
+        assert not any("twice" in note for note in again.summary["notes"])
+        assert engine_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+    # With other options it is another command, and a restart is one that means it.
+    load(engine_target, path, **options, skip_lines=1)
+    assert engine_target.count("t") == 3
+    load(engine_target, path, **options, restart=True)
+    assert engine_target.count("t") == 5
+    load(engine_target, path, **options)
+    assert engine_target.count("t") == 5
+
+
+def test_columns_that_are_named_anew_are_another_job(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    path = write(tmp_path / "in.csv", "1,2\n")
+    load(engine_target, path, columns="a,b")
+    load(engine_target, path, columns="b,a")
+    assert engine_target.sorted_rows("t") == [(1, 2), (2, 1)]
+
+
+def test_a_table_that_was_made_anew_with_other_columns_is_loaded(engine_target: Target, tmp_path: Path) -> None:
+    """Whoever has chosen wrong types at first drops the table, and expects the rows in the next one."""
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    for kind in ("integer", "bigint"):
+        engine_target.execute("DROP TABLE IF EXISTS t")
+        engine_target.execute(f"CREATE TABLE t (a {kind})")
+        loaded = load(engine_target, path)
+        assert loaded.summary is not None
+        assert loaded.summary["status"] == "loaded"
+        assert engine_target.sorted_rows("t") == [(1,), (2,)]
+
+
 def test_restart_forces_it(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")

@@ -27,6 +27,10 @@ STDIN = "-"
 """The path that means standard input."""
 OPTIONS = "options"
 """Where a job's request has the options of its load, for whoever goes on with it."""
+CHOSEN = "chosen"
+"""Where a job's request has the columns as the user named them; None where that was left to table and sources."""
+BESIDE_KEY = frozenset({OPTIONS, CHOSEN})
+"""What of a job's request is no part of its key."""
 
 NOTHING_TO_DO = "-"
 """The strategy of a load that an earlier job has done already."""
@@ -35,9 +39,8 @@ Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 ReplaceScope = Literal["table", "partitions"]
-IndexPlan = Literal["auto", "keep", "rebuild"]
 """What `replace` replaces: all rows, or those of the partitions that the sources have rows for."""
-
+IndexPlan = Literal["auto", "keep", "rebuild"]
 
 PUBLISH_TOGETHER = "publish together"
 CONVERT = "convert"
@@ -437,6 +440,15 @@ class Runner(Protocol):
         """Says that they were not, or that nobody knows: Ctrl-C ends what comes now, as before."""
 
 
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose rows are in its table."""
+
+    job_id: str
+    request_key: bytes
+    request: dict[str, Any]
+    """As in `LoadTask.request`."""
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as the ledger knows it."""
 
@@ -495,6 +507,15 @@ class Session(Protocol):
         Args:
             table: the table that is to be loaded.
             source_bytes: size of what is to be loaded; 0 where that is not known.
+        """
+
+    def published_with(self, table: TableName, content: str) -> Sequence[Published]:
+        """A few jobs that have loaded, into this table, sources of which the first has this content, the newest first.
+
+        None where the table is empty or gone, so that nothing of theirs can be there. Never fails.
+
+        Args:
+            content: a digest, as in `Identity.content`.
         """
 
     def examine_for(self, task: LoadTask) -> list[Finding]:

@@ -1,17 +1,19 @@
 """What an earlier job has loaded into the same table: under another name, time or options, or the very same.
 
-The same command does nothing twice; but a file that was touched or copied, or a directory that has got one more file
-since, makes another command, and what the old one has loaded would be stored once more without a word. And nothing is
-done where somebody has removed the rows meanwhile, and meant to load them again.
+The same command does nothing twice; not after the table's columns have got other types or names either. But a file
+that was touched or copied, or a directory that has got one more file since, makes another command, and what the old one
+has loaded would be stored once more without a word. And nothing is done where somebody has removed the rows meanwhile,
+and meant to load them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from tipple.engines.base import LoadTask
+from tipple.engines.base import BESIDE_KEY, CHOSEN, LoadTask, Published
 from tipple.engines.findings import Finding
 from tipple.plan.url import TableName
 
@@ -41,6 +43,30 @@ def warnings(task: LoadTask, ask: Callable[[TableName, Sequence[str]], Sequence[
     """
     contents = _contents(task)
     return _warn(task, ask(task.table, contents)) if contents else []
+
+
+def by_same_command(request: Mapping[str, Any], published: Sequence[Published]) -> Published | None:
+    """The job that this very command has published, before the columns of the table were changed.
+
+    What is loaded is told by the table, and so are the columns' names and types, which are part of a job's key: rows
+    that are staged may not be continued with other ones. Rows that are published have been changed with the table.
+
+    Args:
+        request: what is asked for now.
+        published: jobs that may have done it.
+    """
+
+    def asked(one: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: fact for name, fact in one.items() if name not in BESIDE_KEY - {CHOSEN} and name != "columns"}
+
+    # Jobs of earlier versions do not say what was chosen.
+    same = (job for job in published if CHOSEN in job.request and asked(job.request) == asked(request))
+    return next(same, None)
+
+
+def columns_changed(table: TableName, job_id: str) -> str:
+    """A note on a load that is done already, though its job's key had other columns."""
+    return f"the columns of {table} have changed since job {job_id} has loaded this; its rows are not loaded again"
 
 
 def emptied(table: TableName, job_id: str) -> Finding:

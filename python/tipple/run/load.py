@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
-from tipple.engines import find_engine, spool
+from tipple.engines import find_engine, loaded_before, spool
 from tipple.engines.base import (
+    CHOSEN,
     OPTIONS,
     PUBLISH_TOGETHER,
     STDIN,
@@ -392,6 +393,13 @@ def load(
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 request_key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+                facts[CHOSEN] = list(columns) if columns is not None else None
+                if ledger and not restart and request.mode == "append" and request.definition is None:
+                    published = session.published_with(request.table, identities[0].content)
+                    earlier = loaded_before.by_same_command(facts, published)
+                    if earlier is not None and earlier.request_key != request_key:
+                        request_key = earlier.request_key
+                        request.notes.append(loaded_before.columns_changed(request.table, earlier.job_id))
                 if _part.alone and stream_identity is None and STDIN not in paths and not replay:
                     # No part of the key: the same rows may be asked for with other streams.
                     where = policy.path if policy is not None else None

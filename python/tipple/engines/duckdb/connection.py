@@ -133,6 +133,11 @@ def first_row(
     return rows[0] if rows else None
 
 
+def is_empty(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    """Whether a table or view, as SQL names it, has no rows."""
+    return first_row(connection, f"SELECT 1 FROM {relation} LIMIT 1") is None
+
+
 def has_own_tables(connection: duckdb.DuckDBPyConnection, *names: str) -> bool:
     """Whether the database has all of these tables of Tipple's own."""
     found = first_row(

@@ -15,7 +15,7 @@ import duckdb
 
 from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
-from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask
+from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask, Published
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.plan.url import TableName, parse_table_name
@@ -162,6 +162,17 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
         Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
         for content, size, job_id, finished_at in rows
     ]
+
+
+def published_with(connection: duckdb.DuckDBPyConnection, table: TableName, content: str) -> list[Published]:
+    """A few jobs that have loaded, into `table`, sources of which the first has this content, the newest first."""
+    rows = connection.execute(
+        f"SELECT job_id::VARCHAR, request_key, request::VARCHAR FROM {_job(connection)} "
+        "WHERE target = ? AND state = 'published' AND request ->> '$.sources[0].content' = ? "
+        "AND request_key IS NOT NULL ORDER BY finished_at DESC LIMIT 10",
+        [table.sql, content],
+    ).fetchall()
+    return [Published(job_id=row[0], request_key=row[1], request=json.loads(row[2])) for row in rows]
 
 
 def find_unfinished(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[dict[str, Any]]:

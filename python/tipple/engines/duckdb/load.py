@@ -20,7 +20,7 @@ from tipple._core import RejectFiles
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge, parquet, turns
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import catalog, first_row, is_empty
 from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.indexes import Rebuilding
 from tipple.engines.duckdb.parquet import ParquetWork
@@ -117,7 +117,7 @@ class DuckLoad:
         found = ledger.find_by_key(self.connection, self.task.request_key)
         if found is None or not found["rows"] or not self.exists:
             return False
-        return self.connection.execute(f"SELECT 1 FROM {self.table.sql} LIMIT 1").fetchone() is None
+        return is_empty(self.connection, self.table.sql)
 
     def _why_undone(self, job: dict[str, Any]) -> str | None:
         """Why the rows of a published job are not there any more, or None."""

@@ -11,7 +11,7 @@ import duckdb
 import msgspec
 
 from tipple.engines import loaded_before
-from tipple.engines.base import JobRecord, LoadResult, LoadTask, Runner, Table
+from tipple.engines.base import JobRecord, LoadResult, LoadTask, Published, Runner, Table
 from tipple.engines.duckdb import columns, connection, database_file, doctor, ledger, parquet, sizes, turns
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
@@ -120,6 +120,16 @@ class DuckSession:
     def examine(self, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
         """What would slow a load down or break it."""
         return doctor.examine(self.connection, self.path, table, source_bytes)
+
+    def published_with(self, table: TableName, content: str) -> list[Published]:
+        """A few jobs that have loaded, into this table, sources of which the first has this content."""
+        try:
+            if not ledger.exists(self.connection) or connection.is_empty(self.connection, table.sql):
+                return []
+            return ledger.published_with(self.connection, table, content)
+        except duckdb.Error:
+            # The load itself will say what is wrong.
+            return []
 
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""

@@ -16,7 +16,7 @@ import msgspec
 
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import indexes
-from tipple.engines.duckdb.connection import catalog, first_row, literal
+from tipple.engines.duckdb.connection import catalog, first_row, is_empty, literal
 from tipple.engines.duckdb.constraints import unique_indexes
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure, StructureRequest
@@ -116,7 +116,7 @@ class StructureWork:
             return
         if not (self.order_by or self._makes_key):
             return
-        if first_row(self.connection, f"SELECT 1 FROM {self.into} LIMIT 1") is not None:
+        if not is_empty(self.connection, self.into):
             raise UsageError(
                 f"{self.task.table} cannot become {asked.structure}: it already has rows",
                 hint="--mode replace makes its content anew; or leave out --structure",

@@ -18,10 +18,11 @@ import msgspec
 import psycopg
 
 from tipple.engines import core
-from tipple.engines.base import NOTHING_TO_DO, OPTIONS, STDIN, Cut, LoadTask
+from tipple.engines.base import BESIDE_KEY, NOTHING_TO_DO, OPTIONS, STDIN, Cut, LoadTask
 from tipple.engines.postgresql import (
     checks,
     defaults,
+    history,
     ledger,
     merge,
     partitions,
@@ -207,11 +208,12 @@ class JobOwner:
         """Why the rows of a published job are not there any more, or None."""
         if not self.exists:
             return "the table is gone"
-        if ledger.was_undone(self.connection, job, self.task.followers):
-            ledger.require_unfollowed(self.connection, job, () if self.task.restart else self.task.followers)
+        if history.was_undone(self.connection, job, self.task.followers):
+            history.require_unfollowed(self.connection, job, () if self.task.restart else self.task.followers)
             return "another job has changed the table since"
         if job.plan.get("unlogged") and unlogged.is_lost(self.connection, job.job_id, self.table):
-            self._refuse_half_lost(job)
+            if self.task.mode != "replace" and not self.task.restart:
+                unlogged.require_whole(self.connection, job.job_id, self.table)
             return "the server has crashed since, and the table is not logged: its rows are lost"
         if self.task.mode == "replace" and self.is_emptied(job):
             return "the table has been emptied since"
@@ -220,17 +222,6 @@ class JobOwner:
     def is_emptied(self, job: ledger.LedgerJob) -> bool:
         """Whether somebody has removed all rows since a job stored some."""
         return bool(job.rows) and self.exists and stage.is_surely_empty(self.connection, self.table)
-
-    def _refuse_half_lost(self, job: ledger.LedgerJob) -> None:
-        """Refuses to load again what a crash has taken from some partitions only: others would have it twice."""
-        kept = unlogged.kept(self.connection, self.table)
-        if kept and self.task.mode != "replace" and not self.task.restart:
-            names = ", ".join(str(name) for name in kept[:3]) + (", …" if len(kept) > 3 else "")
-            raise TippleError(
-                f"the server has crashed since job {job.job_id} loaded this, and emptied the partitions of "
-                f"{self.table} that are not logged; there still are rows in {names}, which may be this job's",
-                hint="delete this job's rows there, and load all of them again with --restart; or use --mode replace",
-            )
 
     def _has_same_sources(self, other: ledger.LedgerJob) -> bool:
         """Whether a job reads the files that this one does, as they are or were."""
@@ -254,7 +245,7 @@ class JobOwner:
                 hint="change them back and run the command again, or begin anew with --restart"
                 + self._duplicates_warning(other),
             )
-        differing = [_shown(key) for key in ours if key != OPTIONS and ours[key] != theirs.get(key)]
+        differing = [_shown(key) for key in ours if key not in BESIDE_KEY and ours[key] != theirs.get(key)]
         raise UsageError(
             f"job {other.job_id}, which is unfinished, was begun with other {' and '.join(differing) or 'options'}",
             hint="repeat its command exactly, or begin anew with --restart",

@@ -24,6 +24,7 @@ from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Veri
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
     culprit,
+    history,
     indexes,
     ledger,
     partitions,
@@ -301,7 +302,7 @@ class PostgresLoad:
         result.rows = job.rows or 0
         result.rejects = ledger.done_totals(self.connection, job.job_id).rejects
         self._note_rejects(result, [], {})
-        result.notes.extend(ledger.said_of_published(self.connection, job))
+        result.notes.extend(history.said_of_published(self.connection, job))
         return result
 
     # Slices, each a transaction

@@ -12,9 +12,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 
 from tipple.engines import core, loaded_before
-from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Runner, Table
+from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Published, Runner, Table
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import backends, columns, connection, doctor, ledger, sizes, stage, unlogged
+from tipple.engines.postgresql import backends, columns, connection, doctor, history, ledger, sizes, stage, unlogged
 from tipple.engines.postgresql.backends import Backend
 from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
@@ -203,6 +203,16 @@ class PostgresSession:
         """What would slow a load down or break it."""
         return doctor.examine(self.connection, table, source_bytes)
 
+    def published_with(self, table: TableName, content: str) -> list[Published]:
+        """A few jobs that have loaded, into this table, sources of which the first has this content."""
+        try:
+            if not ledger.exists(self.connection) or stage.is_surely_empty(self.connection, table):
+                return []
+            return history.published_with(self.connection, table, content)
+        except psycopg.Error:
+            # Without the ledger, or the connection, the load itself will say what is missing.
+            return []
+
     @_told
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""
@@ -218,7 +228,7 @@ class PostgresSession:
             findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
             return [
                 *unlogged.warnings(self.connection, load.task, load.chooser.structure),
-                *loaded_before.warnings(load.task, functools.partial(ledger.loaded_before, self.connection)),
+                *loaded_before.warnings(load.task, functools.partial(history.loaded_before, self.connection)),
                 *findings,
             ]
         except psycopg.Error:

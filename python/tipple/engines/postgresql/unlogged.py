@@ -18,7 +18,7 @@ from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import partitions, stage
 from tipple.engines.postgresql.connection import current_role
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName
 
@@ -88,6 +88,21 @@ def kept(connection: psycopg.Connection[Any], table: TableName) -> list[TableNam
     names = [TableName(schema, name) for schema, name in logged]
     filled = stage.having_rows(connection, names)
     return [name for name in names if name in filled]
+
+
+def require_whole(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> None:
+    """Refuses to load again what a crash has taken from some partitions only: others would have it twice.
+
+    Raises:
+        TippleError: there are such partitions.
+    """
+    if rest := kept(connection, table):
+        names = ", ".join(str(name) for name in rest[:3]) + (", …" if len(rest) > 3 else "")
+        raise TippleError(
+            f"the server has crashed since job {job_id} loaded this, and emptied the partitions of {table} that are "
+            f"not logged; there still are rows in {names}, which may be this job's",
+            hint="delete this job's rows there, and load all of them again with --restart; or use --mode replace",
+        )
 
 
 def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:

@@ -1,0 +1,107 @@
+"""What the ledger tells of earlier jobs into a table: what they have loaded, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from tipple.engines.base import Published
+from tipple.engines.loaded_before import MOST_BYTES, Loaded
+from tipple.engines.postgresql.ledger import LedgerJob, exists
+from tipple.errors import UsageError
+from tipple.plan.url import TableName
+
+
+def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> bool:
+    """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
+
+    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table, or
+    of partitions, which any later job changes, but for the `followers`, with which it was run as a whole, and replays
+    of its rejects.
+    """
+    found = connection.execute(
+        "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
+        "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')) "
+        "AND later.request ->> 'replays' IS DISTINCT FROM job.job_id::text "
+        "AND (later.request_key = ANY (%s::bytea[])) IS NOT TRUE)",
+        (job.job_id, list(followers)),
+    ).fetchone()
+    return found is not None and bool(found[0])
+
+
+def require_unfollowed(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> None:
+    """Refuses to replace partitions again to which `followers`, of the same job file, have added rows.
+
+    Raises:
+        UsageError: there is such a follower, whose rows the ledger would still have as loaded.
+    """
+    found = connection.execute(
+        "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND job.mode = 'replace partitions' AND later.state = 'published' AND later.finished_at > job.finished_at "
+        "AND later.request_key = ANY (%s::bytea[]) LIMIT 1",
+        (job.job_id, list(followers)),
+    ).fetchone()
+    if found is not None:
+        raise UsageError(
+            f"job {job.job_id} has replaced partitions, and job {found[0]} of the same file has added rows; others "
+            "have changed the table since, and to replace the partitions again would take those rows away",
+            hint="load what is new by an entry, or a file, of its own; --restart loads all entries once more",
+        )
+
+
+def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> list[str]:
+    """Notes on a job that has loaded before what is to be loaded."""
+    notes = [
+        f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
+        "To load them once more: --restart"
+    ]
+    later = connection.execute(
+        "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
+        "AND later.state = 'published' AND later.finished_at > job.finished_at AND later.mode = 'replace partitions' "
+        "ORDER BY later.finished_at DESC LIMIT 1",
+        (job.job_id,),
+    ).fetchone()
+    if later is not None:
+        notes.append(
+            f"job {later[0]} has replaced partitions of the table since: rows of this one that were in them are gone"
+        )
+    return notes
+
+
+_LOADED_BEFORE = """
+SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
+FROM (
+    SELECT job_id, finished_at, request,
+           sum(pg_column_size(request)) OVER (ORDER BY finished_at DESC) - pg_column_size(request) AS before
+    FROM tipple.job
+    WHERE target = %(target)s AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
+      AND finished_at >= coalesce((SELECT max(finished_at) FROM tipple.job
+                                   WHERE target = %(target)s AND state = 'published' AND mode = 'replace'), '-infinity')
+) j, jsonb_array_elements(CASE WHEN before <= %(most)s THEN request -> 'sources' END) source
+WHERE source ->> 'content' = ANY (%(contents)s)
+ORDER BY finished_at DESC
+"""
+
+
+def loaded_before(connection: psycopg.Connection[Any], table: TableName, contents: Sequence[str]) -> list[Loaded]:
+    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
+    if not exists(connection):
+        return []
+    wanted = {"target": table.sql, "most": MOST_BYTES, "contents": list(contents)}
+    return [
+        Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
+        for content, size, job_id, finished_at in connection.execute(_LOADED_BEFORE, wanted).fetchall()
+    ]
+
+
+def published_with(connection: psycopg.Connection[Any], table: TableName, content: str) -> list[Published]:
+    """A few jobs that have loaded, into `table`, sources of which the first has this content, the newest first."""
+    rows = connection.execute(
+        "SELECT job_id::text, request_key, request FROM tipple.job WHERE target = %s AND state = 'published' "
+        "AND request #>> '{sources,0,content}' = %s AND request_key IS NOT NULL ORDER BY finished_at DESC LIMIT 10",
+        (table.sql, content),
+    ).fetchall()
+    return [Published(job_id=job_id, request_key=key, request=request) for job_id, key, request in rows]
