@@ -177,6 +177,11 @@ def test_a_summary_that_cannot_be_written(tmp_path: Path) -> None:
         assert done in run.stderr
         assert hint in run.stderr
     assert target.count("t") == 3
+    written = tmp_path / "out.json"
+    written.touch()
+    run = tipple(tmp_path, *words, "--json", output=str(written))
+    assert run.returncode == 1, run.stderr
+    assert json.loads(written.read_text())["status"] == "already loaded"
 
 
 def test_why_a_job_failed_is_said_where_its_summary_cannot_be_written(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ builds a message from a target uses `Target.display` and not `Target.url`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 __all__ = [
@@ -138,7 +138,9 @@ class TooManyRejects(TippleError):
     """More records than may be rejected cannot be stored.
 
     Attributes:
+        last: the one that was too much, where it is known.
         causes: why those found so far were refused, a line each.
+        words: gives what the target says the names that the user knows.
     """
 
     def __init__(self, limit: str, last: BadRecord | None = None, *, found: str = "") -> None:
@@ -150,7 +152,17 @@ class TooManyRejects(TippleError):
             hint="mend the source, or raise --max-rejects, and run the command again",
             detail={"limit": limit, "record": None if last is None else last.detail},
         )
+        self.last = last
         self.causes: Sequence[str] = ()
+        self.words: Callable[[str], str] = str
+
+    def in_words(self, words: Callable[[str], str]) -> TooManyRejects:
+        """The same in words that the user knows."""
+        error = self
+        if self.last is not None:
+            error = TooManyRejects(self.detail["limit"], self.last.with_reason(words(self.last.reason)))
+        error.words = words
+        return error
 
     def __str__(self) -> str:
         """The message, and the causes below it."""

@@ -184,6 +184,10 @@ def test_sessions_that_are_read_only(target: PostgresTarget, path: Path, options
     target.execute(f"ALTER DATABASE {target.database} SET default_transaction_read_only = on")
     run = run_tipple("load", path, "--into", target.url, "--table", "t", *options, check=2)
     assert "default_transaction_read_only is on" in run.stderr
+    assert "default_transaction_read_only%3Doff" in run_tipple("doctor", target.url, check=False).stdout
+    for action in ("clean", "cancel"):
+        refused = run_tipple("jobs", target.url, action, *(["1234"] if action == "cancel" else []), check=2)
+        assert "default_transaction_read_only is on" in refused.stderr
     load(f"{target.url}&options=-c%20default_transaction_read_only%3Doff", path)
     assert target.count("t") == 2
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +253,26 @@ def test_names_in_duckdb_know_no_case(tmp_path: Path) -> None:
     assert size["name"] == "main.Orders"
 
 
+def test_a_file_that_somebody_reads(tmp_path: Path) -> None:
+    """A load would be refused; who only looks is not."""
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    wait = (
+        "import sys, duckdb; kept = duckdb.connect(sys.argv[1], read_only=True); print('open', flush=True); "
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", wait, tmp_path / "t.duckdb"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"open\n"
+        told = [finding for finding in findings(target) if f"process {reader.pid}" in finding["found"]]
+        assert [finding["level"] for finding in told] == ["broken"]
+        assert str(reader.pid) in load(target, write(tmp_path / "in.csv", "1\n"), check=2).stderr
+        reader.communicate()
+    assert not [finding for finding in findings(target) if "open in process" in finding["found"]]
+
+
 def test_parquet_files_that_are_gone(tmp_path: Path) -> None:
     target = DuckdbTarget(tmp_path / "t.duckdb")
     schema = write(tmp_path / "s.sql", "CREATE TABLE t (a integer)")
@@ -353,13 +375,16 @@ def test_a_load_warns(engine_target: Target, tmp_path: Path) -> None:
     """Once on stderr before it begins, and in the summary's notes; quickly, and it never stops the load."""
     engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY)")
     engine_target.execute("INSERT INTO t VALUES (1)")
-    path = write(tmp_path / "in.csv", "2\n")
-    done = load(engine_target, path, progress="plain")
+    small = load(engine_target, write(tmp_path / "small.csv", "2\n"), progress="plain")
+    assert "warning: table" not in small.stderr, "it is not worth it"
+    path = write(tmp_path / "in.csv", "".join(f"{number}\n" for number in range(1_000_000, 1_600_000)))
+    # PostgreSQL would have a copy of so small a table take its place, which costs no row more.
+    done = load(engine_target, path, progress="plain", indexes="keep")
     assert done.summary is not None
     warning = next(note for note in done.summary["notes"] if note.startswith("table "))
     assert "each row is" in warning
     assert done.stderr.count(f"tipple: warning: {warning}") == 1
-    again = load(engine_target, path, progress="plain")
+    again = load(engine_target, path, progress="plain", indexes="keep")
     assert "warning: table" not in again.stderr, "nothing is to be done"
     write(tmp_path / "in2.csv", "3\n")
     silent = load(engine_target, tmp_path / "in2.csv", progress="none")

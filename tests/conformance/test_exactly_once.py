@@ -86,7 +86,8 @@ def test_the_same_job_after_the_columns_have_changed(engine_target: Target, tmp_
     engine_target.execute(change)
     for _ in range(2):
         again = load(engine_target, path, **options)
-        assert first.summary is not None and again.summary is not None
+        assert first.summary is not None
+        assert again.summary is not None
         assert again.summary["status"] == "already loaded"
         assert again.summary["job_id"] == first.summary["job_id"]
         assert any("the columns of" in note and "have changed" in note for note in again.summary["notes"])

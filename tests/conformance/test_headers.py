@@ -261,3 +261,16 @@ def test_lines_of_json_are_no_csv(target: DuckdbTarget, tmp_path: Path) -> None:
     target.execute("CREATE TABLE t (j json)")
     load(target, write(tmp_path / "in.txt", '{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n'))
     assert target.rows("SELECT j->>'name' FROM t ORDER BY 1") == [("x",), ("y",)]
+
+
+def test_a_file_that_has_got_a_column(engine_target: Target, tmp_path: Path) -> None:
+    """What is advised helps, to the letter but for the type."""
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    path = write(tmp_path / "in.csv", "a,b,new one\n1,2,3\n")
+    run = load(engine_target, path, header="match", check=2)
+    statement = run.stderr.split("is new, ")[1].split(";")[0]
+    assert "is not a column" in run.stderr
+    assert "ADD COLUMN" in load(engine_target, path, header="yes", check=1).stderr
+    engine_target.execute(statement.replace("…", "integer"))
+    load(engine_target, path, header="match")
+    assert engine_target.sorted_rows("t") == [(1, 2, 3)]

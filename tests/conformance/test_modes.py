@@ -314,6 +314,24 @@ def test_row_triggers_fire(postgres_target: PostgresTarget, tmp_path: Path) -> N
     assert postgres_target.sorted_rows("seen") == [(1,), (2,)]
 
 
+@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+def test_row_triggers_fill_what_may_not_be_null(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
+    """The server judges a row behind the triggers; and what they have not filled is still refused."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL, c text NOT NULL);"
+        "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN NEW.b := coalesce(NEW.b, 'filled'); RETURN NEW; END$$;"
+        "CREATE TRIGGER b BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION fill()"
+    )
+    options = {"mode": mode, "jobs": 2} | ({"key": "a"} if mode == "upsert" else {})
+    text = "1,,x\n2,b,\n3,,z\n"
+    run = load_text(postgres_target, tmp_path / "in.csv", text, **options, check=1)
+    assert "23502" in run.stderr
+    assert '"c"' in run.stderr
+    run = load_text(postgres_target, tmp_path / "in.csv", text, **options, on_error="skip", max_rejects=1, check=3)
+    assert postgres_target.sorted_rows("t") == [(1, "filled", "x"), (3, "filled", "z")]
+
+
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_partitioned_table(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
     postgres_target.execute(

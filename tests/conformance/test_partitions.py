@@ -360,6 +360,22 @@ def test_replace_some_partitions(postgres_target: PostgresTarget, tmp_path: Path
     assert postgres_target.rows("SELECT * FROM whole") == [(7, "old")]
 
 
+def test_replacing_partitions_skips_no_foreign_key(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Keys to other tables are judged when all is staged: the record is named, and why it is not left out."""
+    postgres_target.execute(RANGES)
+    postgres_target.execute("CREATE TABLE other (b text PRIMARY KEY); INSERT INTO other VALUES ('x')")
+    postgres_target.execute("INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other")
+    options = {"mode": "replace", "replace_scope": "partitions", "on_error": "skip", "max_rejects": 9}
+    run = load_text(postgres_target, tmp_path / "in.csv", "1,x\nbad,x\n2,y\n", check=1, **options)
+    assert "record    3," in run.stderr
+    assert "23503" in run.stderr
+    assert "judged as a whole" in run.stderr
+    assert postgres_target.sorted_rows("t") == [(1, "x")]
+    check_tidy(postgres_target)
+    load_text(postgres_target, tmp_path / "in.csv", "1,x\nbad,x\n2,x\n", check=3, **options)
+    assert postgres_target.sorted_rows("t") == [(1, "x"), (2, "x")]
+
+
 def test_replacing_the_default_partition_is_said(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """It is replaced as a whole, too: before, the plan warns of it, and after, the report says that it was."""
     postgres_target.execute(RANGES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import tipple
 from command import run_tipple
 from loading import load
-from targets import Target, write
+from targets import PostgresTarget, Target, write
 
 CONTENT = "1,2024-01-01\nx,2024-01-02\n3,never\n,2024-01-04\n5\ny,2024-01-06\n7,2024-01-07\n"
 
@@ -46,6 +46,15 @@ def test_causes_where_there_are_too_many(engine_target: Target, tmp_path: Path) 
     assert not (tmp_path / "bad").exists()
     assert engine_target.count("t") == 0
     assert "rejected  " in load(engine_target, path, check=1, **{**options, "max_rejects": "10%"}).stderr
+
+
+def test_too_many_rejects_name_the_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """And not what is staged for it, neither in the last one's reason nor in those of all."""
+    postgres_target.execute("CREATE TABLE t (a integer CHECK (a > 0))")
+    path = write(tmp_path / "in.csv", "1\n-2\n-3\n-4\n")
+    run = load(postgres_target, path, header="no", on_error="skip", max_rejects=1, rejects=tmp_path / "bad", check=1)
+    assert run.stderr.count('new row for relation "t" violates') == 2
+    assert "stage_" not in run.stderr
 
 
 def test_jobs_have_their_rejects(engine_target: Target, tmp_path: Path) -> None:

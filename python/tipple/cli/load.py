@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import suppress
 from typing import Literal
 
 import click
 
-from tipple.cli.output import after_the_deed, console, print_json
+from tipple.cli.output import StdoutFailed, after_the_deed, console, print_json
 from tipple.cli.summary import telling_failure, write_summary
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.structure import LOAD_AS, STRUCTURES, LoadAs, Structure
 from tipple.report.model import LoadReport
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm
@@ -430,7 +431,13 @@ def _prepare_report() -> None:
 
 def _conclude(report: LoadReport, summary: str | None, *, as_json: bool, done: str, repeats: bool) -> None:
     if summary is not None:
-        write_summary(summary, encode_summary(report), done=done, repeats=repeats)
+        try:
+            write_summary(summary, encode_summary(report), done=done, repeats=repeats)
+        except TippleError:
+            # What was done is told all the same.
+            with suppress(StdoutFailed):
+                show_report(report, as_json=as_json)
+            raise
     show_report(report, as_json=as_json)
 
 

@@ -18,6 +18,15 @@ LEVELS: tuple[Level, ...] = ("broken", "slow", "note", "ok")
 """The worst first."""
 
 
+WORTH_ADVICE_BYTES = 4 << 20
+"""A load of less is over before advice on its speed could pay, and many of them come every night."""
+
+
+def is_small(source_bytes: int) -> bool:
+    """Whether a load is not worth advice on its speed; one of unknown size (0) is."""
+    return 0 < source_bytes < WORTH_ADVICE_BYTES
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was looked at."""
 

@@ -495,10 +495,14 @@ def load(
         remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
+        elif policy is not None and replace_scope == "partitions" and error.sqlstate == _FOREIGN_KEY:
+            remedy += "; partitions that are replaced are judged as a whole: --on-error skip leaves out no such record"
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic=atomic, ledger=ledger)}") from None
     except TooManyRejects as error:
         error.hint = f"{error.hint}; {_what_is_stored(atomic=atomic, ledger=ledger)}"
-        error.causes = cause_lines(causes_so_far(task, Telling.of(request), request.dialect))
+        error.causes = [
+            error.words(line) for line in cause_lines(causes_so_far(task, Telling.of(request), request.dialect))
+        ]
         raise
     except TippleError as error:
         if not atomic and error.hint is not None:
@@ -534,6 +538,10 @@ def _inputs(paths: Sequence[str], schema: str | os.PathLike[str] | None, target:
     if schema is not None and os.fspath(schema) not in (TPCH, AUTO):
         found.append(NamedFile("the schema file", os.fspath(schema)))
     return [*found, *(NamedFile("the target", path) for path in find_engine(target.engine).files(target))]
+
+
+_FOREIGN_KEY = "23503"
+"""SQLSTATE `foreign_key_violation`."""
 
 
 class _Called:

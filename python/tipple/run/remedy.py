@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from tipple.errors import BadRecord
 from tipple.plan.notation import TWO_DIGITS
 from tipple.plan.sources import Dialect
+from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["core_remedy", "first_remedy"]
+__all__ = ["core_remedy", "first_remedy", "new_column"]
 
 _NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
 """What programs and people write for a missing value, in lower case."""
@@ -48,6 +49,8 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
     is_date = error.sqlstate in _BAD_DATE and _SHORT_DATE.search(text) is not None
     if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
         return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
+    if error.record_number == 1 and _TOO_MANY_FIELDS in error.reason and dialect.format != "fixed" and not replay:
+        return "if the sources have got a column that the table lacks, ALTER TABLE … ADD COLUMN gives it one; or else "
     above = error.record_number <= _FIRST_RECORDS and not header and not replay and not dialect.skip_lines
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
@@ -59,6 +62,15 @@ def _names_one(text: str, columns: Sequence[str]) -> bool:
     from difflib import get_close_matches
 
     return bool(get_close_matches(text.strip().lower(), [column.lower() for column in columns], n=1, cutoff=0.75))
+
+
+def new_column(table: TableName, name: str) -> str:
+    """What to do where text has a field that the table has no column for; `name` is its name."""
+    column = quote_identifier(name)
+    return (
+        f"every field of a text file is loaded: for one that is new, ALTER TABLE {table.sql} ADD COLUMN {column} …; "
+        "for others correct the header"
+    )
 
 
 def core_remedy(error: BadRecord, dialect: Dialect) -> str:

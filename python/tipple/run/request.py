@@ -29,6 +29,7 @@ from tipple.plan.url import TableName, cut_name, fold_identifier
 from tipple.run.columnar import Columnar, take_from_paths
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
+from tipple.run.remedy import new_column
 from tipple.run.replay import Reading
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import with_encoding
@@ -551,9 +552,10 @@ class Request:
                 name = next((cut for cut in (cut_name(given), cut_name(name)) if cut in loadable), name)
             if name not in loadable:
                 reason = "is a generated column" if name in all_names else missing
-                raise UsageError(
-                    f"{where} names {given!r}, which {reason}", hint=f"columns to load: {', '.join(loadable)}"
-                )
+                hint = f"columns to load: {', '.join(loadable)}"
+                if given and where == self._header_place() and self.columnar is None and reason == missing:
+                    hint += f"; {new_column(self.table, given)}"
+                raise UsageError(f"{where} names {given!r}, which {reason}", hint=hint)
             if loadable[name] in chosen:
                 raise UsageError(f"{where} names the column {name} twice", hint="name every column once")
             chosen.append(loadable[name])

@@ -6,7 +6,7 @@
 use super::Context;
 use super::columnar::{BatchFeed, ColumnarJob};
 use super::parse::{ParsedWindow, Parser};
-use super::queue::WorkQueue;
+use super::queue::{Order, WorkQueue};
 use super::rejects::RejectLog;
 use super::row_groups::RowGroups;
 use super::violations::{self, Examined, Wanted, kept};
@@ -195,7 +195,7 @@ impl<'s> Joined<'s> {
 pub(super) fn run(context: &Context<'_>, sink: &BatchSink) -> Result<()> {
     let plan = context.plan;
     let keep_order = matches!(plan.target, Target::Arrow { preserve_order: true, .. });
-    let queue = WorkQueue::new(context, keep_order);
+    let queue = WorkQueue::new(context, Order::of_tables(keep_order, 1));
     // What the engine itself reads, or keeps in a form of its own, is not for us to digest.
     let digested: Arc<[bool]> = plan.columns.iter().map(|column| column.kind.is_digestible()).collect();
     queue.share_out(context, |index| stream(context, sink, &queue, &digested, index));

@@ -9,7 +9,7 @@ use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
 use super::explain::remedy;
 use super::parse::Parser;
-use super::queue::{Work, WorkQueue};
+use super::queue::{Order, Work, WorkQueue};
 use super::rejects::RejectLog;
 use crate::error::{Error, Result};
 use crate::plan::{PostgresTarget, RefusedRow, RefusedSlice};
@@ -22,7 +22,7 @@ use std::slice::Iter;
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, slices: &[RefusedSlice]) -> Result<()> {
     let slices: HashMap<(usize, u64), &RefusedSlice> =
         slices.iter().map(|slice| ((slice.source, slice.offset), slice)).collect();
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, Order::Largest);
     queue.share_out(context, |index| stream(context, target, &queue, &slices, index));
     context.failure().map_or(Ok(()), Err)
 }

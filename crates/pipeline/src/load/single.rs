@@ -8,7 +8,7 @@ use super::batch_chunks::ChunkFeed;
 use super::chunks::Encoder;
 use super::context::SliceTotals;
 use super::parse::Parser;
-use super::queue::WorkQueue;
+use super::queue::{Order, WorkQueue};
 use super::rejects::RejectLog;
 use super::sender::RowSender;
 use super::slices::{BEGIN_IMMEDIATE, waits};
@@ -50,7 +50,7 @@ pub(super) fn run(
     for statement in transaction.before {
         session.run(statement, "preparing the table")?;
     }
-    let queue = WorkQueue::new(context, keep_order);
+    let queue = WorkQueue::new(context, Order::of_tables(keep_order, 1));
     // Of what is cut while it is read, nobody knows beforehand how many slices there are: one stream keeps the order.
     let fed_in_order = keep_order && !context.plan.feeding.feeds.is_empty();
     let streams = if fed_in_order { 1 } else { context.plan.streams };

@@ -8,7 +8,7 @@ use super::context::{SliceTotals, done_pieces, rest_pieces};
 use super::guard::{Guard, is_records_fault};
 use super::kept::Blocks;
 use super::parse::Parser;
-use super::queue::{Work, WorkQueue};
+use super::queue::{Order, Work, WorkQueue};
 use super::rejects::RejectLog;
 use super::router::{Divider, PartitionWriter, blocks_for};
 use super::unique::KeyLog;
@@ -32,7 +32,8 @@ pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, keep_order: bo
         // There is no second attempt at what cannot be read again.
         context.guard();
     }
-    let queue = WorkQueue::new(context, keep_order);
+    let tables = target.routing.as_ref().map_or(1, |routing| routing.tables.len());
+    let queue = WorkQueue::new(context, Order::of_tables(keep_order, tables));
     queue.share_out(context, |index| stream(context, target, &queue, index));
     context.failure().map_or(Ok(()), Err)
 }

@@ -6,7 +6,7 @@ use super::Context;
 use super::batch_chunks::ChunkFeed;
 use super::explain::remedy;
 use super::parse::{ParsedWindow, Parser};
-use super::queue::WorkQueue;
+use super::queue::{Order, WorkQueue};
 use crate::error::{BadRecord, Error, Result};
 use crate::job::lock;
 use crate::plan::{PostgresTarget, Sought, SoughtColumn, WritePath};
@@ -28,7 +28,7 @@ struct Found {
 /// # Errors
 /// The record that is to blame, if it is found.
 pub(super) fn run(context: &Context<'_>, target: &PostgresTarget, sought: &Sought) -> Result<()> {
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, Order::Largest);
     let found = Mutex::new(Vec::new());
     queue.share_out(context, |index| stream(context, target, &queue, sought, index, &found));
     if let Some(error) = context.failure() {

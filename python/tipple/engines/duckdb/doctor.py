@@ -10,7 +10,7 @@ import duckdb
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import ledger, parquet
 from tipple.engines.duckdb.connection import first_row
-from tipple.engines.findings import Finding, disk_finding, graded
+from tipple.engines.findings import Finding, disk_finding, graded, is_small
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -41,10 +41,11 @@ def before_load(
     connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName, source_bytes: int
 ) -> list[Finding]:
     """What this load should know: a few quick looks, at what can hurt it only."""
-    findings = list(_table(connection, path, table))
+    told = ("broken",) if is_small(source_bytes) else ("broken", "slow")
+    findings = [finding for finding in _table(connection, path, table) if finding.level in told]
     if path is not None:
-        findings += _file(path, source_bytes)
-    return [finding for finding in findings if finding.level in ("broken", "slow")]
+        findings += [finding for finding in _file(path, source_bytes) if finding.level in ("broken", "slow")]
+    return findings
 
 
 def _setting(connection: duckdb.DuckDBPyConnection, name: str) -> str:
@@ -76,6 +77,27 @@ def _memory_database() -> Iterator[Finding]:
     )
 
 
+_LOCKS = "/proc/locks"
+"""`proc_locks`(5): per lock its number, kind, mode, access, process, device and inode, and the range."""
+
+
+def _holders(path: str) -> list[int]:
+    """The other processes that have locked a file, by their numbers; what the system does not tell is none.
+
+    DuckDB itself says so only to one who wants to write. And to ask by way of the file (`F_GETLK`) is to open and close
+    it, upon which the system takes away the locks of this process, which may have the database open.
+    """
+    try:
+        inode = os.stat(path).st_ino
+        with open(_LOCKS, encoding="ascii", errors="replace") as file:
+            locks = [line.split() for line in file]
+    except OSError:
+        return []
+    # The device is not compared: some file systems tell another one here.
+    held = [lock for lock in locks if len(lock) == 8 and lock[1] == "POSIX" and lock[5].endswith(f":{inode}")]
+    return sorted({int(lock[4]) for lock in held if lock[4].isdigit()} - {0, os.getpid()})
+
+
 def _file(path: str, source_bytes: int) -> Iterator[Finding]:
     if os.path.exists(path):
         yield graded(
@@ -86,6 +108,15 @@ def _file(path: str, source_bytes: int) -> Iterator[Finding]:
             effect="the load is refused",
             remedy=f"chmod u+w {path}",
         )
+        holders = _holders(path)
+        if holders:
+            yield Finding(
+                level="broken",
+                subject=path,
+                found=f"it is open in process {', '.join(str(pid) for pid in holders)}",
+                effect="the load is refused for as long as it is",
+                remedy="close it there: while a process writes a file, DuckDB lets no other one have it",
+            )
     # What a load writes lies in the file first, and what does not fit into memory beside it.
     yield disk_finding(os.path.dirname(os.path.abspath(path)), source_bytes)
     wal = f"{path}.wal"

@@ -16,7 +16,7 @@ import duckdb
 from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask, Published
-from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables
+from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, is_empty
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.plan.url import TableName, parse_table_name
 
@@ -138,8 +138,11 @@ def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], follo
 
 
 def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, contents: Sequence[str]) -> list[Loaded]:
-    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
-    if not exists(connection):
+    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first.
+
+    None where the table is empty.
+    """
+    if not exists(connection) or is_empty(connection, table.sql):
         return []
     rows = connection.execute(
         f"""
@@ -165,7 +168,9 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
 
 
 def published_with(connection: duckdb.DuckDBPyConnection, table: TableName, content: str) -> list[Published]:
-    """A few jobs that have loaded, into `table`, sources of which the first has this content, the newest first."""
+    """As `Session.published_with`."""
+    if not exists(connection) or is_empty(connection, table.sql):
+        return []
     rows = connection.execute(
         f"SELECT job_id::VARCHAR, request_key, request::VARCHAR FROM {_job(connection)} "
         "WHERE target = ? AND state = 'published' AND request ->> '$.sources[0].content' = ? "

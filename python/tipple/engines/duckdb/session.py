@@ -124,8 +124,6 @@ class DuckSession:
     def published_with(self, table: TableName, content: str) -> list[Published]:
         """A few jobs that have loaded, into this table, sources of which the first has this content."""
         try:
-            if not ledger.exists(self.connection) or connection.is_empty(self.connection, table.sql):
-                return []
             return ledger.published_with(self.connection, table, content)
         except duckdb.Error:
             # The load itself will say what is wrong.

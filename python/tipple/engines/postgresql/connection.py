@@ -130,8 +130,15 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
     return connection
 
 
+MAY_WRITE = (
+    "add options=-c%20default_transaction_read_only%3Doff to the URL, or take the setting from the role, the database "
+    "or the server"
+)
+"""What to do where sessions are read-only."""
+
+
 def require_writable(connection: psycopg.Connection[Any], target: Target) -> None:
-    """Finds out before a load, rather than in it, that nothing can be written.
+    """Finds out before a load or a change of the ledger, rather than in it, that nothing can be written.
 
     Raises:
         UsageError: the server is a standby, or sessions of this role are read-only.
@@ -146,8 +153,7 @@ def require_writable(connection: psycopg.Connection[Any], target: Target) -> Non
     if is_read_only:
         raise UsageError(
             f"sessions with {target.display} are read-only: default_transaction_read_only is on",
-            hint="add options=-c%20default_transaction_read_only%3Doff to the URL, or take the setting from the role, "
-            "the database or the server",
+            hint=MAY_WRITE,
         )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tipple.engines.findings import Finding, disk_finding, graded, refused
+from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
 from tipple.engines.postgresql import direct, ledger, stage
-from tipple.engines.postgresql.connection import current_role
+from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
 from tipple.errors import UsageError
@@ -55,7 +55,7 @@ def before_load(connection: Connection, table: TableName, source_bytes: int, *, 
         swaps: whether the rows go into a table of their own, and not straight into `table`.
     """
     checks: list[Check] = [_safety, _slots, _publications]
-    if not swaps:
+    if not swaps and not is_small(source_bytes):
         checks.append(lambda connection: _straight_in(connection, table))
     if source_bytes:
         checks.append(lambda connection: _checkpoints(connection, source_bytes))
@@ -224,6 +224,9 @@ def _replication(connection: Connection) -> Iterator[Finding]:
             effect="the publishing commit waits for the standby to have all WAL of the load",
             remedy="none, if the standby must not lose anything",
         )
+
+
+def _writable(connection: Connection) -> Iterator[Finding]:
     if (connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,))[0]:
         yield Finding(
             level="broken",
@@ -231,6 +234,14 @@ def _replication(connection: Connection) -> Iterator[Finding]:
             found="it is a standby",
             effect="nothing can be written",
             remedy="name the primary in the URL, or add target_session_attrs=read-write",
+        )
+    elif setting(connection, "default_transaction_read_only")["default_transaction_read_only"] == "on":
+        yield Finding(
+            level="broken",
+            subject="default_transaction_read_only",
+            found="on",
+            effect="the load is refused",
+            remedy=MAY_WRITE,
         )
 
 
@@ -401,6 +412,7 @@ def _publications(connection: Connection) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     _version,
+    _writable,
     _safety,
     _wal_level,
     _event_triggers,

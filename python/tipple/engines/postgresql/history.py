@@ -9,6 +9,7 @@ import psycopg
 
 from tipple.engines.base import Published
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
+from tipple.engines.postgresql import stage
 from tipple.engines.postgresql.ledger import LedgerJob, exists
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
@@ -87,8 +88,11 @@ ORDER BY finished_at DESC
 
 
 def loaded_before(connection: psycopg.Connection[Any], table: TableName, contents: Sequence[str]) -> list[Loaded]:
-    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first."""
-    if not exists(connection):
+    """Sources of these contents that jobs have loaded into `table` since it was last replaced, the newest first.
+
+    None where the table is empty.
+    """
+    if not exists(connection) or stage.is_surely_empty(connection, table):
         return []
     wanted = {"target": table.sql, "most": MOST_BYTES, "contents": list(contents)}
     return [
@@ -98,7 +102,9 @@ def loaded_before(connection: psycopg.Connection[Any], table: TableName, content
 
 
 def published_with(connection: psycopg.Connection[Any], table: TableName, content: str) -> list[Published]:
-    """A few jobs that have loaded, into `table`, sources of which the first has this content, the newest first."""
+    """As `Session.published_with`."""
+    if not exists(connection) or stage.is_surely_empty(connection, table):
+        return []
     rows = connection.execute(
         "SELECT job_id::text, request_key, request FROM tipple.job WHERE target = %s AND state = 'published' "
         "AND request #>> '{sources,0,content}' = %s AND request_key IS NOT NULL ORDER BY finished_at DESC LIMIT 10",

@@ -477,6 +477,15 @@ class JobOwner:
         self.notes.append("the server has crashed and emptied what was loaded unlogged: all of it was loaded again")
         return True
 
+    def give_back_room(self, owned: OwnedJob) -> None:
+        """Removes what attempts that failed have left in what is staged, where no slice is done.
+
+        Nobody vacuums there, and on a full disk those rows would take whatever is freed.
+        """
+        begun = owned.plan.get("planned") or owned.plan.get("feeds")
+        if owned.staging is not None and begun and not self.done_slices(owned):
+            stage.empty(self.connection, owned.staging)
+
     def left(self, owned: OwnedJob) -> Cut:
         """What the ledger does not have as done."""
         feeds = owned.plan.get("feeds", [])
@@ -548,6 +557,10 @@ class JobOwner:
             self._give_up_unread(owned)
             return
         if self.task.ledger and resumable and (_may_pass(error) or not self.task.atomic):
+            if isinstance(error, TippleError) and core.room_hint(error.detail.get("sqlstate")) is not None:
+                with suppress(psycopg.Error):
+                    self.session.terminate_streams(owned.job_id)
+                    self.give_back_room(owned)
             return
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:

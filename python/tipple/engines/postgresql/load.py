@@ -43,7 +43,7 @@ from tipple.engines.postgresql.failure import INPUT_AGAIN, LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, UsageError
+from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, TooManyRejects, UsageError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class PostgresLoad:
                 return result
             except BadRecord as error:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
+            except TooManyRejects as error:
+                raise error.in_words(self._in_users_words) from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 if not isinstance(error, indexes.NoSession):
@@ -180,6 +182,7 @@ class PostgresLoad:
             choice = Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
             task.keys_at_end = bool(owned.plan.get("unique"))
             self.job.forget_if_emptied(owned)
+            self.job.give_back_room(owned)
             cut = self.job.left(owned)
             self.chooser.resume_direct(owned)
         self.owned = owned

@@ -206,8 +206,6 @@ class PostgresSession:
     def published_with(self, table: TableName, content: str) -> list[Published]:
         """A few jobs that have loaded, into this table, sources of which the first has this content."""
         try:
-            if not ledger.exists(self.connection) or stage.is_surely_empty(self.connection, table):
-                return []
             return history.published_with(self.connection, table, content)
         except psycopg.Error:
             # Without the ledger, or the connection, the load itself will say what is missing.
@@ -278,6 +276,7 @@ class PostgresSession:
         Raises:
             UsageError: there is no such job, or it is not unfinished.
         """
+        connection.require_writable(self.connection, self.target)
         job = ledger.find_by_id(self.connection, job_id) if ledger.exists(self.connection) else None
         if job is None:
             raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
@@ -294,6 +293,7 @@ class PostgresSession:
     @_told
     def drop_leftovers(self) -> list[str]:
         """Drops the staging tables of jobs that are no more, and the rejects of those given up; says which."""
+        connection.require_writable(self.connection, self.target)
         if not ledger.exists(self.connection):
             return stage.drop_unlisted(self.connection)
         ledger.check_rights(self.connection)

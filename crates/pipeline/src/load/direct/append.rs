@@ -103,18 +103,16 @@ impl<'c, 'p> Appender<'c, 'p> {
     ) -> Result<()> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
         let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
-        let (mut run, mut next) = (Vec::with_capacity(run_slots), None);
+        let mut ready = ReadyPages::new(self.tables.len());
         loop {
-            match next.take().map_or_else(|| inlet.parcels.recv_timeout(CANCEL_CHECK), Ok) {
-                Ok(Parcel::Pages { table, slot, pages }) => {
-                    run.push((slot, pages));
-                    next = gather(&inlet.parcels, table, &mut run, run_slots);
-                    appended += writer.append(table, &run)?;
-                    for (slot, _) in run.drain(..) {
-                        // Nobody waits for it once all streams have ended.
-                        let _may_be_unwanted = inlet.free.send(slot);
-                    }
-                }
+            let parcel = if ready.is_empty() {
+                inlet.parcels.recv_timeout(CANCEL_CHECK)
+            } else {
+                // Whether all streams have ended is seen when nothing is left to append.
+                inlet.parcels.try_recv().map_err(|_| RecvTimeoutError::Timeout)
+            };
+            match parcel {
+                Ok(Parcel::Pages { table, slot, pages }) => ready.add(table, slot, pages),
                 Ok(Parcel::Rows(chunk)) => {
                     waiting_bytes += chunk.bytes.len();
                     waiting.push(chunk);
@@ -124,7 +122,16 @@ impl<'c, 'p> Appender<'c, 'p> {
                     }
                 }
                 Ok(Parcel::Rejects(rows)) => rows.copy_to_ledger(&self.session)?,
-                Err(RecvTimeoutError::Timeout) => self.context.check_cancelled()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.context.check_cancelled()?;
+                    if let Some((table, run)) = ready.take(run_slots) {
+                        appended += writer.append(table, &run)?;
+                        for (slot, _) in run {
+                            // Nobody waits for it once all streams have ended.
+                            let _may_be_unwanted = inlet.free.send(slot);
+                        }
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -159,20 +166,37 @@ impl<'c, 'p> Appender<'c, 'p> {
     }
 }
 
-/// Adds to a run what lies ready for its table; returns the first parcel that is for another one.
-fn gather(
-    parcels: &Receiver<Parcel>,
-    run_table: usize,
-    run: &mut Vec<(Slot, usize)>,
-    run_slots: usize,
-) -> Option<Parcel> {
-    while run.len() < run_slots {
-        match parcels.try_recv().ok()? {
-            Parcel::Pages { table, slot, pages } if table == run_table => run.push((slot, pages)),
-            other => return Some(other),
-        }
+/// Pages that streams have handed over, by table. Streams that work on different tables hand them over by turns; but the
+/// server waits for its writes at the end of each statement, and so does best with many pages of one table at a time.
+struct ReadyPages {
+    tables: Vec<Vec<(Slot, usize)>>,
+    slots: usize,
+}
+
+impl ReadyPages {
+    fn new(tables: usize) -> Self {
+        Self { tables: (0..tables).map(|_| Vec::new()).collect(), slots: 0 }
     }
-    None
+
+    fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    fn add(&mut self, table: usize, slot: Slot, pages: usize) {
+        self.tables[table].push((slot, pages));
+        self.slots += 1;
+    }
+
+    /// A run of at most so many slots, in the order in which they came, for the table that has the most of them.
+    fn take(&mut self, most_slots: usize) -> Option<(usize, Vec<(Slot, usize)>)> {
+        if self.is_empty() {
+            return None;
+        }
+        let (table, ready) = self.tables.iter_mut().enumerate().max_by_key(|(_, ready)| ready.len())?;
+        let run: Vec<_> = ready.drain(..ready.len().min(most_slots)).collect();
+        self.slots -= run.len();
+        Some((table, run))
+    }
 }
 
 /// The server names a record where it waits for a lock, which is not to blame.

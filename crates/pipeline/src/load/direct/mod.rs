@@ -16,7 +16,7 @@ mod outbox;
 mod stream;
 
 use super::Context;
-use super::queue::WorkQueue;
+use super::queue::{Order, WorkQueue};
 use super::rejects::RejectLog;
 use super::transaction;
 use crate::counters::StreamState;
@@ -33,7 +33,7 @@ use tipple_codec::encode::heap::PageLayout;
 const CANCEL_CHECK: Duration = Duration::from_millis(200);
 
 /// A stream takes a little more of the processor's time for its pages than the server does to append them, so that so
-/// many streams keep a session and a core each busy.
+/// many streams keep a session and a core each busy. There is one session more, since each waits for the disk at times.
 const STREAMS_PER_SESSION: usize = 2;
 
 pub(super) fn run(
@@ -46,7 +46,8 @@ pub(super) fn run(
         Some(routing) => &routing.tables[..],
         None => std::slice::from_ref(&target.table),
     };
-    let sessions = (context.plan.streams / STREAMS_PER_SESSION).clamp(1, tables.len().max(1));
+    let useful = (context.plan.streams / STREAMS_PER_SESSION + 1).min(context.plan.streams);
+    let sessions = useful.clamp(1, tables.len().max(1));
     let (outlets, mut inlets): (Vec<Outlet>, Vec<Inlet>) = (0..sessions)
         .map(|number| append::connect(context, plan, tables.iter().skip(number).step_by(sessions).len()))
         .unzip();
@@ -55,7 +56,7 @@ pub(super) fn run(
     let inlet = inlets.remove(0);
     let (writer, block_size) = first.open(plan, &inlet)?;
     let layout = PageLayout { block_size, fillfactor: plan.fillfactor };
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, Order::of_tables(false, tables.len()));
     let counts = Counts::default();
     let keeps_rejects = target.ledger.is_some();
     let mut log = RejectLog::open(context, "session");

@@ -8,7 +8,7 @@ use super::super::Context;
 use super::super::batch_chunks::ChunkFeed;
 use super::super::chunks::Encoder;
 use super::super::parse::{ParsedWindow, Parser};
-use super::super::queue::{Work, WorkQueue};
+use super::super::queue::{Order, Work, WorkQueue};
 use super::super::rejects::RejectLog;
 use super::groups::{self, Group};
 use super::hashes::{self, KnownHashes};
@@ -64,7 +64,7 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         rejected: known.rejected.iter().copied().collect(),
         suspects: Mutex::default(),
     };
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, Order::Largest);
     queue.share_out(context, |index| search.stream(&queue, index));
     if let Some(error) = context.failure() {
         return Err(error);
@@ -75,7 +75,7 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
 /// Reads the sources for their keys alone.
 fn note_afresh(context: &Context<'_>, target: &PostgresTarget, keys: &UniqueKeys) -> Result<()> {
     hashes::forget(&keys.spool)?;
-    let queue = WorkQueue::new(context, false);
+    let queue = WorkQueue::new(context, Order::Largest);
     queue.share_out(context, |index| {
         let Some(mut log) = KeyLog::open(context, target, index)? else { return Ok(()) };
         let mut reading = Reading::new(context, target, index);
