@@ -365,7 +365,8 @@ def test_replacing_partitions_skips_no_foreign_key(postgres_target: PostgresTarg
     postgres_target.execute(RANGES)
     postgres_target.execute("CREATE TABLE other (b text PRIMARY KEY); INSERT INTO other VALUES ('x')")
     postgres_target.execute("INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other")
-    options = {"mode": "replace", "replace_scope": "partitions", "on_error": "skip", "max_rejects": 9}
+    options = {"mode": "replace", "replace_scope": "partitions"}
+    options |= {"on_error": "skip", "max_rejects": 9, "rejects": tmp_path / "bad"}
     run = load_text(postgres_target, tmp_path / "in.csv", "1,x\nbad,x\n2,y\n", check=1, **options)
     assert "record    3," in run.stderr
     assert "23503" in run.stderr
