@@ -211,3 +211,28 @@ fn or_unsuited(error: Error) -> Error {
     }
     error
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ReadyPages, Slot};
+
+    fn taken(ready: &mut ReadyPages, most_slots: usize) -> Option<(usize, Vec<usize>)> {
+        let (table, run) = ready.take(most_slots)?;
+        Some((table, run.into_iter().map(|(_, pages)| pages).collect()))
+    }
+
+    #[test]
+    fn pages_of_one_table_go_together_in_their_order() {
+        let mut ready = ReadyPages::new(3);
+        assert_eq!(taken(&mut ready, 4), None);
+        for (pages, table) in [2, 0, 2, 0, 2, 2].into_iter().enumerate() {
+            ready.add(table, Slot::Own(Vec::new()), pages);
+        }
+        assert_eq!(taken(&mut ready, 3), Some((2, vec![0, 2, 4])));
+        assert_eq!(taken(&mut ready, 3), Some((0, vec![1, 3])));
+        assert!(!ready.is_empty());
+        assert_eq!(taken(&mut ready, 3), Some((2, vec![5])));
+        assert!(ready.is_empty());
+        assert_eq!(taken(&mut ready, 3), None);
+    }
+}
