@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 import tipple
+from command import start_tipple
+from faults.oracle import wait_for
 from targets import PostgresTarget, Target, write
 from tipple.cli.commands import cli
 from tipple.errors import UsageError
@@ -111,6 +114,28 @@ def test_a_load_that_is_cancelled_says_so(
             tipple.load(path, into=postgres_target.url, table=table, progress=cancel, **options)
         assert tipple.list_jobs(postgres_target.url)[0].state == "cancelled"
         assert options.get("atomic") is False or postgres_target.count(table) == 0
+
+
+def test_a_run_that_stands_still_is_cancelled(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It lets go of its table, though its process takes no notice; and it says what has happened once it goes on."""
+    postgres_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "0000001\n" * 3_000_000)
+    options = {"into": postgres_target.url, "table": "t", "header": "no", "jobs": 1, "commit_every": 10_000}
+    command = start_tipple("load", path, *(f"--{k.replace('_', '-')}={v}" for k, v in options.items()))
+    assert wait_for(lambda: any(job.slices_done for job in tipple.list_jobs(postgres_target.url)), 30)
+    command.signal(signal.SIGSTOP)
+    try:
+        job = tipple.list_jobs(postgres_target.url)[0]
+        tipple.cancel_job(postgres_target.url, job.job_id)
+        small = write(tmp_path / "small.csv", "7\n")
+        tipple.load(small, into=postgres_target.url, table="t", header="no", progress="none")
+        assert postgres_target.sorted_rows("t") == [(7,)]
+    finally:
+        command.signal(signal.SIGCONT)
+    run = command.wait()
+    assert run.exit_code == 1
+    assert "was cancelled by tipple jobs" in run.stderr
+    assert postgres_target.sorted_rows("t") == [(7,)]
 
 
 @pytest.mark.parametrize("named", [True, False])

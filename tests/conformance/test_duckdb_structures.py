@@ -319,3 +319,15 @@ def test_sorted_is_by_what_is_stored(target: DuckdbTarget, tmp_path: Path, colum
     )  # fmt: skip
     assert target.rows("SELECT e::VARCHAR FROM t ORDER BY rowid") == target.rows("SELECT e::VARCHAR FROM t ORDER BY e")
     assert target.rows("SELECT e::VARCHAR FROM t ORDER BY rowid") != [(value,) for value in reversed(values)]
+
+
+def test_sorted_where_records_are_judged_from_a_stream(target: DuckdbTarget) -> None:
+    """What can be read but once is stored beside the table first, and goes from there in its order."""
+    target.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    rows = pa.table({"id": [*range(99, 0, -1), 7], "v": [1] * 100})
+    report = tipple.load(
+        rows.to_reader(), into=target.url, table="t", structure="sorted", key=["id"], on_error="skip", max_rejects=1,
+        rejects=target.path.with_name("bad"), progress="none",
+    )  # fmt: skip
+    assert report.rejects == 1
+    assert target.rows("SELECT id FROM t ORDER BY rowid") == [(number,) for number in range(1, 100)]

@@ -353,3 +353,32 @@ def test_what_a_replay_left_and_whose_file_is_gone(engine_target: Target, tmp_pa
     ((reason, record),) = engine_target.rows(query)
     assert "integer" in reason
     assert bytes(record).startswith(b"y,30")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "replace", "replace_scope": "partitions"},
+        {"partition_by": "range(id, every=10)"},
+        {"mode": "replace", "tablespace": "pg_default"},
+    ],
+    ids=str,
+)
+def test_the_same_command_replays_into_partitions(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, object]
+) -> None:
+    """Options for what is made or replaced do not count: mended records come on top of the good ones."""
+    divided = "" if "tablespace" in options else " PARTITION BY RANGE (id)"
+    postgres_target.execute(f"CREATE TABLE t (id integer PRIMARY KEY, v integer){divided}")
+    if options.get("mode") == "replace" and divided:
+        postgres_target.execute("CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    path, rejects = write(tmp_path / "a.csv", "1,10\n2,x\n"), tmp_path / "bad.csv"
+    options |= {"header": "no", "on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    load(postgres_target, path, check=3, **options)
+    rejects.write_text("2,y\n")
+    still = load(postgres_target, path, replay=True, check=3, **options)
+    assert still.summary is not None
+    assert not any("empty" in note for note in still.summary["notes"])
+    rejects.write_text("2,20\n")
+    load(postgres_target, path, replay=True, **options)
+    assert postgres_target.sorted_rows("t") == [(1, 10), (2, 20)]

@@ -18,6 +18,7 @@ from typing import Any
 
 from tipple._core import RejectFiles, SpooledRejects
 from tipple.engines.base import LoadTask
+from tipple.errors import UsageError
 
 COLUMNS = "job_id, n, source, byte_offset, record_index, column_name, reason, sqlstate, record"
 """Of the ledger's table, in the order of a row (the core's `rejects/row.rs`)."""
@@ -36,7 +37,13 @@ class Directory:
     """A directory for files of rejects. Making one removes those of the same user whose owners are dead."""
 
     def __init__(self) -> None:
-        parent = tempfile.gettempdir()
+        try:
+            parent = tempfile.gettempdir()
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"rejects need a directory for temporary files: {error.strerror}",
+                hint="set TMPDIR to a directory where files can be written, or free space there",
+            ) from None
         remove_abandoned(parent)
         while not self._made(parent):
             pass

@@ -277,6 +277,8 @@ def load(
         raise UsageError("--on-conflict has no meaning without --mode upsert", hint="leave it out")
     require_index_plan(indexes, mode, asked_structure, partition_by, atomic=atomic)
     divided = require_partitions(target.engine, partition_by, replace_scope, mode=mode, files=structure == "parquet")
+    if replay:
+        replace_scope, tablespaces = "table", ()
     stream_identity: Identity | None = None
     columnar: Columnar | None
     if is_stream(sources):
@@ -461,7 +463,7 @@ def load(
                     display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
-            if result.status == "loaded" and mode == "replace" and replace_scope != "partitions" and not result.rows:
+            if result.status == "loaded" and task.mode == "replace" and replace_scope == "table" and not result.rows:
                 result.notes.append(f"no record was stored: --mode replace has left {table} empty")
             with _part.finishing():
                 causes: list[RejectCause] = []

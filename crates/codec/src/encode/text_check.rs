@@ -64,7 +64,15 @@ impl TextCheck {
     /// Checks one decoded text where the window's verdict does not cover it.
     #[inline(always)]
     pub(super) fn check(self, field: RawField<'_>, text: &[u8]) -> Result<(), Refusal> {
-        if self.must_check(field) { check_text(text) } else { Ok(()) }
+        if self.must_check(field) { self.check_both(field, text) } else { Ok(()) }
+    }
+
+    /// Checks a text, and what it was decoded from: half of a character may stand there as it is and half as an escape, or
+    /// with a quote in between, which the server refuses before it decodes anything.
+    #[inline(never)]
+    fn check_both(self, field: RawField<'_>, text: &[u8]) -> Result<(), Refusal> {
+        check_text(text)?;
+        if self.all && field.marked { check_text(field.bytes) } else { Ok(()) }
     }
 
     /// Whether the window's verdict does not cover a field.

@@ -222,7 +222,8 @@ impl<'p> Context<'p> {
     /// Number, rows, rejects and digest of every slice as the rows of an SQL `VALUES` list.
     pub(super) fn slices_as_values(&self) -> String {
         // Of rows that the server itself read nobody here knows the digest, nor of what is left after it refused some.
-        let known = self.plan.digest && self.fallback_windows() == 0 && self.late_rejects() == 0;
+        let read_here = self.fallback_windows() == 0 && !self.undigested.load(Ordering::Relaxed);
+        let known = self.plan.digest && read_here && self.late_rejects() == 0;
         let row = |SliceDone { n, rows, rejects, digest }: SliceDone| {
             let digest = if known { format!("'{digest:032x}'") } else { "NULL".into() };
             format!("({n}, {rows}::bigint, {rejects}::bigint, {digest}::text)")

@@ -130,7 +130,7 @@ impl Context<'_> {
         let CopyFailure { error, record, column } = failure;
         let error = *error;
         let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        if server.sqlstate == TOO_LONG {
+        if server.sqlstate == TOO_LONG && column.is_none() {
             return self.explain_batch(place, index, server);
         }
         let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };

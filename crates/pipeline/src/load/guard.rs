@@ -88,7 +88,7 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             if let Some(missing) = self.context.missing_partition(server) {
                 return Err(missing);
             }
-            let line = failure.record.filter(|_| server.sqlstate != TOO_LONG);
+            let line = failure.record.filter(|_| server.sqlstate != TOO_LONG || failure.column.is_some());
             let named = line.map(|(_, index)| low + index as usize).filter(|row| (low..high).contains(row));
             match named.or_else(|| (high - low == 1).then_some(low)) {
                 Some(row) => {

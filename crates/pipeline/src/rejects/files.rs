@@ -210,7 +210,8 @@ impl RejectFiles {
         if self.telling.by_row {
             return;
         }
-        let too_long = reject.sqlstate == TOO_LONG;
+        // With a column it is a value that the server refuses, such as an array of too many dimensions.
+        let too_long = reject.sqlstate == TOO_LONG && reject.column.is_none();
         let lines = match memchr_iter(b'\n', &reject.record).count() {
             0 => memchr_iter(b'\r', &reject.record).count(),
             lines => lines,

@@ -345,10 +345,16 @@ def divide(connection: duckdb.DuckDBPyConnection, job_id: str, parts: Sequence[d
 
 
 def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | None, finished_at: str) -> None:
-    """Says that the job's rows are visible."""
+    """Says that the job's rows are visible.
+
+    The order in which jobs into a table were published counts, even if the clock is set back or another machine's.
+    """
+    job = _job(connection)
     connection.execute(
-        f"UPDATE {_job(connection)} SET state = 'published', row_digest = ?, finished_at = ? WHERE job_id = ?",
-        [digest, finished_at, job_id],
+        f"UPDATE {job} SET state = 'published', row_digest = $digest, finished_at = greatest($at::TIMESTAMP, coalesce("
+        f"(SELECT max(other.finished_at) + INTERVAL 1 MICROSECOND FROM {job} other WHERE other.state = 'published' "
+        f"AND other.target = (SELECT target FROM {job} WHERE job_id = $job)), $at::TIMESTAMP)) WHERE job_id = $job",
+        {"digest": digest, "at": finished_at, "job": job_id},
     )
 
 

@@ -27,7 +27,7 @@ from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import ConstraintViolated, RecordRefused, duckdb_error
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
-from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions
+from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions, require_slices
 from tipple.errors import SourceChanged, TippleError, UsageError
 from tipple.plan.url import quote_identifier
 
@@ -93,13 +93,14 @@ class DuckLoad:
 
     def plan(self) -> LoadResult:
         """What `run` would do."""
-        slices = len(core.cut(self.task).slices) if self.task.counts_slices else 0
-        result = self._result("planned", "-", slices=slices)
+        cut = core.cut(self.task) if self.task.counts_slices else None
+        result = self._result("planned", "-", slices=len(cut.slices) if cut is not None else 0)
         known = self.done_before()
         if known is not None:
             result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
         else:
             self.structure.require_empty()
+            require_slices(self.task, cut)
         return result
 
     def done_before(self) -> str | None:
@@ -274,6 +275,7 @@ class DuckLoad:
         task, connection = self.task, self.connection
         if task.verify == "checksum":
             self.notes.append("--no-atomic: verified by the counts of every transaction, not by checksum")
+        require_slices(task, cut)
         if not begun:
             self.session.begin()
             try:

@@ -158,7 +158,8 @@ class Rows:
             return self._pull(reading, f"{statement} FROM {STREAM}", target, phase="load")[1]
 
         try:
-            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id)
+            order = self.structure.order_by
+            return staged.store(self.connection, self.task, what, read, self.into, reading.job_id, order)
         except duckdb.Error as error:
             raise duckdb_error(error, "storing rows") from None
 

@@ -157,8 +157,10 @@ class DuckSession:
         try:
             if self.path is not None:
                 # Small tables are in the WAL until the file is closed, which would do this too.
-                with suppress(duckdb.TransactionException):
-                    self.connection.execute("CHECKPOINT")
+                # By a connection of its own: in a transaction that is open, as where tables are published together,
+                # DuckDB refuses it and gives the whole transaction up.
+                with suppress(duckdb.TransactionException), self.connection.cursor() as other:
+                    other.execute("CHECKPOINT")
             return self.sizes(table)
         except (duckdb.Error, OSError):
             # The rows are published: that their room cannot be told is no failure.

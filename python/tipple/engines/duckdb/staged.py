@@ -34,6 +34,7 @@ def store(
     read: Callable[[str, list[int]], dict[str, Any]],
     into: str,
     job_id: str,
+    order_by: str = "",
 ) -> dict[str, Any]:
     """Stores what can be read once, and gives the core's outcome as if it had rejected the records itself.
 
@@ -44,6 +45,7 @@ def store(
         read: reads these columns, by index, into the table that its statement names, and gives the core's outcome.
         into: the target, quoted.
         job_id: the job in the ledger.
+        order_by: the clause that says in which order rows are stored; empty where that does not matter.
 
     Raises:
         BadRecord, TooManyRejects: more violations than may be rejected.
@@ -54,7 +56,7 @@ def store(
         if found:
             _reject(connection, task, what, found, outcome, job_id)
         names = ", ".join(quote_identifier(column.name) for column in task.columns)
-        order = f" ORDER BY {PLACE}" if task.preserve_order else ""
+        order = order_by or (f" ORDER BY {PLACE}" if task.preserve_order else "")
         stored = first_row(
             connection,
             f"INSERT INTO {into} ({names}) SELECT {names} FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}){order}",

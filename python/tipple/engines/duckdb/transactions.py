@@ -15,18 +15,27 @@ SLICES_PER_COMMIT = 8
 """With --no-atomic: enough rows for whole row groups in each transaction, few enough to lose little."""
 
 
+def require_slices(task: LoadTask, cut: Cut | None) -> None:
+    """Refuses to store a part of what has no slices.
+
+    Raises:
+        UsageError: `--commit-every` is asked for, and a source is read from beginning to end.
+    """
+    if task.commit_every is not None and cut is not None and cut.feeds:
+        named = task.sources[cut.feeds[0][0]].path
+        raise UsageError(
+            f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
+            "one transaction",
+            hint="leave it out, or bring the file into a form that can be cut: unpacked, in UTF-8, without comments "
+            "and lines to be skipped",
+        )
+
+
 class Transactions:
     """What --no-atomic stores in a transaction each: some slices, or one feed, which is read but once."""
 
     def __init__(self, task: LoadTask, cut: Cut, *, in_order: bool) -> None:
         """`in_order` where it counts which of two records is stored first."""
-        if task.commit_every is not None and cut.feeds:
-            named = task.sources[cut.feeds[0][0]].path
-            raise UsageError(
-                f"--commit-every is not possible for {named}: what is read from beginning to end goes into DuckDB in "
-                "one transaction",
-                hint="leave it out, or unpack the file and bring it into UTF-8 before",
-            )
         self.cut = cut
         self.rows = task.commit_every
         self.in_order = in_order

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import errors
 
 from tipple.engines.postgresql import ledger
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, parse_table_name
 
-__all__ = ["Backend", "holders", "own"]
+__all__ = ["Backend", "end_if_stuck", "holders", "own", "owner"]
+
+STUCK_SECONDS = 1.0
+"""A run that works notices sooner that its job was cancelled."""
 
 
 class Backend(NamedTuple):
@@ -33,3 +39,24 @@ def holders(connection: psycopg.Connection[Any], table: TableName) -> set[Backen
     """The sessions that hold the lock of `table`: one, or none."""
     pids = [pid for pid, lock in ledger.locks(connection) if lock == ledger.table_lock(table)]
     return {Backend(*found) for found in connection.execute(f"{_BACKENDS} ANY (%s)".encode(), (pids,)).fetchall()}
+
+
+def owner(connection: psycopg.Connection[Any], job_id: str) -> tuple[TableName, Backend] | None:
+    """The session that holds a job's table for it, and the table; None where nobody works on the job."""
+    found = connection.execute("SELECT target, owner_pid FROM tipple.job WHERE job_id = %s", (job_id,)).fetchone()
+    if found is None or found[1] is None:
+        return None
+    table = parse_table_name(found[0])
+    return next(((table, holder) for holder in holders(connection, table) if holder.pid == found[1]), None)
+
+
+def end_if_stuck(connection: psycopg.Connection[Any], table: TableName, session: Backend) -> None:
+    """Ends the session of a cancelled job where it does not let go of the table: its process may be stopped."""
+    until = time.monotonic() + STUCK_SECONDS
+    while session in holders(connection, table):
+        if time.monotonic() > until:
+            # Another role's may not be ended; that it holds the table is told by whoever wants it.
+            with suppress(errors.InsufficientPrivilege):
+                connection.execute("SELECT pg_terminate_backend(%s, 5000)", (session.pid,))
+            return
+        time.sleep(0.1)

@@ -352,11 +352,13 @@ class Chooser:
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
-        if by_partition and not self.goes_on:
+        # A replay's few records have their partitions, most likely.
+        if by_partition and not self.goes_on and self.task.request.get("on_error") != "replay":
             replaces = self.task.replace_scope == "partitions"
+            routed = "leave out --partition-by: the server then routes the rows, to partitions that were made before"
             raise UsageError(
                 f"{self.table} cannot be loaded partition by partition: {obstacle}",
-                hint=INSTEAD_OF_SCOPE if replaces else "leave out --partition-by: the server then routes the rows",
+                hint=INSTEAD_OF_SCOPE if replaces else routed,
             )
         absorb.require(self.task, None if self.goes_on else obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)

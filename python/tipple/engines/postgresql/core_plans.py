@@ -178,7 +178,7 @@ class CorePlans:
                 *self._superseding(owned),
                 {
                     "sql": "UPDATE tipple.job SET state = 'published', rows = :rows, row_digest = :digest, "
-                    f"owner_pid = NULL, finished_at = clock_timestamp() WHERE {_owned_by(owned)} RETURNING 1",
+                    f"owner_pid = NULL, finished_at = {ledger.PUBLISHED_AT} WHERE {_owned_by(owned)} RETURNING 1",
                     "proves_ownership": True,
                 },
                 *self._slices_done(owned),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from tipple.plan.url import TableName, quote_identifier
 _PAIRS = "unnest(%(tables)s::text[], %(likes)s::text[]) WITH ORDINALITY AS pair (own, other, n)"
 
 _CONSTRAINTS_QUERY = f"""
-SELECT pair.n, conname FROM {_PAIRS} JOIN pg_constraint ON conrelid = to_regclass(pair.own)
+SELECT pair.n, conname, convalidated FROM {_PAIRS} JOIN pg_constraint ON conrelid = to_regclass(pair.own)
 """
 _PRESENT_QUERY = f"""
 SELECT pair.n, relname FROM {_PAIRS} JOIN pg_index ON indrelid = to_regclass(pair.own)
@@ -43,7 +43,9 @@ _OWN_CHECK_QUERY = f"""
 SELECT pair.n, conname, pg_get_constraintdef(own.oid) FROM {_PAIRS}
 JOIN pg_constraint own ON own.conrelid = to_regclass(pair.other)
 WHERE contype = 'c' AND NOT EXISTS (
-    SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(pair.own) AND other.conname = own.conname)
+    SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(pair.own) AND other.conname = own.conname
+    AND (other.coninhcount > 0
+         OR pg_get_expr(other.conbin, other.conrelid) = pg_get_expr(own.conbin, own.conrelid)))
 ORDER BY pair.n, conname
 """
 
@@ -67,7 +69,8 @@ WHERE CASE contype
     WHEN 'n' THEN false
     ELSE conname ~ %(staged)s END
 AND NOT EXISTS (SELECT FROM pg_constraint other WHERE other.conrelid = to_regclass(pair.other)
-    AND other.conname = own.conname AND other.contype = own.contype)
+    AND other.conname = own.conname AND other.contype = own.contype
+    AND (own.contype <> 'c' OR pg_get_expr(other.conbin, other.conrelid) = pg_get_expr(own.conbin, own.conrelid)))
 UNION ALL
 SELECT pair.n, format('DROP INDEX %%I.%%I', s.nspname, c.relname), c.relname
 FROM {_PAIRS} JOIN pg_index i ON i.indrelid = to_regclass(pair.own)
@@ -137,7 +140,7 @@ def missing_of_all(
     works = []
     for n, ((table, _), (size,)) in enumerate(zip(pairs, sizes, strict=True), 1):
         work = KeyWork(table=table, size_bytes=int(size or 0), indexes=[], after=[], renames=[])
-        names = {name for (name,) in constraints[n]}
+        names = dict(constraints[n])
         _add_indexes(work, indexes[n], names, {name for (name,) in present[n]})
         for name, definition in checks[n]:
             work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quote_identifier(name)} {definition}")
@@ -153,7 +156,9 @@ def missing_of_all(
     return works
 
 
-def _add_indexes(work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: set[str], present: set[str]) -> None:
+def _add_indexes(
+    work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: Container[str], present: Container[str]
+) -> None:
     table = work.table
     for name, definition, head, unique, kind, constraint_definition, deferrable, deferred in found:
         # CREATE [UNIQUE] INDEX name ON [ONLY] schema.table USING ...: the names may hold any of these words.
@@ -176,11 +181,12 @@ def _add_indexes(work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: s
             work.after.append(f"ALTER TABLE {table.sql} ADD CONSTRAINT {quoted} {form} USING INDEX {quoted}{suffix}")
 
 
-def _add_references(work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: set[str]) -> None:
+def _add_references(work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: Mapping[str, bool]) -> None:
+    """Adds foreign keys, each by two statements; `constraints` says which are there, and whether they are validated."""
     for name, definition, valid in found:
-        if name in constraints:
-            continue
         quoted = quote_identifier(name)
-        work.after.append(f"ALTER TABLE {work.table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
-        if valid:
+        if name not in constraints:
+            work.after.append(f"ALTER TABLE {work.table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
+        # Whoever was killed between the two has left one that has judged nothing.
+        if valid and not constraints.get(name, False):
             work.after.append(f"ALTER TABLE {work.table.sql} VALIDATE CONSTRAINT {quoted}")

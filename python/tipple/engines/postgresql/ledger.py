@@ -443,9 +443,15 @@ def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[list[t
             yield rows
 
 
-PUBLISH = """
+PUBLISHED_AT = (
+    "greatest(clock_timestamp(), (SELECT max(other.finished_at) + interval '1 microsecond' FROM tipple.job other "
+    "WHERE other.target = job.target AND other.state = 'published'))"
+)
+"""When a job is published: later than all others into its table, whose order counts, even if the clock was set back."""
+
+PUBLISH = f"""
 UPDATE tipple.job SET state = 'published', rows = %s, row_digest = %s, staging = NULL, owner_pid = NULL,
-       finished_at = clock_timestamp()
+       finished_at = {PUBLISHED_AT}
 WHERE job_id = %s AND epoch = %s AND state = 'loading'
 """
 

@@ -283,12 +283,15 @@ class PostgresSession:
         ledger.check_rights(self.connection)
         if job.staging:
             stage.require_own(self.connection, parse_table_name(job.staging), f"the job {job.job_id}")
+        owner = backends.owner(self.connection, job.job_id)
         with self.connection.transaction():
             if self.connection.execute(ledger.GIVE_UP, ("cancelled", job.job_id)).rowcount == 0:
                 raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
         self.terminate_streams(job.job_id)
         if job.staging:
             stage.drop(self.connection, parse_table_name(job.staging))
+        if owner is not None:
+            backends.end_if_stuck(self.connection, *owner)
 
     @_told
     def drop_leftovers(self) -> list[str]:

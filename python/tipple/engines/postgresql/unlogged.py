@@ -115,10 +115,13 @@ def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
 
 
 def is_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> bool:
-    """Whether a crash has taken the rows of a published job.
+    """Whether a crash has taken the rows of a published job; a standby, which has no unlogged tables, cannot tell.
 
     A table that somebody has made a logged one before the crash still has them.
     """
+    standby = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    if standby is not None and standby[0]:
+        return False
     return is_unlogged(connection, table) and not has_survived(connection, job_id)
 
 
