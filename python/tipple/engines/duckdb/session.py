@@ -52,7 +52,12 @@ class DuckSession:
         self.connection.execute("BEGIN")
 
     def commit(self) -> None:
-        """Commits; for what comes then, until the next transaction, `interrupt` comes too late."""
+        """Commits; for what comes then, until the next transaction, `interrupt` comes too late.
+
+        Raises:
+            duckdb.TransactionException: DuckDB has given the transaction up before; its COMMIT would say nothing of it.
+        """
+        self.connection.execute("SELECT 1")
         with self._interrupting:
             self._is_committed = True
         self.connection.execute("COMMIT")
