@@ -79,12 +79,13 @@ def test_duckdb_file_again_and_again(disk: Callable[[int], Path], dense_file: Bi
     job.check_rows()
 
 
+@pytest.mark.parametrize("megabytes", [16, 30])
 def test_postgresql_data(
-    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile
+    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile, megabytes: int
 ) -> None:
     """A tablespace on a full disk; the server itself lives on."""
     server = server_of(18)
-    place = disk(30)
+    place = disk(megabytes)
     user = server_user()
     os.chown(place, user.uid, user.gid)
     for parent in place.parents:
@@ -97,10 +98,16 @@ def test_postgresql_data(
     try:
         target.close()
         target.server.execute(f'CREATE DATABASE "{target.database}" OWNER loader TABLESPACE small')
-        job = Disturbed(target, big_file)
+        job = Disturbed(target, big_file, old_rows=0)
         run = job.run()
         assert_says_disk_full(run)
         assert "53100" in run.stderr
+        print(
+            "SIZES",
+            target.rows("SELECT plan->>'strategy' FROM tipple.job"),
+            target.rows("SELECT count(*), count(*) filter (where state = 'done'), max(byte_length) FROM tipple.slice"),
+            target.rows("SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relname LIKE 'stage_%'"),
+        )
         assert "mend the value" not in run.stderr
         assert job.visible() == 0
         assert server.running

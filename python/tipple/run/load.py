@@ -14,6 +14,7 @@ import msgspec
 from tipple.engines import find_engine, loaded_before, spool
 from tipple.engines.base import (
     CHOSEN,
+    NOTHING_TO_DO,
     OPTIONS,
     PUBLISH_TOGETHER,
     STDIN,
@@ -395,13 +396,14 @@ def load(
                     # Of two records with one key the later one counts: streams must not share the batches.
                     streams = 1
                 request_key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+                changed = None
                 facts[CHOSEN] = list(columns) if columns is not None else None
                 if ledger and not restart and request.mode == "append" and request.definition is None:
                     published = session.published_with(request.table, identities[0].content)
                     earlier = loaded_before.by_same_command(facts, published)
                     if earlier is not None and earlier.request_key != request_key:
                         request_key = earlier.request_key
-                        request.notes.append(loaded_before.columns_changed(request.table, earlier.job_id))
+                        changed = loaded_before.columns_changed(request.table, earlier.job_id)
                 if _part.alone and stream_identity is None and STDIN not in paths and not replay:
                     # No part of the key: the same rows may be asked for with other streams.
                     where = policy.path if policy is not None else None
@@ -463,6 +465,8 @@ def load(
                     display.warn(short(finding))
             result = session.plan(task) if dry_run else session.load(task, runner)
             runner.settle()
+            if changed is not None and (result.status == "already loaded" or result.strategy == NOTHING_TO_DO):
+                result.notes.append(changed)
             if result.status == "loaded" and task.mode == "replace" and replace_scope == "table" and not result.rows:
                 result.notes.append(f"no record was stored: --mode replace has left {table} empty")
             with _part.finishing():

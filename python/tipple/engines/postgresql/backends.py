@@ -12,7 +12,7 @@ from psycopg import errors
 from tipple.engines.postgresql import ledger
 from tipple.plan.url import TableName, parse_table_name
 
-__all__ = ["Backend", "end_if_stuck", "holders", "own", "owner"]
+__all__ = ["Backend", "end", "end_if_stuck", "holders", "own", "owner"]
 
 STUCK_SECONDS = 1.0
 """A run that works notices sooner that its job was cancelled."""
@@ -55,8 +55,12 @@ def end_if_stuck(connection: psycopg.Connection[Any], table: TableName, session:
     until = time.monotonic() + STUCK_SECONDS
     while session in holders(connection, table):
         if time.monotonic() > until:
-            # Another role's may not be ended; that it holds the table is told by whoever wants it.
-            with suppress(errors.InsufficientPrivilege):
-                connection.execute("SELECT pg_terminate_backend(%s, 5000)", (session.pid,))
+            end(connection, session)
             return
         time.sleep(0.1)
+
+
+def end(connection: psycopg.Connection[Any], session: Backend) -> None:
+    """Ends a session; another role's may not be ended, and what it holds is told by whoever wants it."""
+    with suppress(errors.InsufficientPrivilege):
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (session.pid,))

@@ -284,14 +284,26 @@ class PostgresSession:
         if job.staging:
             stage.require_own(self.connection, parse_table_name(job.staging), f"the job {job.job_id}")
         owner = backends.owner(self.connection, job.job_id)
-        with self.connection.transaction():
-            if self.connection.execute(ledger.GIVE_UP, ("cancelled", job.job_id)).rowcount == 0:
-                raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
+        try:
+            self._give_up(job, "2s")
+        except psycopg.errors.LockNotAvailable:
+            # A process that is stopped has a transaction open that proves, and so locks, the job's ownership.
+            self.terminate_streams(job.job_id)
+            if owner is not None:
+                backends.end(self.connection, owner[1])
+            self._give_up(job, "0")
         self.terminate_streams(job.job_id)
         if job.staging:
             stage.drop(self.connection, parse_table_name(job.staging))
         if owner is not None:
             backends.end_if_stuck(self.connection, *owner)
+
+    def _give_up(self, job: ledger.LedgerJob, patience: str) -> None:
+        """Says in the ledger that a job is cancelled; `patience`: how long locks are waited for ("0": for ever)."""
+        with self.connection.transaction():
+            self.connection.execute("SELECT set_config('lock_timeout', %s, true)", (patience,))
+            if self.connection.execute(ledger.GIVE_UP, ("cancelled", job.job_id)).rowcount == 0:
+                raise UsageError(f"the job {job.job_id} is {job.state}", hint="only an unfinished job can be cancelled")
 
     @_told
     def drop_leftovers(self) -> list[str]:
