@@ -1,4 +1,4 @@
-"""What the server says, as one of Tipple's errors."""
+"""What the server says, as one of Tipple's errors, and whether that may pass."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.postgresql import connection as connections
-from tipple.errors import TippleError
+from tipple.errors import ConnectionFailed, Interrupted, JobBusy, TippleError
 from tipple.plan.url import Target
 
-__all__ = ["INPUT_AGAIN", "LOOK", "failure"]
+__all__ = ["INPUT_AGAIN", "LOOK", "failure", "may_pass"]
 
 
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
@@ -46,4 +46,15 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
         hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or core.room_hint(error.sqlstate) or hint,
         detail={"sqlstate": error.sqlstate},
+    )
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same load may succeed another time: what has ended it is no fault of its records or its table."""
+    if isinstance(error, psycopg.Error):
+        return connections.is_lost(error) or core.may_pass(error.sqlstate)
+    if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
+        return True
+    return isinstance(error, TippleError) and (
+        core.may_pass(error.detail.get("sqlstate")) or core.lacks_room(error.detail.get("message"))
     )

@@ -34,6 +34,7 @@ from tipple.engines.postgresql import (
     unlogged,
 )
 from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql.failure import may_pass
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan import constraints
 from tipple.plan.schema import TableDefinition
@@ -556,7 +557,7 @@ class JobOwner:
         if self.task.ledger and not self.task.atomic and not resumable:
             self._give_up_unread(owned)
             return
-        if self.task.ledger and resumable and (_may_pass(error) or not self.task.atomic):
+        if self.task.ledger and resumable and (may_pass(error) or not self.task.atomic):
             if isinstance(error, TippleError) and core.room_hint(error.detail.get("sqlstate")) is not None:
                 with suppress(psycopg.Error):
                     self.session.terminate_streams(owned.job_id)
@@ -583,17 +584,6 @@ class JobOwner:
 def taken_over() -> JobBusy:
     """The refusal to go on with a job that another process owns by now."""
     return JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether the same load may succeed another time: what has ended it is no fault of its records or its table."""
-    if isinstance(error, psycopg.Error):
-        return connections.is_lost(error) or core.may_pass(error.sqlstate)
-    if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
-        return True
-    return isinstance(error, TippleError) and (
-        core.may_pass(error.detail.get("sqlstate")) or core.lacks_room(error.detail.get("message"))
-    )
 
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:
