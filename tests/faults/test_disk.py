@@ -79,13 +79,12 @@ def test_duckdb_file_again_and_again(disk: Callable[[int], Path], dense_file: Bi
     job.check_rows()
 
 
-@pytest.mark.parametrize("megabytes", [16, 30])
 def test_postgresql_data(
-    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile, megabytes: int
+    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile
 ) -> None:
     """A tablespace on a full disk; the server itself lives on."""
     server = server_of(18)
-    place = disk(megabytes)
+    place = disk(30)
     user = server_user()
     os.chown(place, user.uid, user.gid)
     for parent in place.parents:
@@ -98,22 +97,13 @@ def test_postgresql_data(
     try:
         target.close()
         target.server.execute(f'CREATE DATABASE "{target.database}" OWNER loader TABLESPACE small')
-        job = Disturbed(target, big_file, old_rows=0)
+        job = Disturbed(target, big_file)
         run = job.run()
         assert_says_disk_full(run)
         assert "53100" in run.stderr
-        print(
-            "SIZES",
-            target.rows("SELECT plan->>'strategy' FROM tipple.job"),
-            target.rows("SELECT count(*), count(*) filter (where state = 'done'), max(byte_length) FROM tipple.slice"),
-            target.rows("SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relname LIKE 'stage_%'"),
-        )
         assert "mend the value" not in run.stderr
         assert job.visible() == 0
         assert server.running
-        if target.rows("SELECT count(*) FROM tipple.slice WHERE state = 'done'") == [(0,)]:
-            # Rows of attempts that failed would take whatever is freed.
-            assert target.rows("SELECT sum(pg_relation_size(oid)) FROM pg_class WHERE relname LIKE 'stage_%'") == [(0,)]
         resize_disk(place, 500)
         job.finish()
     finally:
