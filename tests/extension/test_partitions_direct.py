@@ -117,6 +117,21 @@ def test_the_same_as_by_copy(target: PostgresTarget, tmp_path: Path, sessions: i
         assert_sound(target.server, target.database, f"one_{number}", mapped=number == 1)
 
 
+@pytest.mark.parametrize("divided", [True, False])
+def test_fields_that_no_column_takes(target: PostgresTarget, tmp_path: Path, divided: bool) -> None:
+    """They are on no page, and the partition's key is no longer the field of the same number."""
+    target.execute(TREE.format("t") if divided else "CREATE TABLE t (a integer, b numeric(8,2), c text, d date)")
+    rows = [record.rstrip("\n") for record in records(3000)]
+    data = "".join(f'"junk,\n{n % 7}",{row},{"x" * (n % 90)}\n' for n, row in enumerate(rows))
+    options = {"columns": "-,a,b,c,d,-", "verify": "checksum"}
+    run = load_text(target, tmp_path / "in.csv", data, write_path="direct", **options)
+    assert run.summary["write_path"] == "direct"
+    target.execute("CREATE TABLE expected (LIKE t)")
+    load_text(target, tmp_path / "whole.csv", "\n".join(rows) + "\n", table="expected", write_path="binary")
+    assert target.rows("SELECT * FROM t EXCEPT ALL SELECT * FROM expected") == []
+    assert target.count("t") == target.count("expected") == 3000
+
+
 def test_a_check_constraint_names_the_record(target: PostgresTarget, tmp_path: Path) -> None:
     """The server judges rows on pages; which record it was is what COPY then says."""
     target.execute(TREE.format("t") + "ALTER TABLE t ADD CONSTRAINT few CHECK (a <> 17000)")

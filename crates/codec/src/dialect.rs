@@ -112,9 +112,12 @@ pub struct Dialect {
     /// By column: how its values are written; empty where all are [`Notation::Plain`].
     #[serde(default)]
     pub notations: Vec<Notation>,
-    /// The fields' widths in characters; for [`Family::Fixed`] only, one per column.
+    /// The fields' widths in characters; for [`Family::Fixed`] only, one per field.
     #[serde(default)]
     pub widths: Vec<u32>,
+    /// The fields that no column takes, by index, in ascending order.
+    #[serde(default)]
+    pub left_out: Vec<usize>,
 }
 
 /// How a column of CSV tells NULL, apart from the unquoted NULL text (COPY's FORCE_NULL and FORCE_NOT_NULL).
@@ -142,6 +145,7 @@ impl Dialect {
             null_rules: Vec::new(),
             notations: Vec::new(),
             widths: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -171,6 +175,18 @@ impl Dialect {
         self.escape != self.quote
             && text[position] == self.escape
             && text.get(position + 1).is_some_and(|&next| next == self.quote || next == self.escape)
+    }
+
+    /// How many fields a record has whose values go into `columns` columns.
+    #[must_use]
+    pub fn fields(&self, columns: usize) -> usize {
+        columns + self.left_out.len()
+    }
+
+    /// The field whose values a column takes, by index.
+    #[must_use]
+    pub fn field_of(&self, column: usize) -> usize {
+        self.left_out.iter().fold(column, |field, &left_out| field + usize::from(left_out <= field))
     }
 
     /// Structural bytes per record of `fields` fields.

@@ -124,7 +124,8 @@ Examples:
 @click.option(
     "--columns",
     metavar="A,B,...",
-    help="The columns in the order of the fields; of parquet and arrow, the fields to load. Default: all.",
+    help="The columns in the order of the fields, with - for a field to leave out (a,-,b); of parquet, arrow and a "
+    "header that names more, the fields to load. Default: all.",
 )
 @click.option(
     "--partition-by",

@@ -14,7 +14,13 @@ __all__ = ["options_text", "sniff_notes"]
 
 
 def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = None) -> str:
-    """The options that read a source in this dialect without looking at it, ready for a shell."""
+    """The options that read a source in this dialect without looking at it, ready for a shell.
+
+    Args:
+        dialect: what was decided.
+        header: what is said of it.
+        columns: those of the fields; an empty text for a field that is left out.
+    """
     options = {"--format": dialect.format, "--delimiter": spell(dialect.delimiter)}
     if dialect.quote is not None and dialect.escape is not None:
         options |= {"--quote": spell(dialect.quote), "--escape": spell(dialect.escape)}
@@ -37,7 +43,7 @@ def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = 
     if dialect.thousands is not None:
         options["--thousands"] = dialect.thousands
     if columns is not None:
-        options["--columns"] = ",".join(quote_identifier(column) for column in columns)
+        options["--columns"] = ",".join(quote_identifier(column) if column else "-" for column in columns)
     return " ".join(f"{option} {shlex.quote(value)}" for option, value in options.items())
 
 

@@ -123,6 +123,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """What stands before the fraction of a number: a comma, or a point (as it does where nothing is said)."""
     thousands: str | None = None
     """One byte, what stands between a number's groups of three digits."""
+    left_out: tuple[int, ...] = ()
+    """The fields that no column takes, by index, in ascending order."""
 
     @property
     def has_plain_values(self) -> bool:

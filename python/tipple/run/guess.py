@@ -29,6 +29,7 @@ from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import TableName, fold_identifier, quote_identifier
 from tipple.report.model import SniffColumn, SniffDecision, SniffReport
+from tipple.run.fields import by_field, left_out_of
 from tipple.run.sniff import Sniffed, Sniffer
 
 __all__ = ["AUTO", "Guess"]
@@ -53,8 +54,10 @@ class Guess:
         self._sniffed = sniffed
         self.columns: list[SniffedColumn] = []
         """The columns of `--schema auto`."""
+        self.left_out: tuple[int, ...] = ()
+        """The fields that are none of them, by index."""
         self.named_columns: list[str] | None = None
-        """The columns that a header names."""
+        """By field the column that a header names; an empty text where the field is left out."""
         self.names_no_columns = False
         """Whether the first records were compared with the table's columns, and are not their names."""
         self._definition: TableDefinition | None = None
@@ -124,26 +127,17 @@ class Guess:
                 "--schema auto: the sources hold no whole record to see columns in",
                 hint="check the files, or give --schema FILE.sql",
             )
+        padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
+        column_names = clean_names(padded)
         if names is not None:
-            if len(names) != fields:
-                raise UsageError(
-                    f"--columns has {len(names)} names, but the records have {fields} fields",
-                    hint="name every field, or leave out --columns",
-                )
-            column_names = [fold_identifier(column.strip()) for column in names]
-            if not all(column_names) or len(set(column_names)) < len(column_names):
-                raise UsageError(
-                    f"--columns {','.join(names)} leaves a field without a name of its own",
-                    hint="name every field, and no two the same",
-                )
-        else:
-            padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
-            column_names = clean_names(padded)
+            column_names = _names_by_field(names, column_names if head is not None else [], fields)
+        self.left_out = tuple(index for index, name in enumerate(column_names) if not name)
         types = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
         types += [("text", "too many columns to look at")] * (fields - len(types))
         self.columns = [
             SniffedColumn(name=column, type_text=type_text, reason=reason)
             for column, (type_text, reason) in zip(column_names, types, strict=True)
+            if column
         ]
         self._unbounded_numeric = unbounded_numeric
         self._definition = define_table(name, self.columns)
@@ -154,17 +148,18 @@ class Guess:
         sniffer, sniffed = self._sniffer, self._sniffed
         if sniffer is None or sniffed is None:
             return dialect
+        fields = by_field(columns, dialect.left_out)
         decisions = list(sniffed.decisions)
         usual_null = plan_dialect(dialect.format).null_text
-        if sniffed.null_columns and not self._needs_null(sniffed.null_columns, columns):
+        if sniffed.null_columns and not self._needs_null(sniffed.null_columns, fields):
             # Both readings can be stored: as texts they lose nothing.
             dialect = msgspec.structs.replace(dialect, null_text=usual_null)
             decisions = [decision for decision in decisions if decision.option != "null"]
-        dialect = self._keep_texts(dialect, columns)
+        dialect = self._keep_texts(dialect, fields)
         noted = sniffed.noted
         if not self.columns:
             # What is kept as text shows nothing, and all columns of dates and numbers have a say.
-            kinds = [kind_name(column.codec_type) for column in columns]
+            kinds = [kind_name(column.codec_type) if column is not None else None for column in fields]
             noted = sniffed.decide(
                 dates=[index for index, kind in enumerate(kinds) if kind in DATES],
                 numbers=[index for index, kind in enumerate(kinds) if kind in NUMBERS],
@@ -207,11 +202,14 @@ class Guess:
             guessed = ", ".join(f"{column.name} {column.type_text}" for column in self.columns[:8])
             more = f", and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
             notes.append(f"--schema auto: names and types were guessed from a sample: {guessed}{more}")
-        names = [column.name if self.columns or kind_name(column.codec_type) in DATES else None for column in columns]
+        names = [
+            column.name if column is not None and (self.columns or kind_name(column.codec_type) in DATES) else None
+            for column in fields
+        ]
         notes += describe_dates(sniffed.profile, names, dialect.date_style)
         return dialect
 
-    def _keep_texts(self, dialect: Dialect, columns: Sequence[TableColumn]) -> Dialect:
+    def _keep_texts(self, dialect: Dialect, columns: Sequence[TableColumn | None]) -> Dialect:
         """Has a word that was guessed to mean NULL be kept in columns of texts of which the sample does not show that:
         `NA` is Namibia too. Nobody writes `\\N` for a text.
         """
@@ -226,14 +224,17 @@ class Guess:
         kept = [
             quote_identifier(column.name)
             for index, column in enumerate(columns)
-            if kind_name(column.codec_type) in _KEEPS_WORDS and index not in seen and column.name not in known
+            if column is not None
+            and kind_name(column.codec_type) in _KEEPS_WORDS
+            and index not in seen
+            and column.name not in known
         ]
         return msgspec.structs.replace(dialect, force_not_null=(*dialect.force_not_null, *kept))
 
     @staticmethod
-    def _needs_null(indexes: Sequence[int], columns: Sequence[TableColumn]) -> bool:
-        kinds = [kind_name(columns[index].codec_type) for index in indexes if index < len(columns)]
-        return any(kind not in _TEXT_TYPES for kind in kinds)
+    def _needs_null(indexes: Sequence[int], columns: Sequence[TableColumn | None]) -> bool:
+        found = [columns[index] for index in indexes if index < len(columns)]
+        return any(column is not None and kind_name(column.codec_type) not in _TEXT_TYPES for column in found)
 
     def kinds(self, columns: Sequence[TableColumn]) -> list[tuple[int, Any]]:
         """Which columns have guessed types that change some values, and the core's `Guessed` of each."""
@@ -313,3 +314,32 @@ class Guess:
             create_table=definition.create_sql(definition.name.sql, True) if definition is not None else None,
             sampled_bytes=self._sniffed.sampled_bytes,
         )
+
+
+def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int) -> list[str]:
+    """The names that `--columns` gives to the fields; an empty text where it leaves one out.
+
+    Args:
+        wanted: what it says.
+        head: the fields' names by the header, where there is one.
+        fields: how many there are.
+
+    Raises:
+        UsageError: they are not those of the fields.
+    """
+    names = [fold_identifier(name.strip()) for name in wanted]
+    places = left_out_of(wanted)
+    kept = [name for index, name in enumerate(names) if index not in places]
+    if not all(kept) or len(set(kept)) < len(kept) or not kept:
+        raise UsageError(
+            f"--columns {','.join(wanted)} leaves a field without a name of its own",
+            hint="name every field, and no two the same; - leaves a field out",
+        )
+    if not places and len(names) < fields and set(names) <= set(head):
+        return [name if name in names else "" for name in head]
+    if len(names) != fields:
+        raise UsageError(
+            f"--columns has {len(names)} names, but the records have {fields} fields",
+            hint="name every field, with - for one to leave out; or leave out --columns",
+        )
+    return ["" if index in places else name for index, name in enumerate(names)]

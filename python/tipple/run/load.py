@@ -174,8 +174,8 @@ def load(
         decimal_separator: what stands before the fraction of a number: `.` or `,`. Default: `.`, or with `auto` as the
             sample shows it.
         thousands: a character that stands between a number's groups of three digits, and is left out.
-        columns: the columns in the order of the files' fields. Default: all of the table's own. Of Parquet and Arrow,
-            whose fields have names: the fields to load.
+        columns: the columns in the order of the files' fields, `-` for a field to leave out. Default: all of the
+            table's own. Of Parquet and Arrow, and with `header="match"`: the fields to load, by their names.
         mode: `append`, `replace`, `upsert` or `create`. Default: `append`, or `create` where the table is missing.
         key: the columns that tell rows apart, for `upsert`. Of several records with the same key the last one counts.
             Also the key of the structures `btree` and `sorted`; default there: the primary key.

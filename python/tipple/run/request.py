@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +16,18 @@ from tipple.engines.base import (
     Session,
     Table,
     TableColumn,
-    for_batches,
 )
 from tipple.errors import UsageError
 from tipple.plan import tpch
-from tipple.plan.columnar import casting_of, engine_reads, new_table, pick_fields, plan_of, refuse_encoded
+from tipple.plan.columnar import new_table
 from tipple.plan.notation import notations
-from tipple.plan.path_columns import note_of_paths, wanted_of_paths
+from tipple.plan.path_columns import note_of_paths
 from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
-from tipple.plan.url import TableName, cut_name, fold_identifier
+from tipple.plan.url import TableName
 from tipple.run.columnar import Columnar, take_from_paths
+from tipple.run.columnar_fields import choose_columnar
+from tipple.run.fields import by_field, head_of_wanted, left_out_of, named_columns, names_of, option_for, places_in
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.remedy import new_column
@@ -78,6 +79,8 @@ class Request:
         self.definition: TableDefinition | None = None
         self.table = name
         self.columns: list[TableColumn] = []
+        self.left_out: tuple[int, ...] = ()
+        """The fields of delimited text that no column takes, by index, in ascending order."""
         self.text_columns: list[TableColumn] = []
         """Those of a columnar source as text is loaded into them."""
         self.header = sniffer.dialect.header != "no"
@@ -113,13 +116,16 @@ class Request:
         if found is None:
             found = self._new_table()
         self.columns = self._choose_columns(found)
+        self.dialect = msgspec.structs.replace(self.dialect, left_out=self.left_out)
         self._tell_missing(found)
         self.dialect = self.guess.settle(self.dialect, self.header, self.columns, self.notes)
         widths = self.dialect.widths
-        if widths and len(widths) != len(self.columns):
+        fields = len(self.columns) + len(self.left_out)
+        if widths and len(widths) != fields:
             raise UsageError(
-                f"--field-widths has {len(widths)} widths for {len(self.columns)} columns",
-                hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by --columns",
+                f"--field-widths has {len(widths)} widths for {fields} {'fields' if self.left_out else 'columns'}",
+                hint=f"the columns are {', '.join(column.name for column in self.columns)}; choose others by "
+                "--columns, where - leaves a field out",
             )
         self._rule_columns()
 
@@ -153,10 +159,15 @@ class Request:
             self.dialect = reading.dialect_with(self.sniffer.options)
         loadable = {column.name: column for column in found.columns if not column.generated}
         all_names = {column.name for column in found.columns}
+        read = named_columns(reading.columns, loadable, all_names, "the load before", exact=True)
+        self.columns, self.left_out = read, reading.dialect.left_out
         if self.wanted_columns is not None:
-            self.columns = self._named(self.wanted_columns, loadable, all_names, "--columns")
-        else:
-            self.columns = self._named(reading.columns, loadable, all_names, "the load before", exact=True)
+            chosen = named_columns(names_of(self.wanted_columns), loadable, all_names, "--columns")
+            by_place = left_out_of(self.wanted_columns)
+            # Of a header's names it said which ones are loaded, and not where they stand.
+            if by_place or not self.left_out or {column.name for column in chosen} != {column.name for column in read}:
+                self.columns, self.left_out = chosen, by_place
+        self.dialect = msgspec.structs.replace(self.dialect, left_out=self.left_out)
         self._rule_columns()
 
     @property
@@ -246,7 +257,7 @@ class Request:
 
     def _loaded(self, names: Sequence[str], option: str) -> list[TableColumn]:
         loaded = {column.name: column for column in self.columns}
-        return self._named(names, loaded, set(), option, missing="is none of the columns to load") if names else []
+        return named_columns(names, loaded, set(), option, missing="is none of the columns to load") if names else []
 
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
@@ -274,7 +285,7 @@ class Request:
     def choose_key(self, names: Sequence[str]) -> None:
         """The key of an upsert: columns that are loaded, and that refuse NULL, which no row could be told by."""
         by_name = {column.name: column for column in self.columns}
-        chosen = self._named(names, by_name, set(by_name), "--key")
+        chosen = named_columns(names, by_name, set(by_name), "--key")
         self.key = tuple(column.name for column in chosen)
         self.nullable_key = frozenset(column.name for column in chosen if not column.not_null)
         self.columns = [
@@ -297,7 +308,7 @@ class Request:
     def structure_key(self, names: Sequence[str]) -> tuple[str, ...]:
         """The key of a structure: columns that are loaded."""
         by_name = {column.name: column for column in self.columns}
-        return tuple(column.name for column in self._named(names, by_name, set(by_name), "--key"))
+        return tuple(column.name for column in named_columns(names, by_name, set(by_name), "--key"))
 
     def _check_existing(self) -> None:
         if self.wanted_mode == "create":
@@ -349,42 +360,85 @@ class Request:
         if self.columnar is not None:
             return self._choose_columnar(self.columnar, loadable, all_names)
         if self.guess.columns:
+            self.left_out = self.guess.left_out
             return list(loadable.values())
         if self.wanted_columns is not None:
-            chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
-            found = self._found_header(table)
-            if found is None:
-                self._skip_sniffed_header(loadable)
-            if found is not None or self.dialect.header == "match":
-                head = found if found is not None else self._common_header()
-                named = self._named(head, loadable, all_names, self._header_place(), exact=True)
-                if named != chosen:
-                    raise UsageError(
-                        f"{self._header_place()} names {', '.join(column.name for column in named)}, "
-                        f"but --columns {', '.join(column.name for column in chosen)}",
-                        hint="leave out --columns: the header names the columns already; or say --header yes, which "
-                        "skips it whatever it names, or --header no, which loads it",
-                    )
-            return chosen
+            return self._choose_wanted(self.wanted_columns, table, loadable)
         if self.dialect.header == "match":
             names = self._common_header()
             if self.schema is not None and os.fspath(self.schema) == AUTO:
                 names = self.guess.as_columns(names, loadable) or names
-            return self._named(names, loadable, all_names, self._header_place(), exact=True)
-        found = self._found_header(table)
+            return self._named_by_header(names, loadable, all_names)
+        found = self._found_header(table, self._columns_of_head)
         if found is not None:
             self.guess.named_columns = found
-            return self._named(found, loadable, all_names, self._header_place(), exact=True)
-        self._skip_sniffed_header(loadable)
+            return self._named_by_header(found, loadable, all_names)
+        self._skip_sniffed_header(loadable, list(loadable.values()))
         return list(loadable.values())
 
-    def _found_header(self, table: Table) -> list[str] | None:
+    def _choose_wanted(
+        self, wanted: Sequence[str], table: Table, loadable: Mapping[str, TableColumn]
+    ) -> list[TableColumn]:
+        """The columns that `--columns` names: those of a header's fields, else of the fields in their order."""
+        all_names = {column.name for column in table.columns}
+        chosen = named_columns(names_of(wanted), loadable, all_names, "--columns")
+        names = [column.name for column in chosen]
+        self.left_out = left_out_of(wanted)
+
+        def columns_of_head(fields: Sequence[str], known: Mapping[str, TableColumn]) -> list[str] | None:
+            return head_of_wanted(fields, known, wanted, names) or self._columns_of_head(fields, known)
+
+        if self.dialect.header == "match":
+            fields = self._common_header()
+            head = head_of_wanted(fields, loadable, wanted, names)
+            if head is None:
+                named = columns_by_name(fields, loadable)
+                lacking = next((name for name in names if name not in named), None)
+                raise UsageError(
+                    f"{self._header_place()} names {', '.join(fields[:8])}{', …' if len(fields) > 8 else ''}, but "
+                    + ("--columns" if lacking is None else f"no column {lacking}, which is in --columns"),
+                    hint="name columns of the header; those of other fields are left out",
+                )
+        else:
+            head = self._found_header(table, columns_of_head)
+            if head is None:
+                self._skip_sniffed_header(loadable, chosen)
+                return chosen
+            if "" not in head and head != names:
+                raise UsageError(
+                    f"{self._header_place()} names {', '.join(head)}, but --columns {', '.join(wanted)}",
+                    hint="leave out --columns: the header names the columns already; --header match loads those that "
+                    "--columns names; or say --header yes, which skips it whatever it names, or --header no, which "
+                    "loads it",
+                )
+        left_out = places_in(head)
+        if left_out:
+            self.left_out = left_out
+            self.guess.named_columns = head
+            if not left_out_of(wanted):
+                self.notes.append(f"the header has {len(head)} fields: those that --columns does not name are left out")
+        return [loadable[name] for name in head if name]
+
+    def _named_by_header(
+        self, names: Sequence[str], loadable: Mapping[str, TableColumn], all_names: set[str]
+    ) -> list[TableColumn]:
+        known = [name for name in names if name in loadable]
+        leave = f"or leave it out: {option_for(known)}" if known else ""
+
+        def remedy(name: str) -> str:
+            return "; ".join(filter(None, [new_column(self.table, name), leave]))
+
+        return named_columns(names, loadable, all_names, self._header_place(), exact=True, remedy=remedy)
+
+    def _found_header(
+        self, table: Table, columns_of_head: Callable[[Sequence[str], Mapping[str, TableColumn]], list[str] | None]
+    ) -> list[str] | None:
         """The names in the first record of every file, if nobody said whether it is a header, and it holds no more."""
         if self.header_given or not (self.dialect.format == "csv" or self.sniffer.auto):
             return None
         # Generated ones too: a header with one is a header, and refused as such.
         known = {column.name: column for column in table.columns}
-        found = self._heads.columns(lambda fields: self._columns_of_head(fields, known), _IF_RECORDS)
+        found = self._heads.columns(lambda fields: columns_of_head(fields, known), _IF_RECORDS)
         if found is None:
             self.guess.names_no_columns = True
             return None
@@ -412,62 +466,26 @@ class Request:
         self, columnar: Columnar, loadable: Mapping[str, TableColumn], all_names: set[str]
     ) -> list[TableColumn]:
         """The columns for the fields of columnar sources, which have names."""
-        in_paths = wanted_of_paths(columnar.in_paths, loadable, self.wanted_columns)
-        fields = [*columnar.fields, *in_paths]
-        names = [field.name for field in fields]
-        if self.wanted_columns is not None:
-            chosen = self._named(self.wanted_columns, loadable, all_names, "--columns")
-            names = pick_fields(names, self.wanted_columns, [column.name for column in chosen], self.sources[0].path)
-        else:
-            try:
-                chosen = self._named(names, loadable, all_names, self.sources[0].path)
-            except UsageError as error:
-                hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
-                if any(name.startswith("__index_level_") for name in names):
-                    hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
-                raise UsageError(str(error), hint=hint) from None
-        self.sources = [take_from_paths(source, [field.name for field in in_paths]) for source in self.sources]
-        refuse_encoded(fields, names, self.sources[0].path)
-        self.columnar_plan = plan_of(
-            columnar.format,
-            names,
-            [column.type_text for column in chosen],
-            {column.type_text for column in chosen if column.nanoseconds},
+        chosen = choose_columnar(
+            columnar,
+            loadable,
+            all_names,
+            self.wanted_columns,
+            self.sources[0].path,
+            takes_arrow=self.session.capabilities.in_process,
         )
-        types = {field.name: field.arrow_type for field in fields}
-        takes_arrow = self.session.capabilities.in_process
-        for field, column in zip(self.columnar_plan["fields"], chosen, strict=True):
-            if for_batches(column).codec_type == "opaque":
-                field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
-        moments = {field.name for field in fields if field.is_moment}
-        for name, column in zip(names, chosen, strict=True):
-            if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type:
-                self.notes.append(f"{name} holds moments: the column without time zone stores their UTC time")
-        self.text_columns = chosen
-        taken = [for_batches(column) for column in chosen]
-        if takes_arrow:
-            taken = [self._by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
-        return taken
+        self.sources = [take_from_paths(source, chosen.in_paths) for source in self.sources]
+        self.columnar_plan = chosen.plan
+        self.notes += chosen.notes
+        self.text_columns = chosen.text_columns
+        return chosen.columns
 
-    def _by_text(self, arrow_type: str, column: TableColumn, taken: TableColumn) -> TableColumn:
-        """Where the engine would cast what it cannot read from Arrow: JSON takes the text, and nothing else does."""
-        # Integers are read by the core.
-        is_read = isinstance(column.codec_type, dict) and "integer" in column.codec_type
-        if taken.codec_type != "opaque" or is_read or engine_reads(arrow_type):
-            return taken
-        if isinstance(column.codec_type, dict) and "interval" in column.codec_type:
-            return column
-        if column.codec_type == "json":
-            return msgspec.structs.replace(column, codec_type="text")
-        raise UsageError(
-            f"the column {column.name} of type {column.type_text} cannot be loaded from {arrow_type}, which the engine "
-            "does not read",
-            hint="load it into a column of type JSON or VARCHAR, or cast it where the source is made: to Float32, or "
-            "to a Decimal128 without a negative scale",
-        )
-
-    def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn]) -> None:
+    def _skip_sniffed_header(self, loadable: Mapping[str, TableColumn], chosen: Sequence[TableColumn]) -> None:
         """Skips a header whose names are not those of the columns, where it is one beyond doubt.
+
+        Args:
+            loadable: the table's columns.
+            chosen: those of the fields that are not left out.
 
         Raises:
             TippleError: files begin with different records, of which some or all are headers beyond doubt.
@@ -485,13 +503,14 @@ class Request:
             found = f"but also {unknown[0]!r}, which the table does not have" if unknown else "and another name of it"
             raise UsageError(
                 f"{self._header_place()} names the column {known[0]!r}, {found}",
-                hint="--header yes skips it and takes the fields in the table's order, --columns says which they are; "
-                "--header no if it is a record",
+                hint="--header yes skips it and takes the fields in the table's order, --columns says which they are, "
+                f"with - for one to leave out; {option_for(known)} loads these and leaves "
+                "out the others; --header no if it is a record",
             )
-        chosen = list(loadable.values())
-        if self.wanted_columns is not None:
-            chosen = self._named(self.wanted_columns, loadable, set(loadable), "--columns")
-        if all(may_hold(column, name) for column, name in zip(chosen, names, strict=False)):
+        if all(
+            column is None or may_hold(column, name)
+            for column, name in zip(by_field(chosen, self.left_out), names, strict=False)
+        ):
             raise UsageError(
                 f"the first record of {self.sources[0].path} ({', '.join(names[:5])}) may be a header or a record: "
                 f"it is unlike those below, but the columns of {self.name} can hold it",
@@ -530,39 +549,6 @@ class Request:
         # A name that is there twice is one that `--schema auto` made two of, or an error.
         return self.guess.as_columns(fields, loadable) or (found if len(found) == len(fields) else None)
 
-    def _named(
-        self,
-        names: Sequence[str],
-        loadable: Mapping[str, TableColumn],
-        all_names: set[str],
-        where: str,
-        *,
-        exact: bool = False,
-        missing: str = "is not a column of the table",
-    ) -> list[TableColumn]:
-        """The columns with these names: as they are, else folded as SQL folds them."""
-        chosen: list[TableColumn] = []
-        folded = {name.lower(): name for name in loadable}
-        for given in names:
-            given = given.strip()
-            name = given if given in loadable or exact else fold_identifier(given)
-            if name not in loadable and not exact and not given.startswith('"'):
-                name = folded.get(name.lower(), name)
-            if name not in loadable and not exact:
-                name = next((cut for cut in (cut_name(given), cut_name(name)) if cut in loadable), name)
-            if name not in loadable:
-                reason = "is a generated column" if name in all_names else missing
-                hint = f"columns to load: {', '.join(loadable)}"
-                if given and where == self._header_place() and self.columnar is None and reason == missing:
-                    hint += f"; {new_column(self.table, given)}"
-                raise UsageError(f"{where} names {given!r}, which {reason}", hint=hint)
-            if loadable[name] in chosen:
-                raise UsageError(f"{where} names the column {name} twice", hint="name every column once")
-            chosen.append(loadable[name])
-        if not chosen:
-            raise UsageError(f"{where} names no column", hint="name at least one")
-        return chosen
-
     @property
     def dialect_json(self) -> dict[str, Any]:
         """The codec's `Dialect`."""
@@ -584,6 +570,8 @@ class Request:
             plan["notations"] = self.notations
         if dialect.widths:
             plan["widths"] = dialect.widths
+        if dialect.left_out:
+            plan["left_out"] = dialect.left_out
         return plan
 
 

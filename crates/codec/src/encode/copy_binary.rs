@@ -30,8 +30,10 @@ pub const TRAILER: &[u8; 2] = b"\xff\xff";
 struct FieldPlan {
     hot: HotType,
     kind: ColumnType,
-    /// Its field in a record.
+    /// Its index among the record's columns.
     place: usize,
+    /// Its field in a record.
+    field: usize,
     not_null: bool,
     /// Whether the server sends the value back as it got it.
     digested: bool,
@@ -83,6 +85,7 @@ impl CopyBinaryEncoder {
                 hot: HotType::of(&columns[place].kind),
                 kind: columns[place].kind.clone(),
                 place,
+                field: dialect.field_of(place),
                 not_null: columns[place].not_null,
             })
             .collect();
@@ -90,7 +93,7 @@ impl CopyBinaryEncoder {
         let digested_part = columns.iter().any(|column| !column.digested).then(Vec::new);
         let arrays = ArrayReader::default();
         let digest = digest.then_some(0);
-        let fields = places.iter().max().map_or(0, |last| last + 1);
+        let fields = columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
         Self { columns, fields, digested_part, arrays, decoder, dialect, server, fixed_bytes, digest }
     }
 
@@ -155,7 +158,7 @@ impl CopyBinaryEncoder {
             for column in &self.columns {
                 let index = column.place;
                 // SAFETY: records were seen to have all fields.
-                let field = unsafe { record.field(index) };
+                let field = unsafe { record.field(column.field) };
                 let (decoder, arrays) = (&mut self.decoder, &mut self.arrays);
                 // SAFETY: room for the whole record was reserved, column by column.
                 let encoded =

@@ -24,12 +24,12 @@ pub const MAX_WINDOW_BYTES: usize = (MARKED - 1) as usize;
 /// What is wrong with the structure of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Irregularity {
-    /// Fewer fields than columns; `found` is how many there are.
+    /// Fewer fields than are expected.
     MissingFields {
         /// Fields in the record.
         found: usize,
     },
-    /// More fields than columns.
+    /// More fields than are expected.
     ExtraFields {
         /// Fields in the record.
         found: usize,
@@ -107,6 +107,8 @@ pub struct Records<'w> {
     window: &'w [u8],
     next: &'w [u32],
     layout: Layout,
+    /// The field of each column; empty where columns are the fields.
+    places: &'w [usize],
     found: Found,
     stride: usize,
     last_field: usize,
@@ -130,16 +132,23 @@ impl<'w> Records<'w> {
         self.rows
     }
 
-    /// Field `column` of record `row`.
+    /// The field of `column` in record `row`.
     ///
     /// # Panics
     /// Where `row` or `column` is out of bounds.
     #[inline]
     #[must_use]
     pub fn field(&self, row: usize, column: usize) -> RawField<'w> {
-        assert!(row < self.rows && column <= self.last_field, "field {column} of record {row}");
+        let field = self.field_of(column);
+        assert!(row < self.rows && field <= self.last_field, "field {field} of record {row}");
         // SAFETY: as just asserted.
-        unsafe { self.record::<false>(row).field(column) }
+        unsafe { self.record::<false>(row).field(field) }
+    }
+
+    /// Where the column's field stands among those of a record.
+    #[inline]
+    fn field_of(&self, column: usize) -> usize {
+        if self.places.is_empty() { column } else { self.places[column] }
     }
 
     /// Record `row`, for a loop over its fields.
@@ -165,7 +174,7 @@ impl<'w> Records<'w> {
         !self.any_marked && self.separator == 1 && self.cut_at_end == 0
     }
 
-    /// One field of every record, for a loop over the records.
+    /// The field of a column in every record, for a loop over the records.
     ///
     /// # Panics
     /// Where there is no such field.
@@ -174,17 +183,18 @@ impl<'w> Records<'w> {
         ColumnFields { fields: self.field_column(column), stride: self.stride, rows: self.rows }
     }
 
-    /// The field `column` of any record, by where its entries begin ([`Records::entry`]).
+    /// The field of a column in any record, by where its entries begin ([`Records::entry`]).
     ///
     /// # Panics
     /// Where there is no such field.
     #[inline(always)]
     pub(crate) fn field_column<const PLAIN: bool>(&self, column: usize) -> FieldColumn<'w, PLAIN> {
         debug_assert!(!PLAIN || self.is_plain(), "records are not plain");
-        assert!(column <= self.last_field, "field {column}");
-        let cut = self.separator + if column == self.last_field { self.cut_at_end } else { 0 };
+        let field = self.field_of(column);
+        assert!(field <= self.last_field, "field {field}");
+        let cut = self.separator + if field == self.last_field { self.cut_at_end } else { 0 };
         // Without records there may be no entry for it.
-        FieldColumn { window: self.window, next: self.next.get(column..).unwrap_or_default(), cut }
+        FieldColumn { window: self.window, next: self.next.get(field..).unwrap_or_default(), cut }
     }
 
     /// Where the entries of record `row` begin in the list.
@@ -253,11 +263,12 @@ impl<'w> Records<'w> {
         let first = self.rows * self.stride;
         let entries = self.next[first..].iter().position(|&entry| (entry & !MARKED) as usize == irregular.end)?;
         let record_ends = self.found.record_ends - self.rows - 1;
-        Some(Self::find(self.window, &self.next[first + entries..], self.layout, Found { record_ends, ..self.found }))
+        let found = Found { record_ends, ..self.found };
+        Some(Self::find(self.window, &self.next[first + entries..], self.layout, self.places, found))
     }
 
     /// The records whose structural bytes `next` lists, behind an entry for where the first one begins.
-    fn find(window: &'w [u8], next: &'w [u32], layout: Layout, found: Found) -> Self {
+    fn find(window: &'w [u8], next: &'w [u32], layout: Layout, places: &'w [usize], found: Found) -> Self {
         let stride = layout.stride;
         let (rows, regular) = layout.count_regular(window, next, &found);
         let consumed = (next[rows * stride] & !MARKED) as usize;
@@ -266,6 +277,7 @@ impl<'w> Records<'w> {
             window,
             next,
             layout,
+            places,
             found,
             stride,
             last_field: layout.fields - 1,
@@ -379,21 +391,29 @@ unsafe fn field_behind<'w, const PLAIN: bool>(
 pub struct Scanner {
     dialect: Dialect,
     fields: usize,
+    /// The field of each column, where some field has none.
+    places: Vec<usize>,
     next: Vec<u32>,
 }
 
 impl Scanner {
-    /// A scanner for records of `fields` fields, at least one.
+    /// A scanner for records with a field for each of `columns` columns, at least one, and those that the dialect leaves
+    /// out.
     ///
     /// # Panics
-    /// Where `fields` is 0 or not the number of fixed widths, or the dialect's bytes are not ASCII: they could stand inside a character, and what is
-    /// left of a window known to be valid UTF-8 would not be.
+    /// Where `columns` is 0, a column has no field, the number of fields is not that of fixed widths, or the dialect's
+    /// bytes are not ASCII: they could stand inside a character, and what is left of a window known to be valid UTF-8 would
+    /// not be.
     #[must_use]
-    pub fn new(dialect: Dialect, fields: usize) -> Self {
-        assert!(fields > 0, "a record has at least one field");
+    pub fn new(dialect: Dialect, columns: usize) -> Self {
+        assert!(columns > 0, "a record has at least one field");
+        let fields = dialect.fields(columns);
+        let places: Vec<_> = (0..columns).map(|column| dialect.field_of(column)).collect();
+        assert!(places.last() < Some(&fields), "every column has a field");
+        let places = if dialect.left_out.is_empty() { Vec::new() } else { places };
         assert!(dialect.family != Family::Fixed || dialect.widths.len() == fields, "every field has a width");
         assert!([dialect.delimiter, dialect.quote, dialect.escape].is_ascii(), "delimiter, quote and escape are ASCII");
-        Self { dialect, fields, next: Vec::new() }
+        Self { dialect, fields, places, next: Vec::new() }
     }
 
     /// Finds the whole records that `window` begins with. The window begins at the start of a record; what follows
@@ -413,7 +433,7 @@ impl Scanner {
             line_end: self.dialect.line_end,
             trailing_delimiter: self.dialect.trailing_delimiter,
         };
-        Records::find(window, &self.next, layout, found)
+        Records::find(window, &self.next, layout, &self.places, found)
     }
 
     fn scan_fixed<'w>(&'w mut self, window: &'w [u8]) -> Records<'w> {
@@ -428,6 +448,7 @@ impl Scanner {
             window,
             next: &self.next,
             layout,
+            places: &self.places,
             found: Found {
                 any_marked: true,
                 record_ends: rows,

@@ -23,6 +23,22 @@ fn compare(window: &[u8], dialect: &Dialect, fields: usize) -> Result<(), TestCa
     }
     prop_assert_eq!(found.start(found.rows()), expected.consumed);
     prop_assert_eq!(found.bytes(), &window[..expected.consumed]);
+    // The same records where any of their fields are left out.
+    for kept in 1..(1_usize << fields) - 1 {
+        let (taken, left_out): (Vec<_>, Vec<_>) = (0..fields).partition(|field| kept >> field & 1 == 1);
+        let mut scanner = Scanner::new(Dialect { left_out, ..dialect.clone() }, taken.len());
+        let found = scanner.scan(window);
+        prop_assert_eq!((found.rows(), found.consumed), (expected.records.len(), expected.consumed));
+        prop_assert_eq!(found.irregular, expected.irregular, "irregular, of {:?}", &taken);
+        for (row, record) in expected.records.iter().enumerate() {
+            for (column, &place) in taken.iter().enumerate() {
+                let (bytes, marked) = &record[place];
+                for field in [found.field(row, column), found.column::<false>(column).field(row)] {
+                    prop_assert_eq!((field.bytes, field.marked), (&bytes[..], *marked), "row {} of {:?}", row, &taken);
+                }
+            }
+        }
+    }
     Ok(())
 }
 

@@ -29,7 +29,8 @@ impl Context<'_> {
         let record = &window[problem.start..problem.end];
         let (column, text, reason, sqlstate, remedy) = match problem.kind {
             ProblemKind::Structure(what) => {
-                let (mut reason, column, mut remedy) = locate::describe_structure(what, &self.plan.columns);
+                let (mut reason, column, mut remedy) =
+                    locate::describe_structure(what, &self.plan.columns, &self.plan.dialect);
                 if record.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
                     reason = format!("the line is empty: {reason}");
                     remedy = "remove the empty line, or leave it out by --on-error skip".into();

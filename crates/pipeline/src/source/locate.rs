@@ -140,21 +140,29 @@ pub fn type_name(kind: &ColumnType) -> String {
 
 /// Why a record's structure is wrong, and what to do.
 #[must_use]
-pub fn describe_structure(what: Irregularity, columns: &[Column]) -> (String, Option<String>, String) {
-    let expected = columns.len();
+pub fn describe_structure(
+    what: Irregularity,
+    columns: &[Column],
+    dialect: &Dialect,
+) -> (String, Option<String>, String) {
+    let expected = dialect.fields(columns.len());
+    let counted = if dialect.left_out.is_empty() { "columns" } else { "expected" };
     match what {
         Irregularity::MissingFields { found } => {
-            let column = columns.get(found).map(|column| column.name.clone());
-            let missing = column.as_deref().map_or_else(
-                || "the delimiter after the last field is missing".into(),
-                |name| format!("missing data for column \"{name}\": {found} fields, {expected} columns"),
-            );
+            let mut in_order = columns.iter().enumerate();
+            let column = in_order.find(|&(index, _)| dialect.field_of(index) == found).map(|(_, it)| it.name.clone());
+            let missing = match &column {
+                Some(name) => format!("missing data for column \"{name}\": {found} fields, {expected} {counted}"),
+                None if found < expected => format!("missing data for a field: {found} fields, {expected} {counted}"),
+                None => "the delimiter after the last field is missing".into(),
+            };
             (missing, column, "check --delimiter and --columns, or mend the record".into())
         }
         Irregularity::ExtraFields { found } => (
-            format!("extra data after the last column: {found} fields, {expected} columns"),
+            format!("extra data after the last column: {found} fields, {expected} {counted}"),
             None,
-            "check --delimiter and --columns, or quote a delimiter that belongs to a value".into(),
+            "check --delimiter and --columns (- leaves a field out), or quote a delimiter that belongs to a value"
+                .into(),
         ),
         Irregularity::MixedLineEnds => (
             "a record end of another kind than the file's first one stands outside quotes".into(),

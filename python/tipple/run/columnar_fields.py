@@ -1,0 +1,115 @@
+"""Which fields of columnar sources, which have names and types, go into which columns of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tipple.engines.base import TableColumn, for_batches
+from tipple.errors import UsageError
+from tipple.plan.columnar import casting_of, engine_reads, pick_fields, plan_of, refuse_encoded
+from tipple.plan.path_columns import wanted_of_paths
+from tipple.run.columnar import Columnar
+from tipple.run.fields import left_out_of, named_columns
+
+__all__ = ["ColumnarFields", "choose_columnar"]
+
+
+class ColumnarFields(msgspec.Struct, frozen=True, kw_only=True):
+    """What is loaded of columnar sources."""
+
+    plan: dict[str, Any]
+    """The core's `ColumnarPlan`."""
+    columns: list[TableColumn]
+    """As the fields are loaded into them."""
+    text_columns: list[TableColumn]
+    """As text is loaded into them."""
+    in_paths: list[str]
+    """The fields that directories' names hold."""
+    notes: list[str]
+
+
+def choose_columnar(
+    columnar: Columnar,
+    loadable: Mapping[str, TableColumn],
+    all_names: set[str],
+    wanted: Sequence[str] | None,
+    path: str,
+    *,
+    takes_arrow: bool,
+) -> ColumnarFields:
+    """The columns for the fields.
+
+    Args:
+        columnar: the sources.
+        loadable: the table's columns that values can be loaded into.
+        all_names: those of all of its columns.
+        wanted: what `--columns` says.
+        path: the first source.
+        takes_arrow: whether the engine takes Arrow batches.
+
+    Raises:
+        UsageError: names or types do not fit.
+    """
+    in_paths = wanted_of_paths(columnar.in_paths, loadable, wanted)
+    fields = [*columnar.fields, *in_paths]
+    names = [field.name for field in fields]
+    if wanted is not None:
+        if left_out_of(wanted) and "-" not in loadable:
+            raise UsageError(
+                "--columns names fields of Parquet and Arrow sources, and - is none",
+                hint="name the fields to load; the others are left out",
+            )
+        chosen = named_columns(wanted, loadable, all_names, "--columns")
+        names = pick_fields(names, wanted, [column.name for column in chosen], path)
+    else:
+        try:
+            chosen = named_columns(names, loadable, all_names, path)
+        except UsageError as error:
+            hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+            if any(name.startswith("__index_level_") for name in names):
+                hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
+            raise UsageError(str(error), hint=hint) from None
+    refuse_encoded(fields, names, path)
+    plan = plan_of(
+        columnar.format,
+        names,
+        [column.type_text for column in chosen],
+        {column.type_text for column in chosen if column.nanoseconds},
+    )
+    types = {field.name: field.arrow_type for field in fields}
+    for field, column in zip(plan["fields"], chosen, strict=True):
+        if for_batches(column).codec_type == "opaque":
+            field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
+    moments = {field.name for field in fields if field.is_moment}
+    notes = [
+        f"{name} holds moments: the column without time zone stores their UTC time"
+        for name, column in zip(names, chosen, strict=True)
+        if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type
+    ]
+    taken = [for_batches(column) for column in chosen]
+    if takes_arrow:
+        taken = [_by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
+    return ColumnarFields(
+        plan=plan, columns=taken, text_columns=chosen, in_paths=[field.name for field in in_paths], notes=notes
+    )
+
+
+def _by_text(arrow_type: str, column: TableColumn, taken: TableColumn) -> TableColumn:
+    """Where the engine would cast what it cannot read from Arrow: JSON takes the text, and nothing else does."""
+    # Integers are read by the core.
+    is_read = isinstance(column.codec_type, dict) and "integer" in column.codec_type
+    if taken.codec_type != "opaque" or is_read or engine_reads(arrow_type):
+        return taken
+    if isinstance(column.codec_type, dict) and "interval" in column.codec_type:
+        return column
+    if column.codec_type == "json":
+        return msgspec.structs.replace(column, codec_type="text")
+    raise UsageError(
+        f"the column {column.name} of type {column.type_text} cannot be loaded from {arrow_type}, which the engine "
+        "does not read",
+        hint="load it into a column of type JSON or VARCHAR, or cast it where the source is made: to Float32, or "
+        "to a Decimal128 without a negative scale",
+    )
