@@ -104,6 +104,30 @@ def test_several_files_and_slices(postgres_target: PostgresTarget, tmp_path: Pat
     assert run.summary["sources"][1]["rows"] < 99_000
 
 
+@pytest.mark.parametrize("nullable", [True, False])
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_key_that_the_structure_brings(
+    postgres_target: PostgresTarget, tmp_path: Path, mode: str, nullable: bool
+) -> None:
+    """A table that is there without the key gets it when all rows are stored, by the first records of each key."""
+    postgres_target.execute(f"CREATE TABLE t (a integer {'' if nullable else 'NOT NULL'}, b text UNIQUE, c text)")
+    if mode == "replace":
+        postgres_target.execute("INSERT INTO t VALUES (1, 'old', 'old')")
+    records = [f"{row % 3000},b{row if row < 3500 else 7},{row}\n" for row in range(4000)]
+    if nullable:
+        records[100] = records[3100] = ",b100,x\n"
+    run = load_here(
+        postgres_target, write(tmp_path / "in.csv", "".join(records)), mode=mode, structure="btree", key="a", jobs=3,
+        on_error="skip", max_rejects=1000, rejects=tmp_path / "bad", check=3,
+    )  # fmt: skip
+    assert (run.summary["rows"], run.summary["rejects"]) == (3000, 1000)
+    assert postgres_target.rows("SELECT count(*), max(c::integer) FROM t WHERE c <> 'x'") == [(3000 - nullable, 2999)]
+    name = "t_a_key" if nullable else "t_pkey"
+    assert f'"{name}"' in (tmp_path / "bad.reasons.csv").read_text()
+    assert postgres_target.value(f"SELECT count(*) FROM pg_constraint WHERE conname = '{name}'") == 1
+    assert postgres_target.leftovers("t") == set()
+
+
 def test_other_rejects_and_a_check(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """What cannot be read, or violates a CHECK, takes no key; and is told once."""
     table = "CREATE TABLE t (n integer PRIMARY KEY, b integer NOT NULL CHECK (b > 0), c text)"

@@ -278,7 +278,8 @@ class Chooser:
         if moves:
             reason = "a copy is filled unseen, gets the rows that are there, and takes the table's place"
             return Choice("swap", reason, exists)
-        if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
+        has_keys = self._missing_key is not None or stage.has_keys(self.connection, self.table)
+        if obstacle is None and task.rejects is not None and has_keys:
             obstacle = None if self._judges_afterwards() else "its keys say which records are rejects"
         if obstacle is None:
             reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
@@ -318,7 +319,18 @@ class Chooser:
             if keys is None or own is None or len(own) != len(keys):
                 # A partition has keys of its own.
                 return None
+        if keys is not None and self._missing_key is not None:
+            more = unique_keys.of_structure(self.connection, self.table, self.task.columns, self._missing_key)
+            return None if more is None else [*keys, *more]
         return keys
+
+    @property
+    def _missing_key(self) -> list[str] | None:
+        """The key that the structure gives to a table that is there without it."""
+        wanted = self.structure
+        if not self.exists or wanted is None or wanted.structure != "btree" or wanted.load_as == "btree":
+            return None
+        return None if structure.has_key(self.connection, self.table, wanted.key) else wanted.key
 
     def _require_no_reference_to_itself(self) -> None:
         """Refuses to judge by batches what is right or wrong only when all records are in.

@@ -342,12 +342,17 @@ def _add_key(connection: psycopg.Connection[Any], task: LoadTask, wanted: Applie
         stored = re.search(r"\)( WITH \([^()]*\))(?: TABLESPACE [^()]*)?$", same.index_definition)
         said, deferrable, when = same.definition.partition(" DEFERRABLE")
         return f"ALTER TABLE {table.sql} ADD CONSTRAINT {name} {said}{stored[1] if stored else ''}{deferrable}{when}"
+    return f"ALTER TABLE {table.sql} ADD {new_key(connection, task.table, wanted.key)}"
+
+
+def new_key(connection: psycopg.Connection[Any], table: TableName, key: Sequence[str]) -> str:
+    """The constraint that makes columns a key of a table which has none of them: its primary key, if it can be."""
     nullable = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND NOT attnotnull",
-        (table.sql, list(wanted.key)),
+        (table.sql, list(key)),
     ).fetchone()
-    primary = nullable is None and not any(key.is_primary for key in present)
-    return f"ALTER TABLE {table.sql} ADD {'PRIMARY KEY' if primary else 'UNIQUE'} ({key_list(wanted.key)})"
+    primary = nullable is None and not any(present.is_primary for present in keys(connection, table))
+    return f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({key_list(key)})"
 
 
 def key_constraint(task: LoadTask, key: Sequence[str]) -> str | None:

@@ -15,12 +15,12 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask, TableColumn
-from tipple.engines.postgresql import checks, stage
+from tipple.engines.postgresql import checks, stage, structure
 from tipple.engines.postgresql.partition_bounds import key_kind
 from tipple.plan import constraints
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, cut_name
 
-__all__ = ["UniqueKey", "is_records_fault", "of_definition", "of_plan", "of_table"]
+__all__ = ["UniqueKey", "is_records_fault", "of_definition", "of_plan", "of_structure", "of_table"]
 
 # In the order in which the server looks at them. `_pattern_ops` differ from the default operators in order alone; rows
 # are found again by the column's own collation.
@@ -106,6 +106,28 @@ def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> list[U
     except psycopg.Error:
         # Whoever makes the table for good says what is wrong with it.
         return None
+
+
+def of_structure(
+    connection: psycopg.Connection[Any], table: TableName, columns: Sequence[TableColumn], key: Sequence[str]
+) -> list[UniqueKey] | None:
+    """The key that `--structure btree` gives to a table that lacks it, by a copy that is made for a moment; None where
+    it cannot wait until all rows are stored, or cannot be made.
+    """
+    bare = TableName(table.schema, f"{stage.PREFIX}{uuid.uuid4().hex}")
+    constraint = structure.new_key(connection, table, key)
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("SET LOCAL lock_timeout = 500")
+            connection.execute(f"CREATE TABLE {bare.sql} (LIKE {table.sql}, {constraint})".encode())
+            found = of_table(connection, bare, columns)
+    except psycopg.Error:
+        # Whoever makes the key for good says what is wrong with it.
+        return None
+    if found is None:
+        return None
+    ending = "pkey" if constraint.startswith("PRIMARY") else f"{'_'.join(key)}_key"
+    return [UniqueKey(cut_name(f"{table.name}_{ending}"), list(key))]
 
 
 def is_records_fault(sqlstate: str | None) -> bool:
