@@ -218,3 +218,18 @@ def test_files_that_are_made_and_nobody_is_told(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "the files are written, but the report could not be written to stdout" in run.stderr
     assert (tmp_path / "made" / "nation.tbl").exists()
+
+
+def test_a_log_is_not_wrapped(tmp_path: Path) -> None:
+    """What goes into a file has no width: a path stays in one piece, and no line ends with spaces."""
+    path = write(tmp_path / f"{'long_' * 30}.csv", "a,b\n1,x\n")
+    words = ["load", path, "--into", f"duckdb:///{tmp_path}/t.duckdb", "--table", "t", "--schema", "auto"]
+    for columns in (None, "70"):
+        env = environment({"COLUMNS": columns} if columns else {})
+        run = subprocess.run(
+            [sys.executable, "-m", "tipple", *map(str, words), "--dry-run"], capture_output=True, text=True, env=env
+        )
+        assert run.returncode == 0
+        assert (path.name in run.stdout) == (columns is None)
+        assert (max(map(len, run.stdout.splitlines())) > 80) == (columns is None)
+        assert columns or not any(line.endswith(" ") for line in run.stdout.splitlines())

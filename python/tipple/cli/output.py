@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,10 @@ __all__ = ["StdoutFailed", "after_the_deed", "console", "flush", "guard", "print
 
 LEAST_WIDTH = 60
 """With fewer columns there would be nothing to read, and with `COLUMNS=0` nothing at all."""
+
+
+_NOT_WRAPPED = 10_000
+"""Columns of what is no terminal."""
 
 
 class StdoutFailed(Exception):
@@ -59,10 +64,30 @@ def guard() -> None:
 
 
 def console(least_width: int = LEAST_WIDTH, *, highlight: bool = True) -> Console:
-    """Stdout, as wide as the terminal, but not too narrow to be read."""
+    """Stdout, as wide as the terminal, but not too narrow to be read; what goes into a file or pipe is not wrapped."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, width=max(Console(file=sys.stdout).width, least_width), highlight=highlight)
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return Console(file=sys.stdout, width=max(Console(file=sys.stdout).width, least_width), highlight=highlight)
+    return Console(file=cast(TextIO, _Trimmed(sys.stdout)), width=_NOT_WRAPPED, highlight=highlight)
+
+
+class _Trimmed(io.TextIOBase):
+    """A stream that gets no spaces at the ends of lines, which a table fills up to its width."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._out.encoding
+
+    def write(self, text: str) -> int:
+        self._out.write(re.sub("[ ]+$", "", text, flags=re.MULTILINE))
+        return len(text)
+
+    def flush(self) -> None:
+        self._out.flush()
 
 
 def print_json(text: str) -> None:
