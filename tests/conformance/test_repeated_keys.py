@@ -194,9 +194,17 @@ CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (60000) TO (MAXVALUE);
 """
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
-def test_partitions_that_are_there(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
-    table = PARTITIONED + ("INSERT INTO t VALUES (1, 'old', '2000-01-01')" if mode == "replace" else "")
+SEVENTHS = "INSERT INTO t (n, code, at) SELECT n, 'c' || n % 50000, '2000-01-01' FROM generate_series(0, {}, 7) n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "rows"),
+    [("append", ""), ("replace", SEVENTHS.format(90_000)), ("append", SEVENTHS.format(40_000)),
+     ("append", SEVENTHS.format(160_000))],
+)  # fmt: skip
+def test_partitions_that_are_there(postgres_target: PostgresTarget, tmp_path: Path, mode: str, rows: str) -> None:
+    """A record with the key of a row that stays is a reject, whichever partition the row is in."""
+    table = PARTITIONED + rows
     records = [record.rpartition(",")[0] + "\n" for record in records_with_twins(8_000, 10)]
     run = both_ways(postgres_target, tmp_path, table, write(tmp_path / "in.csv", "".join(records)), mode=mode, jobs=2)
     assert run.summary is not None
@@ -207,14 +215,13 @@ def test_partitions_that_are_there(postgres_target: PostgresTarget, tmp_path: Pa
 @pytest.mark.parametrize(
     "more",
     [
-        "INSERT INTO t VALUES (7, 'old', '2000-01-01')",
         "CREATE UNIQUE INDEX ON t_low (at)",
         "CREATE TABLE days (at date PRIMARY KEY); INSERT INTO days VALUES ('2024-01-02'); "
         "ALTER TABLE t ADD FOREIGN KEY (at) REFERENCES days",
     ],
 )
 def test_partitions_that_must_judge_at_once(postgres_target: PostgresTarget, tmp_path: Path, more: str) -> None:
-    """Beside rows, with a key of one partition's own, and with a foreign key."""
+    """With a key of one partition's own, and with a foreign key."""
     postgres_target.execute(PARTITIONED + more)
     rejects = tmp_path / "bad.csv"
     path = write(tmp_path / "in.csv", "7,a,2024-01-02\n7,b,2024-01-02\n8,c,2024-01-02\n70000,d,2024-02-02\n")
@@ -224,9 +231,46 @@ def test_partitions_that_must_judge_at_once(postgres_target: PostgresTarget, tmp
     )  # fmt: skip
     assert run.summary is not None
     assert run.summary["strategy"] == "single"
-    kept = {"INSERT": "7,a", "CREATE UNIQUE": "8,c", "CREATE TABLE": "70000"}
+    kept = {"CREATE UNIQUE": "8,c", "CREATE TABLE": "70000"}
     assert kept[next(start for start in kept if more.startswith(start))] in rejects.read_text()
-    assert postgres_target.count("t") + run.summary["rejects"] == 4 + more.startswith("INSERT")
+    assert postgres_target.count("t") + run.summary["rejects"] == 4
+
+
+@pytest.mark.parametrize("rows", [300, 160_000])
+@pytest.mark.parametrize("key", ["n", "code", "at, note"])
+def test_rows_that_are_there(postgres_target: PostgresTarget, tmp_path: Path, key: str, rows: int) -> None:
+    """Rows move to the staged ones, or these to them: by sizes. Rejects are those that keys in place would tell."""
+    unique = TWO_KEYS if key != "code" else TWO_KEYS.replace("varchar(8)", "char(9)")
+    values = f"n, 'c' || n + 1, date '2024-01-01' + n % 28, 'note ' || n FROM generate_series(0, {rows}, 3) n"
+    rejects = tmp_path / "bad.csv"
+    path = write(tmp_path / "in.csv", "".join(records_with_twins(8_000, 12)))
+    outcomes = []
+    for words in ({"write_path": "text"}, {"indexes": "rebuild", "restart": True}):
+        postgres_target.execute(f"{unique}; INSERT INTO t SELECT {values}")
+        run = load_here(
+            postgres_target, path, header="no", on_error="skip", max_rejects="100%", rejects=rejects, check=3, **words
+        )
+        assert run.summary["strategy"] == ("swap" if "indexes" in words else "single")
+        outcomes.append(outcome(postgres_target, rejects, run))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_partitions_that_grow_by_night(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The same command with the file of each day, some of whose records came the day before."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (n integer, day date, note text, PRIMARY KEY (n, day))")
+    total = 0
+    for night in range(4):
+        records = [f"{n},2024-0{1 + n // 100}-01,{night}\n" for n in range(night * 100, night * 100 + 150)]
+        run = load_here(
+            postgres_target, write(tmp_path / f"{night}.csv", "".join(records)), schema=schema, jobs=2,
+            partition_by="range(day, every=month)", on_error="skip", max_rejects=100, rejects=tmp_path / f"{night}.bad",
+            check=3 if night else 0,
+        )  # fmt: skip
+        assert run.summary["strategy"] == "partition"
+        assert run.summary["rejects"] == (50 if night else 0)
+        total += run.summary["rows"]
+    assert postgres_target.count("t") == total == 4 * 150 - 3 * 50
+    assert postgres_target.value("SELECT count(*) FROM t WHERE n BETWEEN 100 AND 149 AND note = '0'") == 50
 
 
 def test_labels_of_an_enum(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -41,8 +41,6 @@ def why_rows_stay(connection: psycopg.Connection[Any], task: LoadTask) -> str | 
         return "it already has rows, and is published together with other tables"
     if task.structure is not None or task.tablespaces:
         return "it already has rows"
-    if task.rejects is not None and stage.has_keys(connection, task.table):
-        return "it already has rows, and its keys say which records are rejects"
     if task.indexes == "rebuild":
         return None
     moves = task.source_bytes >= LEAST_BYTES and _size(connection, task.table) <= task.source_bytes
@@ -68,7 +66,7 @@ def rows_move(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
         return False
     if stage.is_empty(connection, task.table):
         return False
-    if task.rejects is not None and stage.has_keys(connection, task.table):
+    if task.rejects is not None and not task.keys_at_end and stage.has_keys(connection, task.table):
         return False
     return task.indexes == "rebuild" or _size(connection, task.table) <= _size(connection, staging)
 

@@ -273,6 +273,9 @@ class Chooser:
         moves = False
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = absorb.why_rows_stay(self.connection, task)
+            if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
+                stays = "it already has rows, and its keys say which records are rejects"
+                obstacle = None if self._judges_afterwards() else stays
             moves = obstacle is None
         absorb.require(task, None if self.goes_on else obstacle)
         if moves:
@@ -310,8 +313,6 @@ class Chooser:
         leaves = partitions.leaves(self.connection, self.table)
         if any(structure.method_of(self.connection, table) != "heap" for table in leaves or [self.table]):
             # Rows are taken out again, which not every access method can.
-            return None
-        if self.task.mode == "append" and not all(stage.is_empty(self.connection, leaf) for leaf in leaves):
             return None
         keys = unique_keys.of_table(self.connection, self.table, self.task.columns)
         for leaf in leaves:

@@ -102,9 +102,7 @@ def decide(
     Raises:
         TippleError: the target is not partitioned any more.
     """
-    real = read_target(connection, task.table)
-    names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
-    by_place = {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
+    by_place = _by_place(read_target(connection, task.table))
     leaves = partitions.staged(connection, staging)
     filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
     detour = obstacles.detour(connection, task.table)
@@ -135,6 +133,24 @@ def _overlaps(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
         # The second: rows of a default partition.
         return True
     return False
+
+
+def beside(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
+) -> list[tuple[TableName, TableName]]:
+    """Hidden partitions with rows, and those of the target with the same bound that have rows too."""
+    by_place = _by_place(read_target(connection, task.table))
+    leaves = [leaf for leaf in partitions.staged(connection, staging) if leaf.size_bytes]
+    found = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
+    matched = [(leaf, real) for leaf, real in found if real is not None]
+    having = stage.having_rows(connection, [table for leaf, real in matched for table in (leaf.name, real.name)])
+    return [(leaf.name, real.name) for leaf, real in matched if {leaf.name, real.name} <= having]
+
+
+def _by_place(real: Partitioning) -> dict[tuple[str | None, str], Partition]:
+    """The partitions of the target by their parent, None for the table itself, and what is said of their bound."""
+    names = {real.oid: None, **{partition.oid: partition.name.sql for partition in real.partitions}}
+    return {(names.get(partition.parent), partition.identity): partition for partition in real.partitions}
 
 
 class _Decision:

@@ -1,4 +1,4 @@
-"""Records that repeat a key, taken out of what is staged before its keys are built.
+"""Records that repeat a key, of each other or of rows of the table, taken out of what is staged before it gets keys.
 
 The core finds them, and the order of the sources says which of them stays.
 """
@@ -13,7 +13,7 @@ import msgspec
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, refused
+from tipple.engines.postgresql import direct, refused, taken_keys
 from tipple.engines.postgresql.job import OwnedJob, taken_over
 from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.errors import TippleError
@@ -54,7 +54,8 @@ class Refusals(NamedTuple):
 def refuse(
     connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, given: Sources, *, afresh: bool
 ) -> Refusals:
-    """Makes rejects of all staged records that repeat a key, and says how many there were of each source.
+    """Makes rejects of all staged records that repeat a key, or have that of a row of the table; says how many of each
+    source there were.
 
     `afresh` where the streams of this command have not stored all slices once: the sources are then read for the keys.
 
@@ -62,6 +63,7 @@ def refuse(
         BadRecord, TooManyRejects: they are more than may be rejected.
         core.UnreadableKeys: the keys must judge while rows are stored.
     """
+    taken_keys.note(connection, task, owned)
     listed = refused.stored_slices(connection, owned.job_id) if task.ledger else given.unlisted()
     outcome = given.runner.run(core.start_load(task, _plan(task, owned, given, listed, afresh=afresh)))
     counts = [0] * len(task.sources)

@@ -9,6 +9,7 @@ mod groups;
 mod hashes;
 pub(super) mod repeated;
 mod suspects;
+mod taken;
 
 use super::Context;
 use super::parse::ParsedWindow;

@@ -13,7 +13,7 @@ use super::super::rejects::RejectLog;
 use super::groups::{self, Group};
 use super::hashes::{self, KnownHashes};
 use super::suspects::{self, KeptFile, KeptFiles, Suspect};
-use super::{KeyLog, KeyReader};
+use super::{KeyLog, KeyReader, taken};
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::{PostgresTarget, Repeated, Slice, UniqueKeys, WritePath};
@@ -40,8 +40,18 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         note_afresh(context, target, keys)?;
     }
     let threads = context.plan.streams;
-    let repeated: Vec<Vec<u64>> =
-        (0..keys.keys.len()).map(|key| hashes::repeated(&keys.spool, key, threads)).collect::<Result<_>>()?;
+    let numbered = || keys.keys.iter().enumerate();
+    let taken: Vec<HashSet<u128>> =
+        numbered().map(|(number, key)| taken::read(&keys.spool, number, key)).collect::<Result<_>>()?;
+    let repeated: Vec<Vec<u64>> = std::iter::zip(0.., &taken)
+        .map(|(key, taken)| {
+            let mut found = hashes::repeated(&keys.spool, key, threads)?;
+            found.extend(taken.iter().map(|&hash| hash as u64));
+            found.sort_unstable();
+            found.dedup();
+            Ok(found)
+        })
+        .collect::<Result<_>>()?;
     if repeated.iter().all(Vec::is_empty) {
         return Ok(());
     }
@@ -59,6 +69,7 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         target,
         keys,
         repeated,
+        taken,
         groups,
         slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
         rejected: known.rejected.iter().copied().collect(),
@@ -136,8 +147,10 @@ struct Search<'c, 'p> {
     context: &'c Context<'p>,
     target: &'c PostgresTarget,
     keys: &'c UniqueKeys,
-    /// By key.
+    /// By key: hashes that are there twice, or that rows of the target have.
     repeated: Vec<KnownHashes>,
+    /// By key: what rows of the target have.
+    taken: Vec<HashSet<u128>>,
     /// Where the records with these hashes are, of text that is read in slices; they ascend.
     groups: Vec<Group>,
     slices: HashMap<(usize, u64), u32>,
@@ -250,7 +263,7 @@ impl Search<'_, '_> {
     fn settle(self) -> Result<()> {
         let mut suspects = self.suspects.into_inner().unwrap_or_else(PoisonError::into_inner);
         suspects.sort_unstable_by_key(|suspect| (suspect.place.source, suspect.place.offset));
-        let judgement = suspects::judge(&suspects);
+        let judgement = suspects::judge(&suspects, &self.taken);
         if judgement.refused.is_empty() {
             return Ok(());
         }

@@ -98,9 +98,12 @@ pub(super) struct Judgement {
     pub(super) stored: Vec<usize>,
 }
 
-/// Judges the suspects, which are sorted, one after the other: as the target would if it had its keys from the first row on.
-pub(super) fn judge(suspects: &[Suspect]) -> Judgement {
-    let mut taken: HashSet<(usize, u128)> = HashSet::new();
+/// Judges the suspects, which are sorted, one after the other: as the target would if it had its keys from the first row on,
+/// and rows with those that are `taken`, by key.
+pub(super) fn judge(suspects: &[Suspect], taken: &[HashSet<u128>]) -> Judgement {
+    let numbered = taken.iter().enumerate();
+    let mut taken: HashSet<(usize, u128)> =
+        numbered.flat_map(|(key, hashes)| hashes.iter().map(move |&hash| (key, hash))).collect();
     let mut contested: HashSet<(usize, u128)> = HashSet::new();
     let mut judgement = Judgement::default();
     let mut stored = Vec::new();
@@ -127,11 +130,15 @@ mod tests {
     use super::*;
 
     fn judged(claims: &[&[Option<u128>]]) -> Judgement {
+        judged_beside(&[], claims)
+    }
+
+    fn judged_beside(taken: &[HashSet<u128>], claims: &[&[Option<u128>]]) -> Judgement {
         let kept = Kept { file: 0, offset: 0, record_bytes: 0, row_bytes: 0, format: WritePath::Binary };
         let place = Place { source: 0, offset: 0, record: None };
         let suspect =
             |claims: &&[Option<u128>]| Suspect { place, index: 0, slice: 0, claims: (*claims).into(), digest: 0, kept };
-        judge(&claims.iter().map(suspect).collect::<Vec<_>>())
+        judge(&claims.iter().map(suspect).collect::<Vec<_>>(), taken)
     }
 
     fn judgement(refused: &[(usize, usize)], stored: &[usize]) -> Judgement {
@@ -143,6 +150,14 @@ mod tests {
         let (a, b) = (Some(1), Some(2));
         assert_eq!(judged(&[&[a], &[b], &[a], &[a]]), judgement(&[(2, 0), (3, 0)], &[0]));
         assert_eq!(judged(&[&[None], &[None], &[a]]), judgement(&[], &[]));
+    }
+
+    #[test]
+    fn rows_that_are_there_come_first() {
+        let taken = [HashSet::from([1]), HashSet::from([7])];
+        let claims: [&[Option<u128>]; 4] =
+            [&[Some(1), Some(8)], &[Some(2), Some(7)], &[Some(2), Some(8)], &[Some(7), Some(1)]];
+        assert_eq!(judged_beside(&taken, &claims), judgement(&[(0, 0), (1, 1)], &[2]));
     }
 
     #[test]
