@@ -176,6 +176,30 @@ def kill_and_finish(target: Target, tmp_path: Path, *, atomic: bool) -> None:
     assert again.summary["status"] == "already loaded"
 
 
+@pytest.mark.timeout(300)
+def test_a_file_that_grows_during_the_load(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What slices have stored is in the table: it has to go before the load is begun anew, and every message says so."""
+    target = postgres_target
+    target.execute(TABLE)
+    path = write(tmp_path / "in.csv", lines([(n, "x" * 100) for n in range(200_000)]))
+    options = {"no_atomic": True, "commit_every": 2000, "jobs": 1, "header": "no"}
+    command = start_tipple(*load_words(target.url, (path,), "t", options))
+    while not target.count("t") and command.process.poll() is None:
+        time.sleep(0.01)
+    with path.open("a") as file:
+        file.write("200000,more\n")
+    run = command.wait()
+    assert run.exit_code == 1
+    assert "changed while it was being loaded" in run.stderr
+    assert "delete their rows before --restart" in run.stderr
+    again = load_here(target, path, **options, check=1)
+    assert "rows in the table already (--no-atomic): delete them before --restart" in again.stderr
+    target.execute("TRUNCATE t")
+    load_here(target, path, **options, restart=True)
+    check_rows = target.rows("SELECT count(*), count(DISTINCT id) FROM t")
+    assert check_rows == [(200_001, 200_001)]
+
+
 def test_where_it_is_not_possible(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute(TABLE)
     engine_target.execute("INSERT INTO t VALUES (-1, 'old')")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from command import Run, run_tipple
-from loading import load
+from big import COLUMNS, BigFile
+from command import Run, run_tipple, start_tipple
+from faults.oracle import wait_for
+from loading import load, load_words
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 
@@ -248,6 +252,27 @@ def test_what_a_trigger_lacks_is_no_records_fault(
     assert "record 1 of" in run.stderr, run
     assert "mend the value" not in run.stderr, run
     assert "the record is not to blame" in run.stderr, run
+
+
+def test_a_right_that_is_taken_away_from_an_unfinished_load(postgres_target: PostgresTarget, big_file: BigFile) -> None:
+    """The message says what to grant, and the job goes on where it stopped."""
+    target = postgres_target
+    target.execute(f"CREATE TABLE t ({COLUMNS})")
+    command = start_tipple(*load_words(target.url, (big_file.path,), "t", {"jobs": 1}))
+    done = "SELECT count(*) FROM tipple.slice WHERE state = 'done'"
+    assert wait_for(lambda: "tipple.slice" in target.tables() and target.value(done))
+    command.signal(signal.SIGKILL)
+    command.wait()
+    as_owner = partial(target.server.execute, dbname=target.database)
+    as_owner("ALTER SCHEMA public OWNER TO postgres")
+    as_owner(f'ALTER DATABASE "{target.database}" OWNER TO postgres')
+    as_owner(f"REVOKE CREATE ON SCHEMA public FROM PUBLIC, {LOADER}")
+    run = load(target, big_file.path, jobs=1, check=1)
+    assert "GRANT USAGE, CREATE ON SCHEMA public" in run.stderr, run
+    as_owner(f"GRANT USAGE, CREATE ON SCHEMA public TO {LOADER}")
+    run = load(target, big_file.path, jobs=1)
+    assert run.summary["slices_resumed"] > 0
+    assert big_file.held_by(target) == big_file.expected
 
 
 def test_row_security_that_is_for_the_role(postgres_target: PostgresTarget, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -202,6 +203,8 @@ _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
 itself."""
 _PASSING = ("40", "53", "57", "58")
+MISSING_RIGHT = "42501"
+"""Of the class 42 what can be granted."""
 _IN_USE = ("55006", "55P03")
 """Of the class 55 those that say that somebody else has a table, or a lock on it."""
 _FAULT_OF_VALUES = ("0A", "3F", "42")
@@ -214,8 +217,8 @@ def is_of_circumstances(sqlstate: str | None) -> bool:
 
 
 def may_pass(sqlstate: str | None) -> bool:
-    """Whether the same may succeed when it is done again, because what stood against it was others, room or time."""
-    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE
+    """Whether the same may succeed another time, when others, room, time or a right no longer stand against it."""
+    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE or sqlstate == MISSING_RIGHT
 
 
 def lacks_room(message: str | None) -> bool:
@@ -233,6 +236,20 @@ def room_hint(sqlstate: str | None) -> str | None:
     )
 
 
+def lock_hint(sqlstate: str | None, said: str) -> str | None:
+    """What helps where a setting has ended the wait for a lock, of which the server has `said` something."""
+    if sqlstate != "55P03" or "lock timeout" not in said:
+        return None
+    return (
+        "a lock was waited for as long as lock_timeout allows, a setting of the role, the database or the URL: nothing "
+        "was published; run the same command again"
+    )
+
+
+def _hint_of(sqlstate: str | None, said: str) -> str | None:
+    return room_hint(sqlstate) or lock_hint(sqlstate, said)
+
+
 def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
     """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
     return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
@@ -248,7 +265,7 @@ def core_error(error: Exception) -> TippleError:
             return TippleError(
                 f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",
-                hint=f"the record is not to blame: {_MEND}",
+                hint=f"the record is not to blame: {_hint_of(facts['sqlstate'], facts['reason']) or _MEND}",
                 detail=facts,
             )
         case "bad_record":
@@ -264,7 +281,7 @@ def core_error(error: Exception) -> TippleError:
         case "source_changed":
             return SourceChanged(
                 f"{facts['file']} changed while it was being loaded: {message}",
-                hint="nothing of this slice was stored; when the file is complete, run the command with --restart",
+                hint="nothing was published; when the file is complete, run the command with --restart",
                 detail=facts,
             )
         case "server":
@@ -272,10 +289,10 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return TippleError(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=rights_hint(facts["sqlstate"])
+                hint=rights_hint(facts["sqlstate"], message)
                 or _copy_hint(facts)
                 or reference_hint(text)
-                or room_hint(facts["sqlstate"])
+                or _hint_of(facts["sqlstate"], message)
                 or facts.get("hint")
                 or _MEND,
                 detail=facts,
@@ -334,10 +351,13 @@ def reference_hint(text: str) -> str | None:
     )
 
 
-def rights_hint(sqlstate: str | None) -> str | None:
-    """What to do about a missing right."""
-    if sqlstate != "42501":
+def rights_hint(sqlstate: str | None, said: str) -> str | None:
+    """What to do about a missing right, of which the server has `said` something, in its own language."""
+    if sqlstate != MISSING_RIGHT:
         return None
+    schema = re.search(r"for schema (\S+)", said)
+    if schema is not None:
+        return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema[1]} TO this role; and run the same again"
     return (
         "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE, "
         "--mode upsert UPDATE"

@@ -27,7 +27,7 @@ from tipple.engines.base import (
     Verify,
 )
 from tipple.engines.findings import short
-from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
+from tipple.errors import BadRecord, SourceChanged, TippleError, TooManyRejects, UsageError
 from tipple.plan import memory
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.cpus import parse_cpus
@@ -513,7 +513,10 @@ def load(
     except TippleError as error:
         if not atomic and error.hint is not None:
             # Whoever has failed knows of its own transaction only, and those before it are visible.
-            error.hint = error.hint.replace(NOTHING_PUBLISHED, _what_is_stored(atomic=atomic, ledger=ledger))
+            stored = _what_is_stored(atomic=atomic, ledger=ledger)
+            if isinstance(error, SourceChanged):
+                stored = "slices that were done before are stored: delete their rows before --restart"
+            error.hint = error.hint.replace(NOTHING_PUBLISHED, stored)
         raise
     finally:
         display.close()

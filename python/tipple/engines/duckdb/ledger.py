@@ -364,6 +364,14 @@ def rows_done(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:
     return int(row[0] or 0) if row is not None else 0
 
 
+def duplicates_warning(connection: duckdb.DuckDBPyConnection, job_id: str) -> str:
+    """What is to be done before a job that has stored rows is begun anew; nothing where it has not."""
+    done = rows_done(connection, job_id)
+    if not done:
+        return ""
+    return f"; that job has stored {done:,} rows in the table already (--no-atomic): delete them before --restart"
+
+
 def give_up(connection: duckdb.DuckDBPyConnection, job_id: str, state: str) -> None:
     """Takes a job out of the way of new ones: `superseded` or `cancelled`."""
     connection.execute(

@@ -152,11 +152,10 @@ class DuckLoad:
             if earlier is not None and earlier["state"] == "published":
                 return self._already_loaded(earlier)
             if earlier is not None and task.atomic:
-                stored = ledger.rows_done(self.connection, earlier["job_id"])
                 raise UsageError(
                     f"job {earlier['job_id']}, which this command would go on with, was begun with --no-atomic",
-                    hint="repeat its command exactly, or begin anew with --restart; that job has stored "
-                    f"{stored:,} rows in the table already: delete them before --restart",
+                    hint="repeat its command exactly, or begin anew with --restart"
+                    + ledger.duplicates_warning(self.connection, earlier["job_id"]),
                 )
             if self.exists and task.mode == "create" and earlier is None:
                 raise table_exists(self.table)
@@ -371,7 +370,8 @@ class DuckLoad:
                 elif {s["path"] for s in other["request"]["sources"]} == {s.path for s in task.sources}:
                     raise SourceChanged(
                         f"the sources or options have changed since job {other['job_id']} began to load them",
-                        hint="bring them back and run the command again, or load anew with --restart",
+                        hint="bring them back and run the command again, or load anew with --restart"
+                        + ledger.duplicates_warning(self.connection, other["job_id"]),
                     )
         return found
 

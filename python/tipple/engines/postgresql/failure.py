@@ -37,14 +37,13 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         hint = (
             "nothing was published; run the same command again: where that was made meanwhile, it goes another way now"
         )
-    elif error.sqlstate == "55P03" and "lock timeout" in said:
-        hint = (
-            "somebody else's lock was waited for as long as lock_timeout allows, a setting of the role, the database "
-            "or the URL: nothing was published; run the same command again"
-        )
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
-        hint=core.rights_hint(error.sqlstate) or core.reference_hint(said) or core.room_hint(error.sqlstate) or hint,
+        hint=core.rights_hint(error.sqlstate, said)
+        or core.reference_hint(said)
+        or core.room_hint(error.sqlstate)
+        or core.lock_hint(error.sqlstate, said)
+        or hint,
         detail={"sqlstate": error.sqlstate},
     )
 
