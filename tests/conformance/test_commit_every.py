@@ -178,7 +178,7 @@ def kill_and_finish(target: Target, tmp_path: Path, *, atomic: bool) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_file_that_grows_during_the_load(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """What slices have stored is in the table: it has to go before the load is begun anew, and every message says so."""
+    """What slices have stored is in the table: it has to go before a load is begun anew, and every message says so."""
     target = postgres_target
     target.execute(TABLE)
     path = write(tmp_path / "in.csv", lines([(n, "x" * 100) for n in range(200_000)]))
