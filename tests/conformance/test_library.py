@@ -537,3 +537,12 @@ def test_another_standard_input(engine_target: Target, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert (done.returncode, done.stdout) == (0, "1\n2\n"), done.stderr
     assert engine_target.sorted_rows("t") == [("monday",), ("tuesday",), ("tuesday",)]
+
+
+@pytest.mark.parametrize("progress", ["auto", "bar", "plain", "json"])
+def test_a_process_without_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: Any) -> None:
+    """As of a service without a console: nothing is shown."""
+    path = write(tmp_path / "in.csv", "1,x\n")
+    monkeypatch.setattr(sys, "stderr", None)
+    report = tipple.load(path, into="duckdb:///:memory:", table="t", schema="auto", progress=progress)
+    assert report.rows == 1

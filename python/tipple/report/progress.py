@@ -105,7 +105,7 @@ class Progress(Protocol):
 
 def open_progress(
     form: ProgressForm,
-    stream: TextIO,
+    stream: TextIO | None,
     *,
     now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now().astimezone(),
     console: ProgressConsole | None = None,
@@ -115,11 +115,11 @@ def open_progress(
     Args:
         form: `auto` and `bar` are a bar where `stream` is a terminal that can move its cursor,
             else `plain`.
-        stream: where it is shown, usually stderr.
+        stream: where it is shown, usually stderr, which a process may lack.
         now: the time of day, with its zone.
         console: what the bar is drawn on; made from `stream` when it is None.
     """
-    if form == "none":
+    if form == "none" or stream is None:
         return _NoProgress()
     if form == "json":
         return _JsonProgress(stream, now)
