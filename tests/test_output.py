@@ -233,3 +233,17 @@ def test_a_log_is_not_wrapped(tmp_path: Path) -> None:
         assert (path.name in run.stdout) == (columns is None)
         assert (max(map(len, run.stdout.splitlines())) > 80) == (columns is None)
         assert columns or not any(line.endswith(" ") for line in run.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("load", "t.csv", "--table", "t", "--verify", "sum"), ("load", "--table", "t"), ("run", "job.toml", "-j", "0")],
+)
+def test_what_the_parser_refuses_is_said_as_json(tmp_path: Path, words: tuple[str, ...]) -> None:
+    out = tmp_path / "out.json"
+    out.touch()
+    run = tipple(tmp_path, *words, "--json", output=str(out))
+    assert run.returncode == 2
+    failure = json.loads(out.read_text())
+    assert (failure["status"], failure["kind"], failure["exit_status"]) == ("refused", "UsageError", 2)
+    assert failure["error"] in run.stderr

@@ -80,9 +80,12 @@ def test_create_refuses_an_existing_table(engine_target: Target, tmp_path: Path)
     engine_target.execute("CREATE TABLE t (a integer)")
     engine_target.execute("INSERT INTO t VALUES (1)")
     schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer);")
-    run = load_text(engine_target, tmp_path / "in.csv", "2\n", schema=schema, mode="create", check=2)
-    assert engine_target.sorted_rows("t") == [(1,)]
-    assert "exists" in run.stderr
+    for dry_run in (True, False):
+        run = load_text(
+            engine_target, tmp_path / "in.csv", "2\n", schema=schema, mode="create", dry_run=dry_run, check=2
+        )
+        assert engine_target.sorted_rows("t") == [(1,)]
+        assert "exists" in run.stderr
 
 
 def test_create_that_fails_leaves_no_table(engine_target: Target, tmp_path: Path) -> None:

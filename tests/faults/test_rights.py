@@ -97,6 +97,20 @@ def test_only_insert(foreign: PostgresTarget, path: Path) -> None:
         assert "GRANT" in run.stderr
 
 
+def test_a_checksum_reads_rows_back(foreign: PostgresTarget, path: Path) -> None:
+    """Who may not do that hears it before anything is loaded."""
+    foreign.server.execute(
+        f"CREATE TABLE u (a integer, b text); GRANT INSERT ON u TO {LOADER}; GRANT CREATE ON DATABASE "
+        f'"{foreign.database}" TO {LOADER}',
+        foreign.database,
+    )
+    for dry_run in (True, False):
+        run = load(foreign, path, table="u", verify="checksum", dry_run=dry_run, check=2)
+        assert 'GRANT INSERT, SELECT ON "public"."u" TO' in run.stderr
+    foreign.server.execute(f"GRANT SELECT ON u TO {LOADER}", foreign.database)
+    assert load(foreign, path, table="u", verify="checksum").summary["verify"]["kind"] == "checksum"
+
+
 def test_no_right_on_the_table(foreign: PostgresTarget, path: Path) -> None:
     foreign.server.execute("CREATE TABLE u (a integer, b text)", foreign.database)
     for options in ({}, {"no_ledger": True}):

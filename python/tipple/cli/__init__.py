@@ -19,6 +19,9 @@ FAILED_STATUS = 1
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 
+_TELL_FAILURES = ("load", "run", "jobs")
+"""The verbs whose `--json` says why there is no report."""
+
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """What a run makes at its start, modules above all, lives until its end: to look through it for garbage after every
 700 objects takes a tenth of the start."""
@@ -94,12 +97,25 @@ def _run(arguments: list[str] | None) -> int:
         return error.exit_status
     except click.ClickException as error:
         error.show()
+        if "--json" in arguments and arguments[0] in _TELL_FAILURES:
+            _print_refusal(error.format_message(), arguments[0])
         return USAGE_STATUS
     except click.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else 0
     return 0
+
+
+def _print_refusal(message: str, verb: str) -> None:
+    """What the parser of the command line refuses, as JSON like any other refusal."""
+    from tipple.cli.output import print_json
+    from tipple.errors import UsageError
+    from tipple.report.failure import LoadFailure
+    from tipple.report.schema import encode_summary
+
+    refusal = UsageError(message, hint=f"tipple {verb} --help has all options")
+    print_json(encode_summary(LoadFailure.of(refusal)))
 
 
 def _raise_interrupt(error: Exception) -> None:

@@ -51,7 +51,8 @@ class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             status=status,
             exit_status=error.exit_status,
-            kind=type(error).__name__,
+            # Of those that are documented the nearest.
+            kind=next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == TippleError.__module__),
             # A bad record's text for people has many lines, and all of it is in the detail.
             error=error.message if isinstance(error, BadRecord) else str(error),
             hint=error.hint,

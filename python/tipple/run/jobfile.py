@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import msgspec
 
@@ -160,7 +160,7 @@ class _Document:
             complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
             if path == ("tables",):
                 self._refuse_tables(value)
-            self.refuse(path, complaint, _hint_for_list(key, value) if wanted == list[str] else _hint_for_type(wanted))
+            self.refuse(path, complaint, _hint_for_list(key, value, wanted) or _hint_for_type(wanted, value))
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
@@ -197,17 +197,23 @@ class _Document:
             self.convert(known, (*above, key), value)
 
 
-def _hint_for_list(key: object, value: Any) -> str | None:
+def _hint_for_list(key: object, value: Any, wanted: Any) -> str | None:
     """How a list is written that is given as on the command line."""
     # Names in quotes may hold commas.
-    if not isinstance(value, str) or '"' in value:
+    if get_origin(wanted) is not list or not isinstance(value, str) or '"' in value:
         return None
-    return f"a list is written {key} = {json.dumps([part.strip() for part in value.split(',')])}"
+    parts = [part.strip() for part in value.split(",")]
+    numbers = get_args(wanted) == (int,) and all(part.isdecimal() for part in parts)
+    return f"a list is written {key} = {json.dumps(list(map(int, parts)) if numbers else parts)}"
 
 
-def _hint_for_type(wanted: Any) -> str | None:
+def _hint_for_type(wanted: Any, value: Any) -> str | None:
     """How a value is written that is no text."""
     kinds = {wanted, *get_args(wanted)}
+    if get_origin(wanted) is list:
+        return None
+    if isinstance(value, float) and int in kinds and float not in kinds:
+        return "write a whole number" + (', or a share in quotes: "0.5%"' if str in kinds else "")
     if bool in kinds:
         return "write true or false, without quotes"
     return "write a number, without quotes" if kinds & {int, float} else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import shlex
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
             "the first record looks like a header, but not all of its names are columns of the table: correct them, or "
             "skip it by --header yes and say by --columns what the fields are; or else "
         )
-    is_date = error.sqlstate in _BAD_DATE and _SHORT_DATE.search(text) is not None
+    is_date = error.sqlstate in _BAD_DATE and _is_date_in_some_order(text)
     if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
         return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
     if error.record_number == 1 and _TOO_MANY_FIELDS in error.reason and dialect.format != "fixed" and not replay:
@@ -55,6 +56,21 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
     if above and _TOO_FEW_FIELDS in error.reason:
         return "if it is a line above the header, --skip-lines leaves such lines out, or --comment; or else "
     return ""
+
+
+def _is_date_in_some_order(text: str) -> bool:
+    """Whether it holds a day, a month and a year, whichever is which."""
+    found = _SHORT_DATE.search(text)
+    if found is None:
+        return False
+    one, two, three = map(int, re.findall(r"\d+", found[0]))
+    for year, month, day in ((one, two, three), (three, two, one), (three, one, two)):
+        try:
+            datetime.date(year if year > 99 else year + 2000, month, day)
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def _names_one(text: str, columns: Sequence[str]) -> bool:

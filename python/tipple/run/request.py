@@ -37,6 +37,7 @@ from tipple.run.sources import with_encoding
 
 _IF_RECORDS = "; --header no if their first records are rows"
 
+_NOT_LOADED = "is none of the columns to load"
 NOT_NULL_VIOLATION = "23502"
 """SQLSTATE of a NULL that may not be."""
 TPCH = "tpch"
@@ -257,7 +258,7 @@ class Request:
 
     def _loaded(self, names: Sequence[str], option: str) -> list[TableColumn]:
         loaded = {column.name: column for column in self.columns}
-        return named_columns(names, loaded, set(), option, missing="is none of the columns to load") if names else []
+        return named_columns(names, loaded, set(), option, missing=_NOT_LOADED) if names else []
 
     def replay(self) -> None:
         """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
@@ -285,7 +286,7 @@ class Request:
     def choose_key(self, names: Sequence[str]) -> None:
         """The key of an upsert: columns that are loaded, and that refuse NULL, which no row could be told by."""
         by_name = {column.name: column for column in self.columns}
-        chosen = named_columns(names, by_name, set(by_name), "--key")
+        chosen = named_columns(names, by_name, set(by_name), "--key", missing=_NOT_LOADED)
         self.key = tuple(column.name for column in chosen)
         self.nullable_key = frozenset(column.name for column in chosen if not column.not_null)
         self.columns = [
@@ -308,7 +309,9 @@ class Request:
     def structure_key(self, names: Sequence[str]) -> tuple[str, ...]:
         """The key of a structure: columns that are loaded."""
         by_name = {column.name: column for column in self.columns}
-        return tuple(column.name for column in named_columns(names, by_name, set(by_name), "--key"))
+        return tuple(
+            column.name for column in named_columns(names, by_name, set(by_name), "--key", missing=_NOT_LOADED)
+        )
 
     def _check_existing(self) -> None:
         if self.wanted_mode == "create":

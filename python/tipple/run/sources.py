@@ -210,7 +210,8 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
         # Opening a pipe would wait for whoever writes into it.
         if not stat.S_ISREG(os.stat(path).st_mode):
             # What a shell puts in the place of <(COMMAND) is gone when the next command begins.
-            remedy = "COMMAND | tipple load - ..." if path.startswith(_DESCRIPTORS) else f"tipple load - ... < {path}"
+            is_command = path.startswith(_DESCRIPTORS)
+            remedy = "COMMAND | tipple load - ..." if is_command else f"tipple load - ... < {shlex.quote(path)}"
             raise UsageError(f"{path} is not a regular file", hint=f"read it as standard input: {remedy}")
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     if not os.path.isdir(directory):
         raise ConnectionFailed(
             f"cannot open {target.display}: the directory {directory} does not exist",
-            hint=_absolute(path) or f"mkdir -p {directory}",
+            hint=_absolute(path) or f"mkdir -p {shlex.quote(directory)}",
         )
     if os.path.exists(path) and not os.path.isfile(path):
         # A pipe would be waited for.
@@ -46,7 +47,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             return duckdb.connect(MEMORY)
     if os.path.exists(path) and not read_only and not os.access(path, os.W_OK):
         raise ConnectionFailed(
-            f"cannot open {target.display}: the file is read-only for this user", hint=f"chmod u+w {path}"
+            f"cannot open {target.display}: the file is read-only for this user", hint=f"chmod u+w {shlex.quote(path)}"
         )
     if not os.path.exists(path) and not os.access(directory, os.W_OK):
         raise ConnectionFailed(

@@ -358,6 +358,14 @@ def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | No
     )
 
 
+def is_unfinished(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> bool:
+    """Whether a job of the same command is there to go on with."""
+    if not task.ledger or task.restart or not exists(connection):
+        return False
+    found = find_by_key(connection, task.request_key)
+    return found is not None and found["state"] == "loading"
+
+
 def rows_done(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:
     """How many rows the job's slices that are done have come to."""
     row = first_row(connection, f"SELECT rows FROM {_job(connection)} WHERE job_id = ?", [job_id])

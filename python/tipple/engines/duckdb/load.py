@@ -99,6 +99,8 @@ class DuckLoad:
         if known is not None:
             result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
         else:
+            if self.exists and self.task.mode == "create" and not ledger.is_unfinished(self.connection, self.task):
+                raise table_exists(self.table)
             self.structure.require_empty()
             require_slices(self.task, cut)
         return result
@@ -144,7 +146,7 @@ class DuckLoad:
                 # It was made since the load was planned: nobody has asked the ledger for that table.
                 raise turns.busy(self.table)
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
-            if task.resume and not _is_job(earlier, task.resume):
+            if task.resume and (earlier is None or not earlier["job_id"].startswith(task.resume.lower())):
                 raise UsageError(
                     f"there is nothing to resume of job {task.resume}",
                     hint="a load into DuckDB is one transaction: run the command without --resume",
@@ -588,10 +590,6 @@ def _commit_all(loads: Sequence[DuckLoad]) -> list[DuckLoad]:
     loads[0]._commit()
     loads[0].session.in_transaction = False
     return []
-
-
-def _is_job(job: dict[str, Any] | None, wanted: str) -> bool:
-    return job is not None and job["job_id"].startswith(wanted.lower())
 
 
 def _now() -> str:

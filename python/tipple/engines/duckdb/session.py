@@ -105,7 +105,8 @@ class DuckSession:
             [table.schema],
         )
         if found is None:
-            raise UsageError(f"there is no schema {table.schema}", hint=f"CREATE SCHEMA {table.schema};")
+            remedy = f"CREATE SCHEMA {quote_identifier(table.schema or 'main')};"
+            raise UsageError(f"there is no schema {table.schema}", hint=remedy)
         return TableName(found[0], table.name)
 
     def plan(self, task: LoadTask) -> LoadResult:

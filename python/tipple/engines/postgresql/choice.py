@@ -14,6 +14,7 @@ from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
     absorb,
     checks,
+    columns,
     direct,
     emptying,
     ledger,
@@ -70,6 +71,8 @@ class Chooser:
         self.keys_judge_at_once = False
         """Whether it has turned out that keys cannot judge records when all are stored."""
 
+        self.is_foreign = self.exists and columns.relation_kind(self.connection, self.table) == "f"
+
     @property
     def connection(self) -> psycopg.Connection[Any]:
         """The control connection; another one after the server was gone."""
@@ -122,7 +125,12 @@ class Chooser:
         return choice
 
     def _tell(self, choice: Choice) -> None:
-        """Notes what the table is going to be that was not asked for in so many words."""
+        """Notes what the table is going to be that was not asked for in so many words, and what cannot be promised."""
+        if self.is_foreign:
+            self.notes.append(
+                f"{self.table} is a foreign table: another server commits its rows, a moment before this one notes it. "
+                "After a crash between the two, look at the table before the command is run again"
+            )
         hidden = choice.strategy in ("swap", "partition")
         if self.task.preserve_order and hidden and self.task.streams > 1:
             self.notes.append(
@@ -151,6 +159,8 @@ class Chooser:
             rights = ["INSERT", *more.get(self.task.mode, [])]
             if self.task.mode == "upsert" and self.task.on_conflict == "update":
                 rights.append("UPDATE")
+            if self.task.verify == "checksum":
+                rights.append("SELECT")
             privileges.require(self.connection, self.table, rights)
             loaded = [column.name for column in self.task.columns]
             privileges.require_sequences(self.connection, self.table, loaded)

@@ -277,7 +277,7 @@ def _remedy(message: str) -> str:
         ),
         ("pg_hba.conf", "allow this user, database and address in the server's pg_hba.conf"),
         ("certificate", "check sslmode, sslrootcert and the host's name"),
-        ("timeout", "check the network, and raise connect_timeout where the server is just slow"),
+        ("timeout expired", "check the network, and raise connect_timeout where the server is just slow"),
     ):
         if sign in message:
             return remedy

@@ -164,7 +164,8 @@ class CorePlans:
         return [{"sql": statement, "proves_ownership": False} for statement in statements]
 
     def _single_strategy(self, owned: OwnedJob) -> dict[str, Any]:
-        before = [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
+        # A foreign table cannot be locked.
+        before = [] if self.chooser.is_foreign else [f"LOCK TABLE {self.table.sql} IN ROW EXCLUSIVE MODE"]
         if not self.exists and self.task.definition is not None:
             before = [self.task.definition.create_sql(self.table.sql, with_constraints=True)]
         if self.task.mode == "replace":

@@ -83,6 +83,8 @@ class PostgresLoad:
         """What `run` would do."""
         known = self.job.foreseen()
         if known is None:
+            if self.exists and self.task.mode == "create":
+                raise table_exists(self.table)
             choice = self.chooser.choose()
             self.chooser.require_rights(choice)
             known = choice.strategy, choice.reason

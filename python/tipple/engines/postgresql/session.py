@@ -132,7 +132,8 @@ class PostgresSession:
         ).fetchone()
         if found is None:
             name = table.schema or "(none in search_path)"
-            raise UsageError(f"there is no schema {name}", hint=f"CREATE SCHEMA {table.schema or 'public'};")
+            remedy = f"CREATE SCHEMA {quote_identifier(table.schema or 'public')};"
+            raise UsageError(f"there is no schema {name}", hint=remedy)
         if not found[1]:
             role, schema = connection.current_role(self.connection), quote_identifier(found[0])
             raise UsageError(
