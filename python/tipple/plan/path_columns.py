@@ -25,7 +25,17 @@ _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 def values_in_path(path: str) -> dict[str, str | None]:
     """By name what the directories of a file say; of two of one name the inner one counts."""
     found = (_DIRECTORY.fullmatch(part) for part in path.split("/")[:-1])
-    return {match[1]: None if match[2] == HIVE_NULL else unquote(match[2]) for match in found if match is not None}
+    return {match[1]: _value(match[2]) for match in found if match is not None}
+
+
+def _value(text: str) -> str | None:
+    """What stands behind the sign; as it is written where that are no characters in UTF-8."""
+    if text == HIVE_NULL:
+        return None
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def fields_in_paths(paths: Sequence[str], own: Collection[str]) -> list[Field]:

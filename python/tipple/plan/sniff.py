@@ -12,22 +12,18 @@ Everything here depends on the sample alone, so that the same files always give 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, HeadField, Layout, Profile
+from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, Layout, Profile
+from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS
+from tipple.plan.sniff_score import score as score_of
 
 __all__ = ["choose_layout", "spell"]
 
 ProfileOf = Callable[[Layout], Profile]
 
-_DELIMITERS: Mapping[str, float] = {
-    ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
-}  # fmt: skip
-"""What separates fields, and how usual that is."""
-_RARE_DELIMITERS = frozenset(": ~")
-"""They stand in times and sentences too: taken only where they make at least three fields, one of them typed."""
 _NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 """Hardly anybody has these in a field without quotes."""
 _UNUSED_QUOTES = "\x02\x03\x04\x05"
@@ -35,6 +31,8 @@ _UNUSED_QUOTES = "\x02\x03\x04\x05"
 _ESCAPE_IN_WORD = re.compile(rb"\\[nrt][A-Za-z]")
 _DRIVE = re.compile(rb"(?<![A-Za-z])[A-Za-z]:\\(?!\\)")
 """A path of Windows with a single backslash: COPY would have doubled it."""
+_NETWORK_PATH = re.compile(rb"(?:^|[\t\n])\\\\[A-Za-z0-9_.$-]+\\(?!\\)")
+"""The name of a server behind two backslashes, and one behind it: COPY would have doubled all three."""
 _QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
 """What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
@@ -44,12 +42,6 @@ _NAME_LAYOUTS = {
 }
 _NAME_BONUS = 1.25
 _EXPECTED_BONUS = 1.5
-_CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
-_NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
-_CELL_SCORE_DELIMITERS_INSIDE = 0.45
-_CELL_SCORE_WRAPPED = 0.2
-_SINGLE_COLUMN_PATTERN = 0.1
-_SINGLE_TYPED_PATTERN = 0.45
 _UNSPLIT_CONFIDENCE = 0.5
 """That records are one field each, though another delimiter stands in all of them."""
 _ENOUGH_SCORE = 0.15
@@ -90,9 +82,7 @@ def choose_layout(
         The layout, how it was chosen, and whether the sample tells anything at all.
     """
     default = _default(given, named)
-    delimiters = (
-        [given.delimiter] if given.delimiter else [c for c in _DELIMITERS if any(c.encode() in d for d in data)]
-    )
+    delimiters = [given.delimiter] if given.delimiter else [c for c in DELIMITERS if any(c.encode() in d for d in data)]
     # Without a name, a delimiter that does not occur stands for a single column.
     fallback = default.delimiter if default is not None else ","
     if fallback not in delimiters and given.delimiter is None:
@@ -100,7 +90,7 @@ def choose_layout(
 
     def candidate(layout: Layout) -> _Candidate:
         profile = profile_of(layout)
-        score, typed = _score(layout, profile)
+        score, typed = score_of(layout, profile)
         if default is not None and layout.delimiter == default.delimiter:
             score *= _NAME_BONUS
         if expected_fields is not None and profile.fields == expected_fields:
@@ -112,7 +102,15 @@ def choose_layout(
     for delimiter in delimiters:
         best_by_delimiter.append(_with_delimiter(delimiter, data, candidate, given, named, expected_fields))
     ranked = sorted(best_by_delimiter, key=lambda c: -c.score)
-    chosen, reason = _between(ranked, named_candidate, named, expected_fields)
+    whole = b"\n".join(data)
+    chosen, reason = _between(
+        ranked,
+        named_candidate,
+        named,
+        expected_fields,
+        has_header=given.header in ("yes", "match"),
+        may_be_escapes=named_candidate is not None and _may_be_escapes(whole, named_candidate.layout.delimiter),
+    )
     if chosen is None:
         return Layout(format="csv", delimiter=",", quote='"', escape='"'), [], False
     others = [
@@ -135,7 +133,7 @@ def choose_layout(
 def _splits_every_record(candidate: _Candidate) -> bool:
     """Whether a usual delimiter stands in every record, if not as often in each."""
     profile = candidate.profile
-    usual = candidate.layout.delimiter not in _RARE_DELIMITERS
+    usual = candidate.layout.delimiter not in RARE_DELIMITERS
     return usual and profile.records > 1 and min(profile.field_counts, default=0) > 1
 
 
@@ -153,52 +151,6 @@ def _default(given: Given, named: str | None) -> Layout | None:
         quote=quote,
         escape=given.escape or quote,
     )
-
-
-def _score(layout: Layout, profile: Profile) -> tuple[float, float]:
-    """How convincing the sample is in this layout, and the share of fields that are values of a type."""
-    if not profile.records or not profile.fields:
-        return 0.0, 0.0
-    total, points, typed, known = 0, 0.0, 0, 0
-    for column in profile.columns:
-        for kind, count in column.kinds.items():
-            points += _CELL_SCORES.get(kind, 1.0) * count
-            total += count
-            typed += 0 if kind in _NOT_TYPED else count
-        points -= (_CELL_SCORES["text"] - _CELL_SCORE_DELIMITERS_INSIDE) * column.delimiters_inside
-        points -= (_CELL_SCORES["text"] - _CELL_SCORE_WRAPPED) * sum(column.wrapped)
-        nulls = column.empty + column.quoted_empty + sum(column.null_words.values())
-        points += 0.9 * nulls
-        total += nulls
-        known += nulls
-    if not total:
-        # Nothing but first records.
-        fields = [field for head in profile.heads.values() for field in head]
-        total = max(1, len(fields))
-        points = sum(_head_score(field) for field in fields)
-        typed = sum(field.kind not in _NOT_TYPED for field in fields)
-    meaning, typed_share = points / total, typed / total
-    if profile.fields == 1 and not layout.trails:
-        # What stands for NULL is no sign that values were cut the wrong way.
-        pattern = _SINGLE_TYPED_PATTERN if 0 < typed == total - known else _SINGLE_COLUMN_PATTERN
-    else:
-        pattern = max(0.5, 1 - 1 / profile.fields)
-    pattern *= profile.regularity**4
-    weight = _DELIMITERS.get(layout.delimiter, 1.0)
-    if layout.delimiter in _RARE_DELIMITERS and (profile.fields < 3 or not typed):
-        weight *= 0.2
-    quoting = 1 / (1 + 3 * profile.stray_quotes / profile.records)
-    if profile.unterminated:
-        quoting *= 0.3
-    elif profile.quoted_fields and not profile.stray_quotes:
-        quoting *= 1.1
-    return pattern * meaning * weight * quoting, typed_share
-
-
-def _head_score(field: HeadField) -> float:
-    if field.kind == "text" and not field.marked and any(c in field.text for c in ",;|\t"):
-        return _CELL_SCORE_DELIMITERS_INSIDE
-    return _CELL_SCORES.get(field.kind, 1.0)
 
 
 def _with_delimiter(
@@ -310,6 +262,10 @@ def _is_text_format(
         quoted = _wrapped_columns(text.profile, 0) > 0
         if not nulls and (quoted or csv.profile.regularity > text.profile.regularity):
             return False
+        # Spreadsheets and programs write `\N` between fields that they quote.
+        only_nulls = whole.count(b"\\") == whole.count(b"\\N")
+        if only_nulls and csv.profile.regularity >= text.profile.regularity and _QUOTED_FOR_A_REASON.search(whole):
+            return False
     backslashes = whole.count(b"\\")
     if _quotes_every_value(csv):
         return False
@@ -323,13 +279,19 @@ def _is_text_format(
         )
     if nulls and not divided:
         return text.layout.delimiter == "\t" or named == "text"
+    if not _may_be_escapes(whole, text.layout.delimiter):
+        return False
+    return named == "text" or b"\\\\" in whole or divided or not _ESCAPE_IN_WORD.search(whole)
+
+
+def _may_be_escapes(whole: bytes, delimiter: str) -> bool:
+    """Whether all backslashes may be those of COPY's text format."""
     doubled = whole.count(b"\\\\")
     # Line ends and delimiters behind a backslash are how MySQL and Redshift write them.
-    escapes = (b"n", b"t", b"r", b"N", b"\n", text.layout.delimiter.encode())
+    escapes = (b"n", b"t", b"r", b"N", b"\n", delimiter.encode())
     known = sum(whole.count(b"\\" + escaped) for escaped in escapes) + 2 * doubled
-    if known < backslashes or (_DRIVE.search(whole) and not doubled):
-        return False
-    return named == "text" or doubled > 0 or divided or not _ESCAPE_IN_WORD.search(whole)
+    is_path = _NETWORK_PATH.search(whole) is not None or (_DRIVE.search(whole) is not None and not doubled)
+    return known >= whole.count(b"\\") and not is_path
 
 
 def _quotes_every_value(candidate: _Candidate) -> bool:
@@ -402,9 +364,20 @@ def _with_trailing(best: _Candidate, named: str | None) -> Layout:
 
 
 def _between(
-    ranked: Sequence[_Candidate], named: _Candidate | None, name: str | None, expected_fields: int | None
+    ranked: Sequence[_Candidate],
+    named: _Candidate | None,
+    name: str | None,
+    expected_fields: int | None,
+    *,
+    has_header: bool,
+    may_be_escapes: bool,
 ) -> tuple[_Candidate | None, str]:
-    """The best one, if it may take the place of what the name says."""
+    """The best one, if it may take the place of what the name says.
+
+    Args:
+        has_header: whether the user says that first records name the columns.
+        may_be_escapes: whether all backslashes may be those of COPY's text format.
+    """
     best = ranked[0] if ranked else None
     if named is None:
         if best is None or best.score < _ENOUGH_SCORE:
@@ -418,7 +391,7 @@ def _between(
     for other in ranked:
         if other.layout.delimiter == named.layout.delimiter:
             continue
-        if _beats(other, own, expected_fields):
+        if _beats(other, own, expected_fields) and not (has_header and _heads_a_single_column(own, other)):
             return other, f"{_why(other)}; the name says {name}, which gives {_fields(own.profile)}"
         break
     if own.layout == named.layout:
@@ -427,11 +400,25 @@ def _between(
         return named, f"as the name says ({name}): {_why(named)}"
     if _quotes_every_value(own) and _reads_more(own, named):
         return own, f"{_why(own)}, every value in quotes; not quite as the name says ({name})"
+    if name == "text" and own.layout.format == "csv" and _is_single(own) and not may_be_escapes:
+        return own, f"{_why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
     trails = own.layout.trails and not named.layout.trails
     better = own.healthy or trails or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
         return named, f"as the name says ({name}), though only {_why(named)}"
     return own, f"{_why(own)}; not quite as the name says ({name})"
+
+
+def _is_single(candidate: _Candidate) -> bool:
+    """Whether all records are one field each."""
+    profile = candidate.profile
+    return profile.fields == 1 == profile.regularity and not profile.stray_quotes and not profile.unterminated
+
+
+def _heads_a_single_column(own: _Candidate, other: _Candidate) -> bool:
+    """Whether the first records have one field in either reading, and so have all in the first one."""
+    heads = other.profile.heads.values()
+    return own.profile.fields == 1 and bool(heads) and all(len(head) == 1 for head in heads)
 
 
 def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> bool:

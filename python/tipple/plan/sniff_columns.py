@@ -93,7 +93,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     if against == _EMPTY_FIELDS and not narrow and any(map(_hides_a_header, profile.columns)):
         return _header("no", 0.6, f"{against}, and a text stands among values below: --skip-lines leaves a title out")
     if against:
-        return _header("no", 0.95, against)
+        balanced = 0 < sum(map(_is_no_name, texts)) <= sum(not _is_no_name(text) for text in narrow)
+        return _header("no", 0.6 if balanced else 0.95, against)
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
         # Over years it is one of them; over other numbers it may be the name of a column.
         over_years = all(_holds_years(profile.columns[index]) for index in years)
@@ -275,7 +276,11 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
     # And they end in columns that hold nothing at all.
     further = [text for text, column in zip(texts[1:], columns[1:], strict=False) if text or _values(column)]
     missing = sum(map(_is_no_name, further))
-    few = 2 * missing < len(texts) and missing < sum(not _is_no_name(text) for text in narrow)
+    named = sum(not _is_no_name(text) for text in narrow)
+    # As many may be blank, but not a word for NULL.
+    few = 2 * missing < len(texts) and (
+        missing < named or (missing == named and _NULLS.isdisjoint(filter(None, texts)))
+    )
     if not any(texts) or (not few and not all(further)):
         return _EMPTY_FIELDS
     if not narrow and len({text.lower() for text in texts}) < len(texts):
@@ -312,6 +317,9 @@ def decide_null(profile: Profile, format: str) -> tuple[Decision, list[int]]:
     if format == "text" and needs_empty:
         columns_by_word[""] = needs_empty
         needs_empty = []
+    if not columns_by_word and not needs_empty and any(column.null_words.get("\\N") for column in profile.columns):
+        # Nobody writes it for a text.
+        return Decision(option="null", value="\\N", confidence=0.9, reason="\\N is there, among texts"), []
     if not columns_by_word:
         confidence = 0.95 if needs_empty else 0.8
         reason = "empty fields stand among values of a type" if needs_empty else "no other text stands for NULL"

@@ -128,9 +128,12 @@ fn push_slice(slices: &mut Vec<Slice>, pieces: Vec<Piece>) {
     slices.push(Slice { n: slices.len() as u32, pieces });
 }
 
-/// The record end of the first source that shows one; another source may not contradict it.
+/// The record end of the first source that shows one; another source may not contradict it. Where none does, a quote in a
+/// first record may be one too many: then lines end as the first one does, quotes or not.
 fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
     let mut found: Option<(LineEnd, &Source)> = None;
+    let mut of_lines = None;
+    let unquoted = Dialect { family: Family::Plain, ..plan.dialect.clone() };
     let mut sample = Vec::new();
     for planned in &plan.sources {
         if planned.form.is_some() {
@@ -155,9 +158,10 @@ fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
             }
             wanted *= 4;
         };
+        of_lines = of_lines.or_else(|| LineEnd::detect(&sample, &unquoted));
         contradict(line_end, planned, &mut found)?;
     }
-    Ok(found.map_or(LineEnd::Lf, |(line_end, _)| line_end))
+    Ok(found.map(|(line_end, _)| line_end).or(of_lines).unwrap_or(LineEnd::Lf))
 }
 
 /// Keeps the first record end that was found, and refuses another.

@@ -1,0 +1,68 @@
+"""How convincing a sample is in a layout: records of equal length, and fields that look like values of some type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tipple.plan.sniff_profile import HeadField, Layout, Profile
+
+__all__ = ["DELIMITERS", "RARE_DELIMITERS", "score"]
+
+DELIMITERS: Mapping[str, float] = {
+    ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
+}  # fmt: skip
+"""What separates fields, and how usual that is."""
+RARE_DELIMITERS = frozenset(": ~")
+"""They stand in times and sentences too: taken only where they make at least three fields, one of them typed."""
+_CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
+_NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
+_CELL_SCORE_DELIMITERS_INSIDE = 0.45
+_CELL_SCORE_WRAPPED = 0.2
+_SINGLE_COLUMN_PATTERN = 0.1
+_SINGLE_TYPED_PATTERN = 0.45
+
+
+def score(layout: Layout, profile: Profile) -> tuple[float, float]:
+    """How convincing the sample is in this layout, and the share of fields that are values of a type."""
+    if not profile.records or not profile.fields:
+        return 0.0, 0.0
+    total, points, typed, known = 0, 0.0, 0, 0
+    for column in profile.columns:
+        for kind, count in column.kinds.items():
+            points += _CELL_SCORES.get(kind, 1.0) * count
+            total += count
+            typed += 0 if kind in _NOT_TYPED else count
+        points -= (_CELL_SCORES["text"] - _CELL_SCORE_DELIMITERS_INSIDE) * column.delimiters_inside
+        points -= (_CELL_SCORES["text"] - _CELL_SCORE_WRAPPED) * sum(column.wrapped)
+        nulls = column.empty + column.quoted_empty + sum(column.null_words.values())
+        points += 0.9 * nulls
+        total += nulls
+        known += nulls
+    if not total:
+        # Nothing but first records.
+        fields = [field for head in profile.heads.values() for field in head]
+        total = max(1, len(fields))
+        points = sum(_head_score(field) for field in fields)
+        typed = sum(field.kind not in _NOT_TYPED for field in fields)
+    meaning, typed_share = points / total, typed / total
+    if profile.fields == 1 and not layout.trails:
+        # What stands for NULL is no sign that values were cut the wrong way.
+        pattern = _SINGLE_TYPED_PATTERN if 0 < typed == total - known else _SINGLE_COLUMN_PATTERN
+    else:
+        pattern = max(0.5, 1 - 1 / profile.fields)
+    pattern *= profile.regularity**4
+    weight = DELIMITERS.get(layout.delimiter, 1.0)
+    if layout.delimiter in RARE_DELIMITERS and (profile.fields < 3 or not typed):
+        weight *= 0.2
+    quoting = 1 / (1 + 3 * profile.stray_quotes / profile.records)
+    if profile.unterminated:
+        quoting *= 0.3
+    elif profile.quoted_fields and not profile.stray_quotes:
+        quoting *= 1.1
+    return pattern * meaning * weight * quoting, typed_share
+
+
+def _head_score(field: HeadField) -> float:
+    if field.kind == "text" and not field.marked and any(c in field.text for c in ",;|\t"):
+        return _CELL_SCORE_DELIMITERS_INSIDE
+    return _CELL_SCORES.get(field.kind, 1.0)
