@@ -101,3 +101,13 @@ def test_values_of_directories_that_are_no_text(target: DuckdbTarget, tmp_path: 
         write_parquet(tmp_path / f"d={value}" / "p.parquet", pa.table({"a": [1]}))
     load_here(target, tmp_path / "d=*" / "*.parquet", schema="auto")
     assert target.rows("SELECT d FROM t ORDER BY d") == [("%FE",), ("%FF",), ("A",)]
+
+
+def test_a_table_of_the_fields_that_are_asked_for(engine_target: Target, tmp_path: Path) -> None:
+    """It has no column for the others, one of which no type could hold here."""
+    write_parquet(tmp_path / "1.parquet", pa.table({"a": pa.array([1.5]), "B": [1], "c": ["x"]}))
+    write_parquet(tmp_path / "2.parquet", pa.table({"a": pa.array([2**60]), "B": [2], "c": ["y"]}))
+    run = load_here(engine_target, tmp_path / "*.parquet", schema="auto", check=2)
+    assert "leave the column out with --columns" in run.stderr
+    load_here(engine_target, tmp_path / "*.parquet", schema="auto", columns="c,b")
+    assert engine_target.sorted_rows("t") == [(1, "x"), (2, "y")]

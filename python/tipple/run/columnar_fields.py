@@ -9,12 +9,13 @@ import msgspec
 
 from tipple.engines.base import TableColumn, for_batches
 from tipple.errors import UsageError
-from tipple.plan.columnar import casting_of, engine_reads, pick_fields, plan_of, refuse_encoded
+from tipple.plan.columnar import Field, casting_of, engine_reads, pick_fields, plan_of, refuse_encoded
 from tipple.plan.path_columns import wanted_of_paths
+from tipple.plan.url import fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.fields import left_out_of, named_columns
 
-__all__ = ["ColumnarFields", "choose_columnar"]
+__all__ = ["ColumnarFields", "choose_columnar", "wanted_fields"]
 
 
 class ColumnarFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,20 @@ class ColumnarFields(msgspec.Struct, frozen=True, kw_only=True):
     in_paths: list[str]
     """The fields that directories' names hold."""
     notes: list[str]
+
+
+def wanted_fields(fields: Sequence[Field], wanted: Sequence[str] | None) -> Sequence[Field]:
+    """The fields that a table gets which is made for them: those that `--columns` names, if all are there."""
+    if wanted is None:
+        return fields
+    by_name = {field.name: field for field in fields}
+    folded = {field.name.lower(): field for field in reversed(fields)}
+    found = [
+        by_name.get(name.strip()) or by_name.get(fold_identifier(name.strip())) or folded.get(name.strip().lower())
+        for name in wanted
+    ]
+    named = {field.name for field in found if field is not None}
+    return [field for field in fields if field.name in named] if None not in found else fields
 
 
 def choose_columnar(

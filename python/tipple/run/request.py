@@ -26,7 +26,7 @@ from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName
 from tipple.run.columnar import Columnar, take_from_paths
-from tipple.run.columnar_fields import choose_columnar
+from tipple.run.columnar_fields import choose_columnar, wanted_fields
 from tipple.run.fields import by_field, head_of_wanted, left_out_of, named_columns, names_of, option_for, places_in
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
@@ -332,7 +332,7 @@ class Request:
         if self.columnar is not None and os.fspath(self.schema) == "auto":
             self.definition = new_table(
                 self.name,
-                [*self.columnar.fields, *self.columnar.in_paths],
+                wanted_fields([*self.columnar.fields, *self.columnar.in_paths], self.wanted_columns),
                 unbounded_numeric=self.session.capabilities.unbounded_numeric,
                 uneven_lists=self.session.capabilities.uneven_lists,
                 reads_arrow=self.session.capabilities.in_process,
