@@ -4,14 +4,18 @@
 
 Each is a whole `tipple load` of some eighths of lineitem into a table that holds the others, with its primary key (in
 the files' order) and an index on l_partkey (in none). `keep`: one session stores the rows with both in place.
-`rebuild`: the rows fill another table, get those that are there, and then the indexes. Verified by count and checksum.
+`rebuild`: the rows fill another table, get those that are there, and then the indexes. `skipping`: a thousand records
+more have keys of rows that are there, and become rejects. Verified by count and checksum.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from contest import Digest
 from data import lineitem_in_parts
@@ -24,27 +28,57 @@ from script import end, keep_result, lineitem_on_a_server
 EIGHTHS = 8
 ADDED = (1, 2, 4, 6)
 """Of eight parts so many come to the others."""
-WAYS = {"keep": ("keep", False), "rebuild": ("rebuild", False), "rebuild, by pages": ("rebuild", True)}
+REPEATED = 1000
+
+
+class Way(NamedTuple):
+    """How the rows are appended."""
+
+    indexes: str
+    direct: bool = False
+    skips: bool = False
+
+
+WAYS = {
+    "keep": Way("keep"),
+    "rebuild": Way("rebuild"),
+    "rebuild, by pages": Way("rebuild", direct=True),
+    "keep, skipping": Way("keep", skips=True),
+    "rebuild, skipping": Way("rebuild", skips=True),
+}
 INDEXES = ("ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)", "CREATE INDEX ON lineitem (l_partkey)")
 
 
-def run(bench: BenchServer, files: Sequence[Path], added: int, plan: str, *, direct: bool) -> tuple[float, Digest]:
+def repeated_records(file: Path, directory: str) -> Path:
+    """The first records of a file, as a file."""
+    path = Path(directory) / "repeated.tbl"
+    with file.open("rb") as records:
+        path.write_bytes(b"".join(islice(records, REPEATED)))
+    return path
+
+
+def run(bench: BenchServer, files: Sequence[Path], added: int, way: Way, repeated: Path) -> tuple[float, Digest]:
     """Seconds of one load, and the rows that the table then holds."""
     database = bench.fresh_database()
     try:
-        if direct:
+        if way.direct:
             make_ready(bench.server, database)
         bench.create_table(database)
 
         def load(chosen: Sequence[Path], *options: str) -> float:
             into = ("--into", bench.server.url(LOADER, database), "--table", "lineitem", "--progress", "none")
-            return run_together([tipple_command("load", *map(str, chosen), *into, *options)]).seconds
+            return run_together([tipple_command("load", *map(str, chosen), *into, *options)], accepted=(0, 3)).seconds
 
         load(files[:-added])
         for statement in INDEXES:
             bench.create_owned(database, statement)
         bench.settle()
-        seconds = load(files[-added:], "--indexes", plan)
+        new, options = list(files[-added:]), ["--indexes", way.indexes]
+        if way.skips:
+            new.append(repeated)
+            rejects = ["--rejects", str(repeated.with_name("rejects")), "--max-rejects", str(REPEATED)]
+            options += ["--on-error", "skip", *rejects]
+        seconds = load(new, *options)
         return seconds, bench.digest(database)
     finally:
         bench.server.drop_database(database)
@@ -57,15 +91,16 @@ def main() -> int:
     files = lineitem_in_parts(given.scale, EIGHTHS, given.data)
     seconds: dict[str, dict[str, list[float]]] = {str(added): {way: [] for way in WAYS} for added in ADDED}
     digests = set()
-    with bench_server(given.wal_level, given.data) as bench:
+    with bench_server(given.wal_level, given.data) as bench, TemporaryDirectory() as directory:
+        repeated = repeated_records(files[0], directory)
         for number in range(given.rounds):
             for added in ADDED:
-                for way, (plan, direct) in WAYS.items():
-                    taken, digest = run(bench, files, added, plan, direct=direct)
-                    seconds[str(added)][way].append(taken)
+                for name, way in WAYS.items():
+                    taken, digest = run(bench, files, added, way, repeated)
+                    seconds[str(added)][name].append(taken)
                     digests.add(digest)
                     print(
-                        f"{number + 1}/{given.rounds}  {added} of 8, {way}: {taken:.2f} s", file=sys.stderr, flush=True
+                        f"{number + 1}/{given.rounds}  {added} of 8, {name}: {taken:.2f} s", file=sys.stderr, flush=True
                     )
     if len(digests) != 1:
         raise BenchmarkError("the tables do not hold the same rows")
