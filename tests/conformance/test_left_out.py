@@ -160,6 +160,18 @@ def test_rejects_of_a_header_that_names_more(engine_target: Target, tmp_path: Pa
     assert engine_target.sorted_rows("t") == [(2, 1), (4, 3)]
 
 
+@pytest.mark.parametrize("columns", ["first,last,n", "n,first,last", "last,first,n"])
+def test_rejects_stand_in_the_order_of_the_header(engine_target: Target, tmp_path: Path, columns: str) -> None:
+    """Nothing is left out, but names are in another order than fields: a replay reads what the first load has read."""
+    engine_target.execute("CREATE TABLE t (first varchar, last varchar, n integer)")
+    file = write(tmp_path / "in.csv", "last,first,n\nDoe,Ann,1\nRoe,Bob,x\n")
+    options = {"columns": columns, "header": "match", "rejects": tmp_path / "bad.csv"}
+    load(engine_target, file, on_error="skip", max_rejects=1, check=3, **options)
+    (tmp_path / "bad.csv").write_text("Roe,Bob,2\n")
+    load(engine_target, file, replay=True, **options)
+    assert engine_target.sorted_rows("t") == [("Ann", "Doe", 1), ("Bob", "Roe", 2)]
+
+
 def test_other_fields_are_another_load(engine_target: Target, tmp_path: Path) -> None:
     """The same file, from which other fields are taken, was not loaded before."""
     engine_target.execute("CREATE TABLE t (a integer)")
@@ -180,6 +192,46 @@ def test_of_a_guessed_table(target: DuckdbTarget, tmp_path: Path, columns: str, 
     assert target.count("t") == 20
     run = load(target, file, table="u", schema="auto", columns="a,b,c,-", check=2)
     assert "4 names, but the records have 3 fields" in run.stderr
+
+
+def test_names_of_a_guessed_table(target: DuckdbTarget, tmp_path: Path) -> None:
+    """`--header match` goes by the header's names, in any order; what cannot be meant is refused."""
+    file = write(tmp_path / "in.csv", "a,b\n1,x\n3,y\n")
+    assert "names a, b, but --columns b, a" in load(target, file, schema="auto", columns="b,a", check=2).stderr
+    told = load(target, file, schema="auto", columns="a,c", header="match", check=2).stderr
+    assert "no column c, which is in --columns" in told
+    load(target, file, schema="auto", columns="b,a", header="match")
+    load(target, write(tmp_path / "more.csv", "a,b\n5,z\n"), columns="b,a", header="match")
+    assert target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (3, "y"), (5, "z")]
+    load(target, file, table="u", schema="auto", columns="p,q", header="yes")
+    assert target.rows("SELECT p, q FROM u ORDER BY p") == [(1, "x"), (3, "y")]
+
+
+@pytest.mark.parametrize("header", [None, "match"])
+@pytest.mark.parametrize("columns", ["first_name,age", "age,first_name", "first_name,age,-"])
+def test_names_that_were_made_columns(target: DuckdbTarget, tmp_path: Path, columns: str, header: str | None) -> None:
+    """The same command, and one for another file, once the table is there that it has made."""
+    if header is not None and "-" in columns:
+        header = "yes"
+    options = {"schema": "auto", "columns": columns, **({"header": header} if header else {})}
+    head = "First Name,Age,City\n"
+    file = write(tmp_path / "1.csv", f"{head}Ann,30,Rome\nBob,40,Bonn\nCid,50,Bern\n")
+    load(target, file, **options)
+    assert load_here(target, file, **options).summary["status"] == "already loaded"
+    load(target, write(tmp_path / "2.csv", f"{head}Dan,60,Pisa\n"), **options, mode="append")
+    expected = [("Ann", 30), ("Bob", 40), ("Cid", 50), ("Dan", 60)]
+    assert target.rows("SELECT first_name, age FROM t ORDER BY age") == expected
+
+
+def test_a_quote_that_is_missing(engine_target: Target, tmp_path: Path) -> None:
+    """It takes its line, however few of the fields are loaded."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    file = write(tmp_path / "in.csv", '1,"x\n2,y\n3,z\n4,w\n5,v\n')
+    load(
+        engine_target, file, columns="a,-", on_error="skip", max_rejects=1, rejects=tmp_path / "bad", format="csv",
+        check=3,
+    )  # fmt: skip
+    assert engine_target.sorted_rows("t") == [(2,), (3,), (4,), (5,)]
 
 
 def test_a_file_with_notations_of_its_own(engine_target: Target, tmp_path: Path) -> None:

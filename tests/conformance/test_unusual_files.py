@@ -43,12 +43,21 @@ def test_backslashes_of_the_text_format(target: DuckdbTarget, tmp_path: Path, na
     assert target.rows("SELECT column1 FROM t ORDER BY 1") == [("C:\\temp\\new",), ("a\tb",), ("two\nlines",), (None,)]
 
 
+def test_commands_of_latex(target: DuckdbTarget, tmp_path: Path) -> None:
+    """As COPY writes them they begin like a path of a network."""
+    lines = ["1\t\\\\maketitle\\n\\\\section{A}", "2\tplain", "3\t\\\\alpha + \\\\beta", "4\tx\\ty"]
+    load_here(target, write(tmp_path / "in.tsv", "\n".join(lines) + "\n"), schema="auto", header="no")
+    found = [text for (text,) in target.rows("SELECT column2 FROM t ORDER BY column1")]
+    assert found == ["\\maketitle\n\\section{A}", "plain", "\\alpha + \\beta", "x\ty"]
+
+
 @pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
 def test_quotes_beside_backslash_n(target: DuckdbTarget, tmp_path: Path, name: str) -> None:
     """Programs that write CSV with tabs have `\\N` for NULL too."""
     lines = ["id\tname\tn", *(f'{n}\t"say ""hi"", {n}"\t\\N' for n in range(9))]
-    load_here(target, write(tmp_path / name, "\n".join(lines) + "\n"), schema="auto")
+    run = load_here(target, write(tmp_path / name, "\n".join(lines) + "\n"), schema="auto")
     assert target.rows("SELECT id, name, n FROM t WHERE id = 4") == [(4, 'say "hi", 4', None)]
+    assert any("not sure of --format csv" in note for note in run.summary["notes"])
 
 
 @pytest.mark.parametrize(

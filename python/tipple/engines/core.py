@@ -216,9 +216,13 @@ def is_of_circumstances(sqlstate: str | None) -> bool:
     return (sqlstate or "")[:2] in _CIRCUMSTANCES
 
 
-def may_pass(sqlstate: str | None) -> bool:
-    """Whether the same may succeed another time, when others, room, time or a right no longer stand against it."""
-    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE or sqlstate == MISSING_RIGHT
+def may_pass(sqlstate: str | None, said: str | None) -> bool:
+    """Whether the same may succeed another time, when others, room, time or a right no longer stand against it, of
+    which the server has `said` something.
+    """
+    # A policy refuses a record under the same code.
+    lacks_right = sqlstate == MISSING_RIGHT and "permission denied" in (said or "")
+    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE or lacks_right
 
 
 def lacks_room(message: str | None) -> bool:
@@ -353,7 +357,7 @@ def reference_hint(text: str) -> str | None:
 
 def rights_hint(sqlstate: str | None, said: str) -> str | None:
     """What to do about a missing right, of which the server has `said` something, in its own language."""
-    if sqlstate != MISSING_RIGHT:
+    if sqlstate != MISSING_RIGHT or "row-level security" in said:
         return None
     schema = re.search(r"for schema (\S+)", said)
     if schema is not None:

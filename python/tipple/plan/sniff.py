@@ -290,7 +290,9 @@ def _may_be_escapes(whole: bytes, delimiter: str) -> bool:
     # Line ends and delimiters behind a backslash are how MySQL and Redshift write them.
     escapes = (b"n", b"t", b"r", b"N", b"\n", delimiter.encode())
     known = sum(whole.count(b"\\" + escaped) for escaped in escapes) + 2 * doubled
-    is_path = _NETWORK_PATH.search(whole) is not None or (_DRIVE.search(whole) is not None and not doubled)
+    # Where any other backslash is doubled, the two of a path may be one that was.
+    network = 0 < doubled == len(_NETWORK_PATH.findall(whole))
+    is_path = network or (_DRIVE.search(whole) is not None and not doubled)
     return known >= whole.count(b"\\") and not is_path
 
 
@@ -306,11 +308,16 @@ def _quotes_every_value(candidate: _Candidate) -> bool:
 def _doubt(chosen: _Candidate, data: Sequence[bytes], named: str | None) -> Decision | None:
     """The format once more, where COPY's text format and CSV with tabs are both good readings of the sample."""
     layout, profile = chosen.layout, chosen.profile
-    if layout.delimiter != "\t" or any(column.null_words.get("\\N") for column in profile.columns):
+    if layout.delimiter != "\t":
         return None
+    nulls = any(column.null_words.get("\\N") for column in profile.columns)
     whole = b"\n".join(data)
     reason = ""
-    if layout.format == "text" and profile.fields == 1 and any(column.wrapped[0] for column in profile.columns):
+    if nulls and layout.format == "csv" and profile.quoted_fields:
+        reason = "fields are in quotes beside \\N, which may be quotes of CSV, or part of the values"
+    elif nulls:
+        return None
+    elif layout.format == "text" and profile.fields == 1 and any(column.wrapped[0] for column in profile.columns):
         reason = "some values are in quotes, which may be quotes of CSV, or part of the values"
     elif _ESCAPE_IN_WORD.search(whole) and not _DRIVE.search(whole) and b"\\\\" not in whole:
         reason = "backslashes before n, r and t may be parts of names and paths, or stand for line ends and tabs"

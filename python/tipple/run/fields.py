@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tipple.engines.base import TableColumn
 from tipple.errors import UsageError
+from tipple.plan.sniff_columns import clean_names
 from tipple.plan.url import cut_name, fold_identifier, quote_identifier
 from tipple.run.header import columns_by_name
 
@@ -53,7 +54,12 @@ def head_of_wanted(
         columns: the names of the columns that it means.
     """
     places = left_out_of(wanted)
-    named = columns_by_name(fields, known)
+    # A table that was made for such a header has its names as `--schema auto` writes them.
+    cleaned = clean_names(fields)
+    named = [
+        name or (made if made in columns else None)
+        for name, made in zip(columns_by_name(fields, known), cleaned, strict=True)
+    ]
     if places:
         head = ["" if index in places else name or "" for index, name in enumerate(named)]
         return head if [name for index, name in enumerate(head) if index not in places] == list(columns) else None

@@ -130,7 +130,9 @@ class Guess:
         padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
         column_names = clean_names(padded)
         if names is not None:
-            column_names = _names_by_field(names, column_names if head is not None else [], fields)
+            given = self._sniffer.given.header if self._sniffer is not None else None
+            known = column_names if head is not None and given != "yes" else []
+            column_names = _names_by_field(names, known, fields, by_name=given == "match")
         self.left_out = tuple(index for index, name in enumerate(column_names) if not name)
         types = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
         types += [("text", "too many columns to look at")] * (fields - len(types))
@@ -316,13 +318,14 @@ class Guess:
         )
 
 
-def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int) -> list[str]:
+def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int, *, by_name: bool) -> list[str]:
     """The names that `--columns` gives to the fields; an empty text where it leaves one out.
 
     Args:
         wanted: what it says.
-        head: the fields' names by the header, where there is one.
+        head: the fields' names by the header, where there is one whose names count.
         fields: how many there are.
+        by_name: whether the header is asked for, so that names are its own.
 
     Raises:
         UsageError: they are not those of the fields.
@@ -335,8 +338,20 @@ def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int) -> 
             f"--columns {','.join(wanted)} leaves a field without a name of its own",
             hint="name every field, and no two the same; - leaves a field out",
         )
-    if not places and len(names) < fields and set(names) <= set(head):
+    lacking = next((name for name in names if name not in head), None)
+    if by_name and lacking is not None:
+        shown = ", ".join(head[:8]) + (", …" if len(head) > 8 else "")
+        raise UsageError(
+            f"the header names {shown}, but no column {lacking}, which is in --columns",
+            hint="name columns of the header; those of other fields are left out",
+        )
+    if not places and lacking is None and (by_name or len(names) < fields):
         return [name if name in names else "" for name in head]
+    if not places and lacking is None and names != list(head):
+        raise UsageError(
+            f"the header names {', '.join(head)}, but --columns {', '.join(wanted)}",
+            hint="--header match goes by the header's names; --header yes skips it, and --columns gives other names",
+        )
     if len(names) != fields:
         raise UsageError(
             f"--columns has {len(names)} names, but the records have {fields} fields",

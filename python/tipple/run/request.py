@@ -166,7 +166,7 @@ class Request:
             chosen = named_columns(names_of(self.wanted_columns), loadable, all_names, "--columns")
             by_place = left_out_of(self.wanted_columns)
             # Of a header's names it said which ones are loaded, and not where they stand.
-            if by_place or not self.left_out or {column.name for column in chosen} != {column.name for column in read}:
+            if by_place or {column.name for column in chosen} != {column.name for column in read}:
                 self.columns, self.left_out = chosen, by_place
         self.dialect = msgspec.structs.replace(self.dialect, left_out=self.left_out)
         self._rule_columns()

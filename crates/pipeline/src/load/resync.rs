@@ -51,7 +51,7 @@ impl Context<'_> {
     pub(super) fn line_of_unclosed(&self, text: &[u8], record_bytes: usize, is_all: bool) -> Option<usize> {
         let (dialect, columns) = (&self.plan.dialect, self.plan.columns.len());
         // Every line looks like a record of one field.
-        if dialect.family != Family::Csv || columns < 2 {
+        if dialect.family != Family::Csv || dialect.fields(columns) < 2 {
             return None;
         }
         let line_end = dialect.line_end.bytes();

@@ -126,11 +126,12 @@ class Chooser:
 
     def _tell(self, choice: Choice) -> None:
         """Notes what the table is going to be that was not asked for in so many words, and what cannot be promised."""
-        if self.is_foreign:
-            self.notes.append(
-                f"{self.table} is a foreign table: another server commits its rows, a moment before this one notes it. "
-                "After a crash between the two, look at the table before the command is run again"
-            )
+        remark = (
+            f"{self.table} is a foreign table: another server commits its rows, a moment before this one notes it. "
+            "After a crash between the two, look at the table before the command is run again"
+        )
+        if self.is_foreign and remark not in self.notes:
+            self.notes.append(remark)
         hidden = choice.strategy in ("swap", "partition")
         if self.task.preserve_order and hidden and self.task.streams > 1:
             self.notes.append(
@@ -159,7 +160,7 @@ class Chooser:
             rights = ["INSERT", *more.get(self.task.mode, [])]
             if self.task.mode == "upsert" and self.task.on_conflict == "update":
                 rights.append("UPDATE")
-            if self.task.verify == "checksum":
+            if self.task.verify == "checksum" and choice.strategy == "single" and self.write_path != "text":
                 rights.append("SELECT")
             privileges.require(self.connection, self.table, rights)
             loaded = [column.name for column in self.task.columns]

@@ -44,16 +44,17 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         or core.room_hint(error.sqlstate)
         or core.lock_hint(error.sqlstate, said)
         or hint,
-        detail={"sqlstate": error.sqlstate},
+        detail={"sqlstate": error.sqlstate, "message": said},
     )
 
 
 def may_pass(error: BaseException) -> bool:
     """Whether the same load may succeed another time: what has ended it is no fault of its records or its table."""
     if isinstance(error, psycopg.Error):
-        return connections.is_lost(error) or core.may_pass(error.sqlstate)
+        return connections.is_lost(error) or core.may_pass(error.sqlstate, error.diag.message_primary)
     if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
         return True
     return isinstance(error, TippleError) and (
-        core.may_pass(error.detail.get("sqlstate")) or core.lacks_room(error.detail.get("message"))
+        core.may_pass(error.detail.get("sqlstate"), error.detail.get("message") or error.detail.get("reason"))
+        or core.lacks_room(error.detail.get("message"))
     )

@@ -138,9 +138,13 @@ def _overlaps(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
 def beside(
     connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
 ) -> list[tuple[TableName, TableName]]:
-    """Hidden partitions with rows, and those of the target with the same bound that have rows too."""
+    """Hidden partitions with rows, and those of the target with the same bound that have rows too.
+
+    Those that publish has detached already are none: what is in the way of their rows is in its way.
+    """
     by_place = _by_place(read_target(connection, task.table))
-    leaves = [leaf for leaf in partitions.staged(connection, staging) if leaf.size_bytes]
+    staged = partitions.staged(connection, staging)
+    leaves = [leaf for leaf in staged if leaf.size_bytes and leaf.hidden_parent is not None and not leaf.detaching]
     found = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
     matched = [(leaf, real) for leaf, real in found if real is not None]
     having = stage.having_rows(connection, [table for leaf, real in matched for table in (leaf.name, real.name)])

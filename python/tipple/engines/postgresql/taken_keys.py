@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines import core
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import partition_steps, stage
 from tipple.engines.postgresql.job import OwnedJob
@@ -19,14 +20,20 @@ from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["note"]
 
+MOST_TAKEN = 4_000_000
+"""As many as the core looks for (`unique/repeated.rs`)."""
 _HEADER_BYTES = 19
 """Of a binary COPY, as servers send it: signature, flags and the length of an extension, which is 0."""
 _TRAILER = b"\xff\xff"
 
 
 def note(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob) -> None:
-    """Writes them down for the core, which reads `taken-N.keys` of the spool for the key N."""
-    directory = Path(task.spool or "")
+    """Writes them down for the core, which reads `taken-N.keys` of the spool for the key N.
+
+    Raises:
+        core.UnreadableKeys: they are too many to be told apart in memory.
+    """
+    directory, count = Path(task.spool or ""), 0
     pairs = list(_pairs(connection, task, owned))
     for number, key in enumerate(owned.plan["unique"]):
         path = directory / f"taken-{number}.keys"
@@ -36,6 +43,9 @@ def note(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob) -
             with path.open("ab") as file:
                 for piece in _in_both(connection, staged, table, columns):
                     file.write(piece)
+                    count += 1
+            if count > MOST_TAKEN:
+                raise core.UnreadableKeys(f"more than {MOST_TAKEN:,} keys are those of rows that are there")
 
 
 def _pairs(
@@ -55,7 +65,7 @@ def _in_both(
 ) -> Iterator[bytes]:
     same = " AND ".join(f"t.{column} = s.{column}" for column in columns)
     names = ", ".join(f"s.{column}" for column in columns)
-    query = f"SELECT {names} FROM ONLY {staged.sql} s JOIN {table.sql} t ON {same}"
+    query = f"SELECT {names} FROM ONLY {staged.sql} s JOIN {table.sql} t ON {same} LIMIT {MOST_TAKEN + 1}"
     with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT binary)".encode()) as copy:
         for number, message in enumerate(copy):
             rows = bytes(message)[_HEADER_BYTES if number == 0 else 0 :]
