@@ -313,7 +313,8 @@ def test_statement_timeout_of_the_role(postgres_target: PostgresTarget, path: Pa
     if run.exit_code == 0:
         assert postgres_target.count("t") == 2
     else:
-        assert "timeout" in run.stderr
+        # Where the setting is changed the moment it strikes, the server forgets whose signal it was (57014).
+        assert "timeout" in run.stderr or "57014" in run.stderr, run
         assert postgres_target.count("t") == 0
 
 
