@@ -225,7 +225,7 @@ def test_a_log_is_not_wrapped(tmp_path: Path) -> None:
     path = write(tmp_path / f"{'long_' * 30}.csv", "a,b\n1,x\n")
     words = ["load", path, "--into", f"duckdb:///{tmp_path}/t.duckdb", "--table", "t", "--schema", "auto"]
     for columns in (None, "70"):
-        env = environment({"COLUMNS": columns} if columns else {})
+        env = environment({"COLUMNS": columns})
         run = subprocess.run(
             [sys.executable, "-m", "tipple", *map(str, words), "--dry-run"], capture_output=True, text=True, env=env
         )

@@ -300,7 +300,7 @@ def _values(column: ColumnProfile) -> int:
 # ---- NULL --------------------------------------------------------------------------------------------------
 
 
-def decide_null(profile: Profile, format: str) -> tuple[Decision, list[int]]:
+def decide_null(profile: Profile, format: str, *, tabs: bool = False) -> tuple[Decision, list[int]]:
     """The text that means NULL, and the columns that say so: those that hold nothing else but values of a type."""
     usual = "\\N" if format == "text" else ""
     if format == "text" and any(column.null_words.get("\\N") for column in profile.columns):
@@ -317,8 +317,9 @@ def decide_null(profile: Profile, format: str) -> tuple[Decision, list[int]]:
     if format == "text" and needs_empty:
         columns_by_word[""] = needs_empty
         needs_empty = []
-    if not columns_by_word and not needs_empty and any(column.null_words.get("\\N") for column in profile.columns):
-        # Nobody writes it for a text.
+    among_texts = tabs and any(column.null_words.get("\\N") for column in profile.columns)
+    if among_texts and not columns_by_word and not needs_empty:
+        # Who divides fields by tabs knows COPY's text format.
         return Decision(option="null", value="\\N", confidence=0.9, reason="\\N is there, among texts"), []
     if not columns_by_word:
         confidence = 0.95 if needs_empty else 0.8

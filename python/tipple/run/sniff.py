@@ -177,7 +177,7 @@ class Sniffer:
         notations = notations_of(profile, options, again)
         if notations:
             profile = again(notations)
-        null, null_columns = decide_null(profile, layout.format)
+        null, null_columns = decide_null(profile, layout.format, tabs=layout.delimiter == "\t")
         null_text = self.given.null_text
         if self.auto and null_text is None and chunks:
             decisions.append(null)
