@@ -72,15 +72,12 @@ def console(least_width: int = LEAST_WIDTH, *, highlight: bool = True) -> Consol
     return Console(file=cast(TextIO, _Trimmed(sys.stdout)), width=_NOT_WRAPPED, highlight=highlight)
 
 
-class _Trimmed(io.TextIOBase):
-    """A stream that gets no spaces at the ends of lines, which a table fills up to its width."""
+class _Trimmed:
+    """What Rich needs of a stream, without the spaces at the ends of lines that fill a table up to its width."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._out.encoding
+        self.encoding = out.encoding
 
     def write(self, text: str) -> int:
         self._out.write(re.sub("[ ]+$", "", text, flags=re.MULTILINE))

@@ -333,7 +333,9 @@ def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int, *, 
     names = [fold_identifier(name.strip()) for name in wanted]
     places = left_out_of(wanted)
     kept = [name for index, name in enumerate(names) if index not in places]
-    if not all(kept) or len(set(kept)) < len(kept) or not kept:
+    if not kept:
+        raise UsageError(f"--columns {','.join(wanted)} leaves out every field", hint="name at least one")
+    if not all(kept) or len(set(kept)) < len(kept):
         raise UsageError(
             f"--columns {','.join(wanted)} leaves a field without a name of its own",
             hint="name every field, and no two the same; - leaves a field out",
