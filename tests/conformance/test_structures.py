@@ -291,6 +291,10 @@ def test_no_columnar_access_method(postgres_target: PostgresTarget, tmp_path: Pa
         postgres_target, tmp_path / "in.csv", schema=schema, structure="columnstore", access_method="btree", check=2
     )
     assert "no table access method btree" in run.stderr
+    run = load(
+        postgres_target, tmp_path / "in.csv", schema=schema, structure="columnstore", access_method="heap", check=2
+    )
+    assert "stores rows" in run.stderr
     assert postgres_target.tables() == set()
 
 

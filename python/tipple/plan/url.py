@@ -8,7 +8,8 @@ Target URLs follow SQLAlchemy's habit, which most users of DuckDB and PostgreSQL
     postgresql://..., postgres://  any libpq URI; it is handed to libpq as it is
 
 So in `duckdb:///path/to/file.duckdb` the path is `path/to/file.duckdb`, in the working directory. Nothing in
-a DuckDB URL is percent-decoded, again as SQLAlchemy does, so every file name can be written as it is.
+a DuckDB URL is percent-decoded, again as SQLAlchemy does, so a file name can be written as it is; but what looks like
+options of a URL (`?access_mode=read_only`) is refused, and not taken for a part of the name.
 
 A URL may hold a password and must not be shown. `Target.display` is the form for people, logs and the ledger.
 """
@@ -124,6 +125,16 @@ def _duckdb_path(rest: str) -> str:
             "the DuckDB URL names no file",
             hint=f"write duckdb:///file.duckdb (relative), duckdb:////directory/file.duckdb (absolute), "
             f"or duckdb:///{MEMORY}",
+        )
+    if path.startswith(MEMORY) and path != MEMORY:
+        raise UsageError(
+            "a database in memory has no name and no options here", hint=f"write duckdb:///{MEMORY}, or name a file"
+        )
+    options = re.search(r"\?\w+=[^/]*$", path)
+    if options is not None:
+        raise UsageError(
+            f"a DuckDB URL has no options here, as {options[0]} seems to be",
+            hint=f"write duckdb:///{path[: options.start()]}",
         )
     return path
 

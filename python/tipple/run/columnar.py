@@ -71,12 +71,16 @@ def paths_of(sources: Any) -> list[str]:
     )
 
 
-def open_stream(source: Any) -> tuple[Columnar, Identity]:
+def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
     """A stream in memory and what stands for a file's identity: it is never the same twice.
 
     Raises:
-        UsageError: the object does not give a stream.
+        UsageError: the object does not give a stream, or another format was named.
     """
+    if format not in ("auto", "arrow"):
+        raise UsageError(
+            f"format={format!r} is for files, and the rows are an Arrow stream in memory", hint="leave format out"
+        )
     kind = type(source)
     label = f"<{kind.__module__.partition('.')[0]} {kind.__qualname__} {uuid.uuid4().hex[:8]}>"
     try:

@@ -283,7 +283,7 @@ def load(
     stream_identity: Identity | None = None
     columnar: Columnar | None
     if is_stream(sources):
-        columnar, stream_identity = open_stream(sources)
+        columnar, stream_identity = open_stream(sources, format)
         paths = [stream_identity.path]
     else:
         paths = find_sources(names)

@@ -1,4 +1,4 @@
-//! Keys of the target that are built when all rows are stored: which records repeat a key is found beforehand.
+//! Keys of the target that are built when all rows are stored: which records violate one is found beforehand.
 
 use super::Constraint;
 use serde::Deserialize;
@@ -8,10 +8,17 @@ use tipple_codec::route::KeyColumn;
 /// The keys, and where streams keep what they have seen of them.
 #[derive(Debug, Clone, Deserialize)]
 pub struct UniqueKeys {
-    /// In the order in which the target judges by them.
+    /// In the order in which the target judges by them: foreign ones come last.
     pub keys: Vec<UniqueKey>,
     /// An existing directory of this load alone.
     pub spool: PathBuf,
+}
+
+impl UniqueKeys {
+    /// Those of which two records must not have the same value.
+    pub fn unique(&self) -> &[UniqueKey] {
+        &self.keys[..self.keys.partition_point(|key| !key.is_foreign)]
+    }
 }
 
 /// One of them.
@@ -19,8 +26,10 @@ pub struct UniqueKeys {
 pub struct UniqueKey {
     /// Its columns, and how their values compare.
     pub columns: Vec<KeyColumn>,
-    /// What is to be said of a record that repeats it.
+    /// What is to be said of a record that violates it.
     pub constraint: Constraint,
+    /// Whether it refers to rows of another table: records may repeat it.
+    pub is_foreign: bool,
 }
 
 /// What there is to know of the slices that are stored.

@@ -17,6 +17,7 @@ from tipple.engines.postgresql import (
     columns,
     direct,
     emptying,
+    late_keys,
     ledger,
     merge_checks,
     obstacles,
@@ -27,7 +28,6 @@ from tipple.engines.postgresql import (
     stage,
     structure,
     tablespaces,
-    unique_keys,
     unlogged,
 )
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
@@ -266,7 +266,7 @@ class Chooser:
             return Choice("single", f"the table is new, and {published}: rows go into it under its name", exists)
         if not exists and task.partition_by is not None:
             task.keys_at_end = False
-            if structure.needs_order(task) and not self._judges_afterwards():
+            if structure.judges_by_rows(task) and not self._judges_afterwards() and structure.needs_order(task):
                 self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
@@ -305,36 +305,23 @@ class Chooser:
         """Why rows are not staged where an index has refused one of them when it was built."""
         return "its indexes say which records they refuse" if self.keys_judge_at_once else None
 
-    def _judges_afterwards(self) -> bool:
-        """Whether the keys can say which records are rejects when all are stored."""
+    def _judges_afterwards(self, *, references: bool = True) -> bool:
+        """Whether the keys, and foreign keys if these are to (`references`), can say which records are rejects when all
+        are stored."""
         task = self.task
-        self.job.unique, task.keys_at_end = [], False
+        self.job.late_keys, task.keys_at_end = late_keys.LateKeys(), False
         of_structure = self.structure is not None and self.structure.load_as != "heap"
         # Rows that are stored again come behind all others.
         if self.keys_judge_at_once or task.preserve_order or task.reads_once or of_structure:
             return False
         if self.write_path == "text":
             return False
-        found = self._keys_of_table() if self.exists else unique_keys.of_definition(self.connection, task)
-        self.job.unique, task.keys_at_end = found or [], found is not None
+        if self.exists:
+            found = late_keys.of_table(self.connection, task, self._missing_key, references=references)
+        else:
+            found = late_keys.of_definition(self.connection, task)
+        self.job.late_keys, task.keys_at_end = found or late_keys.LateKeys(), found is not None
         return task.keys_at_end
-
-    def _keys_of_table(self) -> list[unique_keys.UniqueKey] | None:
-        """The keys of the table that is there, if they can wait until all rows are stored."""
-        leaves = partitions.leaves(self.connection, self.table)
-        if any(structure.method_of(self.connection, table) != "heap" for table in leaves or [self.table]):
-            # Rows are taken out again, which not every access method can.
-            return None
-        keys = unique_keys.of_table(self.connection, self.table, self.task.columns)
-        for leaf in leaves:
-            own = unique_keys.of_table(self.connection, leaf, self.task.columns)
-            if keys is None or own is None or len(own) != len(keys):
-                # A partition has keys of its own.
-                return None
-        if keys is not None and self._missing_key is not None:
-            more = unique_keys.of_structure(self.connection, self.table, self.task.columns, self._missing_key)
-            return None if more is None else [*keys, *more]
-        return keys
 
     @property
     def _missing_key(self) -> list[str] | None:
@@ -368,11 +355,7 @@ class Chooser:
         if obstacle is None and not by_partition and self.task.structure is None:
             obstacle = partitions.preference(self.connection, self.task)
         if obstacle is None and self.task.rejects is not None:
-            tables = [self.table, *partitions.leaves(self.connection, self.table)]
-            if not by_partition and any(stage.has_references(self.connection, table) for table in tables):
-                obstacle = "its foreign keys say which records are rejects"
-            elif any(stage.has_keys(self.connection, table) for table in tables) and not self._judges_afterwards():
-                obstacle = "its keys say which records are rejects"
+            obstacle = self._why_keys_judge_at_once(by_partition=by_partition)
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
@@ -387,6 +370,22 @@ class Chooser:
         absorb.require(self.task, None if self.goes_on else obstacle)
         return Choice("single", f"its partitions cannot be loaded apart: {obstacle}", self.exists)
 
+    def _why_keys_judge_at_once(self, *, by_partition: bool) -> str | None:
+        """Why a key of a partitioned table must say while rows are stored which of them are rejects, or None.
+
+        Where the rows have to come `by_partition`, a foreign key ends the load when it is added, if nothing else does.
+        """
+        tables = [self.table, *partitions.leaves(self.connection, self.table)]
+        has_references = any(stage.has_references(self.connection, table) for table in tables)
+        has_keys = any(stage.has_keys(self.connection, table) for table in tables)
+        if not (has_references or has_keys) or self._judges_afterwards():
+            return None
+        if has_references and not by_partition:
+            return "its foreign keys say which records are rejects"
+        if has_keys and not (has_references and self._judges_afterwards(references=False)):
+            return "its keys say which records are rejects"
+        return None
+
     def _why_not_direct(self, choice: Choice) -> str | None:
         """Why pages are not the way, as far as it is known before there is a staging table."""
         if self.write_path == "text":
@@ -397,7 +396,7 @@ class Chooser:
             return f"pages are for bare tables that are logged, and not for --load-as {self.structure.load_as}"
         if choice.strategy not in ("swap", "partition"):
             return f"pages need a table of their own: {choice.reason}"
-        if self.job.unique and self.task.columnar is not None:
+        if self.job.late_keys.unique and self.task.columnar is not None:
             return "keys of columnar sources are noted as COPY takes them"
         if choice.strategy == "partition" and self.task.columnar is not None:
             return "rows of columnar sources find their partitions by COPY"

@@ -16,12 +16,12 @@ from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
     direct,
     emptying,
+    late_keys,
     ledger,
     merge,
     partitions,
     stage,
     structure,
-    unique_keys,
     unlogged,
 )
 from tipple.engines.postgresql.choice import Chooser
@@ -265,7 +265,7 @@ class CorePlans:
             "table": into.sql,
             "routing": self._routing(owned, into) if routed else None,
             "growing": self._growing(),
-            "unique": unique_keys.of_plan(owned.plan, self.task),
+            "unique": late_keys.core_plan(owned.plan, self.task),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
             "write_path": self.write_path,

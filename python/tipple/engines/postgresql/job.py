@@ -23,6 +23,7 @@ from tipple.engines.postgresql import (
     checks,
     defaults,
     history,
+    late_keys,
     ledger,
     merge,
     partitions,
@@ -30,7 +31,6 @@ from tipple.engines.postgresql import (
     stage,
     structure,
     tablespaces,
-    unique_keys,
     unlogged,
 )
 from tipple.engines.postgresql import connection as connections
@@ -95,7 +95,7 @@ class JobOwner:
         self.table = task.table
         self.structure: AppliedStructure | None = None
         """What the table is to be."""
-        self.unique: list[unique_keys.UniqueKey] = []
+        self.late_keys = late_keys.LateKeys()
         """Keys that judge records when all are stored."""
         self.replaces: str | None = None
         """A published job of the same command, which is superseded when this one is published, and not before."""
@@ -146,6 +146,7 @@ class JobOwner:
             return None
         try:
             found = ledger.find_by_key(self.connection, task.request_key)
+            self._require_resumable(found)
             if found is None:
                 for other in ledger.find_unfinished(self.connection, self.table):
                     if not _read_stdin(other) and self._has_same_sources(other):
@@ -159,6 +160,18 @@ class JobOwner:
             return None
         return None if undone else (NOTHING_TO_DO, f"job {found.job_id} has loaded this already")
 
+    def _require_resumable(self, found: ledger.LedgerJob | None) -> None:
+        """Refuses --resume of another job than the one of this command."""
+        if self.task.resume is None:
+            return
+        wanted = ledger.find_by_id(self.connection, self.task.resume)
+        if wanted is None:
+            raise UsageError(f"there is no single job {self.task.resume}", hint="tipple jobs URL lists them")
+        if wanted.state not in ("loading", "published"):
+            raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
+        if found is None or wanted.job_id != found.job_id:
+            self._refuse_other(wanted)
+
     def earlier_job(self) -> ledger.LedgerJob | None:
         """The job that this command began before, or None. With --restart it is given up."""
         task = self.task
@@ -166,14 +179,7 @@ class JobOwner:
         if own is not None and own.state in ("loading", "published"):
             return own
         found = ledger.find_by_key(self.connection, task.request_key)
-        if task.resume is not None:
-            wanted = ledger.find_by_id(self.connection, task.resume)
-            if wanted is None:
-                raise UsageError(f"there is no single job {task.resume}", hint="tipple jobs URL lists them")
-            if wanted.state not in ("loading", "published"):
-                raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
-            if found is None or wanted.job_id != found.job_id:
-                self._refuse_other(wanted)
+        self._require_resumable(found)
         if found is not None and found.state == "published":
             why = self._why_gone(found)
             if why is not None:
@@ -322,8 +328,8 @@ class JobOwner:
             "staging": [staging.schema, staging.name] if staging else None,
             "line_end": cut.line_end,
             "planned": len(cut.slices),
-            "unique": msgspec.to_builtins(self.unique) if strategy in ("swap", "partition") else [],
         }
+        plan |= msgspec.to_builtins(self.late_keys) if strategy in ("swap", "partition") else {}
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
             if cut.block_records:

@@ -26,6 +26,7 @@ from tipple.engines.postgresql import (
     culprit,
     history,
     indexes,
+    late_keys,
     ledger,
     partitions,
     read_back,
@@ -182,7 +183,7 @@ class PostgresLoad:
                 owned = self.chooser.begin(choice, cut)
         else:
             choice = Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
-            task.keys_at_end = bool(owned.plan.get("unique"))
+            task.keys_at_end = bool(late_keys.of_job(owned.plan))
             self.job.forget_if_emptied(owned)
             self.job.give_back_room(owned)
             cut = self.job.left(owned)
@@ -281,7 +282,7 @@ class PostgresLoad:
         self.job.give_up(owned)
         spool.discard(self.task)
         reason = self._in_users_words(reason)
-        judges = "keys" if owned.plan.get("unique") else "indexes"
+        judges = "keys" if late_keys.of_job(owned.plan) else "indexes"
         self._say(runner, f"begun anew with the {judges} in place: {reason}")
         self.chooser.keys_judge_at_once = True
         with runner.phase("prepare"):
@@ -351,7 +352,7 @@ class PostgresLoad:
                 self.publish.sources = sources = Sources(
                     runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
                 )
-                if owned.plan.get("unique"):
+                if late_keys.of_job(owned.plan):
                     afresh = rounds > 1 or bool(result.slices_resumed)
                     with runner.phase("keys"):
                         refused = repeated.refuse(self.connection, self.task, owned, sources, afresh=afresh)

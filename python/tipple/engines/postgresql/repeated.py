@@ -1,10 +1,13 @@
-"""Records that repeat a key, of each other or of rows of the table, taken out of what is staged before it gets keys.
+"""Records that violate a key, taken out of what is staged before it gets keys.
+
+They repeat one of each other or of rows of the table, or refer to rows that are not there.
 
 The core finds them, and the order of the sources says which of them stays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +15,7 @@ import msgspec
 
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
-from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, refused, taken_keys
+from tipple.engines.postgresql import barred_keys, late_keys, refused
 from tipple.engines.postgresql.job import OwnedJob, taken_over
 from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.errors import TippleError
@@ -23,14 +25,6 @@ if TYPE_CHECKING:
     import psycopg
 
 __all__ = ["Refusals", "refuse"]
-
-
-# The planner has no statistics of what is staged, and takes far more rows for found than there are.
-_SCAN_SETTINGS = ("max_parallel_workers_per_gather = {workers}", "parallel_setup_cost = 0", "parallel_tuple_cost = 0")
-
-
-MOST_WORKERS = 1024
-"""Of a query: more is no value of the setting."""
 
 
 class Refusals(NamedTuple):
@@ -54,8 +48,7 @@ class Refusals(NamedTuple):
 def refuse(
     connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, given: Sources, *, afresh: bool
 ) -> Refusals:
-    """Makes rejects of all staged records that repeat a key, or have that of a row of the table; says how many of each
-    source there were.
+    """Makes rejects of all staged records that violate a key; says how many of each source there were.
 
     `afresh` where the streams of this command have not stored all slices once: the sources are then read for the keys.
 
@@ -63,7 +56,7 @@ def refuse(
         BadRecord, TooManyRejects: they are more than may be rejected.
         core.UnreadableKeys: the keys must judge while rows are stored.
     """
-    taken_keys.note(connection, task, owned)
+    barred_keys.note(connection, task, owned)
     listed = refused.stored_slices(connection, owned.job_id) if task.ledger else given.unlisted()
     outcome = given.runner.run(core.start_load(task, _plan(task, owned, given, listed, afresh=afresh)))
     counts = [0] * len(task.sources)
@@ -95,7 +88,9 @@ def _plan(task: LoadTask, owned: OwnedJob, given: Sources, listed: list[StagedSl
 
 
 def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob) -> None:
-    """Rows can be told by their keys alone: all that share one with a refused row go, and those that stay come back."""
+    """Rows can be told by their keys alone: all that share one with a refused row go, and those that stay come back. Of
+    foreign keys, all rows go whose value is missing.
+    """
     staging = owned.staging
     if staging is None:
         raise TippleError("internal error: keys are to judge what is staged, and nothing is")
@@ -106,37 +101,49 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         )
         if mine.rowcount != 1:
             raise taken_over()
-    scanning = [setting.format(workers=min(task.streams, MOST_WORKERS)) for setting in _SCAN_SETTINGS]
-    for setting in (*connections.value_settings(connection), *scanning):
-        connection.execute(f"SET LOCAL {setting}".encode())
+    barred_keys.look_through(connection, task, owned, staging)
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
-    leaving, places = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "places"))
+    leaving, missing = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "missing"))
     names = task.column_list
     connection.execute(f"CREATE TABLE {leaving.sql} AS SELECT {names} FROM {staging.sql} WITH NO DATA")
     count = _copy(connection, task, leaving, "leaving")
     connection.execute(f"ANALYZE {leaving.sql}")
-    for statement in direct.reading_all_ahead(connection, staging) if owned.direct else []:
-        connection.execute(statement.encode())
     gone = 0
-    for key in owned.plan["unique"]:
-        same = " AND ".join(f"s.{name} = l.{name}" for name in map(quote_identifier, key["columns"]))
-        # Two steps, because several workers look for rows, but none of them deletes.
-        connection.execute(
-            f"CREATE TABLE {places.sql} AS SELECT s.tableoid AS leaf, s.ctid AS place FROM {staging.sql} s "
-            f"WHERE EXISTS (SELECT FROM {leaving.sql} l WHERE {same})"
-        )
-        leaves = connection.execute(f"SELECT DISTINCT leaf, leaf::regclass::text FROM {places.sql}".encode()).fetchall()
-        for leaf, name in leaves:
-            there = f"ARRAY(SELECT place FROM {places.sql} WHERE leaf = {leaf})"
-            gone += connection.execute(f"DELETE FROM {name} WHERE ctid = ANY ({there})".encode()).rowcount
-        connection.execute(f"DROP TABLE {places.sql}")
+    keys = late_keys.of_job(owned.plan)
+    for key in keys.unique:
+        gone += _delete(connection, staging, leaving, key.columns)
+    for number, foreign in enumerate(keys.foreign, len(keys.unique)):
+        columns = ", ".join(map(quote_identifier, foreign.columns))
+        connection.execute(f"CREATE TABLE {missing.sql} AS SELECT {columns} FROM {staging.sql} WITH NO DATA")
+        barred_keys.copy(connection, task, number, missing)
+        connection.execute(f"ANALYZE {missing.sql}")
+        gone += _delete(connection, staging, missing, foreign.columns)
+        connection.execute(f"DROP TABLE {missing.sql}")
     if gone != count:
         raise TippleError(
-            f"internal error: {count:,} records share keys with records that repeat them, and {gone:,} rows are staged",
+            f"internal error: {count:,} records share keys with those that violate them, and {gone:,} rows are staged",
             hint="nothing was published; please report this with the command",
         )
     _copy(connection, task, staging, "staying")
     connection.execute(f"DROP TABLE {leaving.sql}")
+
+
+def _delete(connection: psycopg.Connection[Any], staging: TableName, leaving: TableName, columns: Sequence[str]) -> int:
+    """Deletes the staged rows that have the same in these columns as a row of `leaving`; says how many."""
+    places = TableName(staging.schema, f"{staging.name}_places")
+    same = " AND ".join(f"s.{name} = l.{name}" for name in map(quote_identifier, columns))
+    # Two steps, because several workers look for rows, but none of them deletes.
+    connection.execute(
+        f"CREATE TABLE {places.sql} AS SELECT s.tableoid AS leaf, s.ctid AS place FROM {staging.sql} s "
+        f"WHERE EXISTS (SELECT FROM {leaving.sql} l WHERE {same})".encode()
+    )
+    leaves = connection.execute(f"SELECT DISTINCT leaf, leaf::regclass::text FROM {places.sql}".encode()).fetchall()
+    gone = 0
+    for leaf, name in leaves:
+        there = f"ARRAY(SELECT place FROM {places.sql} WHERE leaf = {leaf})"
+        gone += connection.execute(f"DELETE FROM {name} WHERE ctid = ANY ({there})".encode()).rowcount
+    connection.execute(f"DROP TABLE {places.sql}")
+    return gone
 
 
 def _copy(connection: psycopg.Connection[Any], task: LoadTask, table: TableName, name: str) -> int:

@@ -221,6 +221,11 @@ def _resolve_method(connection: psycopg.Connection[Any], asked: StructureRequest
                 f"the server has no table access method {asked.access_method}",
                 hint=f"installed: {', '.join(installed)}; CREATE EXTENSION installs one; or else {alternatives}",
             )
+        if asked.access_method == "heap":
+            raise UsageError(
+                "--access-method heap stores rows, and --structure columnstore is for columns",
+                hint=f"--structure heap needs no access method; or else {alternatives}",
+            )
         return asked.access_method
     columnar = [str(name) for name in others if name in COLUMNAR_METHODS]
     if len(columnar) != 1:
@@ -396,6 +401,18 @@ def key_names(task: LoadTask) -> dict[str, str]:
     keys = filter(constraints.is_key, task.definition.constraints) if task.definition is not None else ()
     names = {constraints.default_ending(key): constraints.name_of(key) for key in keys}
     return {ending: name for ending, name in names.items() if name is not None}
+
+
+def judges_by_rows(task: LoadTask) -> bool:
+    """Whether what is staged judges records by other rows, be they of another table."""
+    return (
+        judges_records(task)
+        and task.definition is not None
+        and any(
+            constraints.is_foreign_key(constraint) or constraints.is_key(constraint)
+            for constraint in task.definition.constraints
+        )
+    )
 
 
 def needs_order(task: LoadTask) -> bool:

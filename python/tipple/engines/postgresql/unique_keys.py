@@ -14,13 +14,12 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tipple.engines.base import LoadTask, TableColumn
-from tipple.engines.postgresql import checks, stage, structure
+from tipple.engines.base import TableColumn
+from tipple.engines.postgresql import stage, structure
 from tipple.engines.postgresql.partition_bounds import key_kind
-from tipple.plan import constraints
 from tipple.plan.url import TableName, cut_name
 
-__all__ = ["UniqueKey", "is_records_fault", "of_definition", "of_plan", "of_structure", "of_table"]
+__all__ = ["TEXTS", "UniqueKey", "is_records_fault", "of_structure", "of_table", "texts_are_bytes"]
 
 # In the order in which the server looks at them. `_pattern_ops` differ from the default operators in order alone; rows
 # are found again by the column's own collation.
@@ -56,6 +55,10 @@ FROM pg_database WHERE datname = current_database()
 """
 
 
+TEXTS = frozenset(("bytes", "padded"))
+"""How the core compares texts (its `KeyKind`)."""
+
+
 class UniqueKey(msgspec.Struct, frozen=True):
     """A unique index."""
 
@@ -78,34 +81,14 @@ def of_table(
         padded = [kind == "bytes" and type_name == "character" for kind, type_name in zip(of_key, types, strict=False)]
         if not is_plain or not all(of_key) or any(padded):
             return None
-        texts = texts or bool({"bytes", "padded"}.intersection(of_key))
+        texts = texts or not TEXTS.isdisjoint(map(str, of_key))
         found.append(UniqueKey(name, names))
-    if texts and connection.execute(_TEXTS_ARE_BYTES).fetchone() != (True,):
-        return None
-    return found
+    return None if texts and not texts_are_bytes(connection) else found
 
 
-def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> list[UniqueKey] | None:
-    """The same of a new table, which is made for a moment; None also where other constraints judge by other rows or
-    tables, or a CHECK cannot be there from the first row on.
-    """
-    definition = task.definition
-    if definition is None or not all(
-        constraints.is_unique(constraint) or constraints.is_check(constraint) for constraint in definition.constraints
-    ):
-        return None
-    bare = TableName(task.table.schema, f"{stage.PREFIX}{uuid.uuid4().hex}")
-    try:
-        with connection.transaction(force_rollback=True):
-            connection.execute("SET LOCAL lock_timeout = 500")
-            connection.execute(definition.create_sql(bare.sql, with_constraints=False))
-            if len(checks.add(connection, task, bare)) < len(checks.of_task(task)):
-                return None
-            connection.execute(definition.create_sql(task.table.sql, with_constraints=True))
-            return of_table(connection, task.table, task.columns)
-    except psycopg.Error:
-        # Whoever makes the table for good says what is wrong with it.
-        return None
+def texts_are_bytes(connection: psycopg.Connection[Any]) -> bool:
+    """Whether two texts that the server takes for equal are so as the client writes them."""
+    return connection.execute(_TEXTS_ARE_BYTES).fetchone() == (True,)
 
 
 def of_structure(
@@ -133,26 +116,3 @@ def of_structure(
 def is_records_fault(sqlstate: str | None) -> bool:
     """Whether an index that is built refuses the value of a row: it is too long, or no argument of its expression."""
     return sqlstate is not None and (sqlstate == "54000" or sqlstate.startswith("22"))
-
-
-def of_plan(job: dict[str, Any], task: LoadTask) -> dict[str, Any] | None:
-    """The core's `UniqueKeys`, as the plan of a job has them; None where keys judge while rows are stored."""
-    if not job.get("unique"):
-        return None
-    places = {column.name: place for place, column in enumerate(task.columns)}
-
-    def of_key(key: UniqueKey) -> dict[str, Any]:
-        at = [places[name] for name in key.columns]
-        return {
-            "columns": [{"column": place, "kind": key_kind(task.columns[place])} for place in at],
-            "constraint": {
-                "reason": f'duplicate key value violates unique constraint "{key.name}"',
-                "columns": at,
-                # What a columnar source has is no text of the record.
-                "about_key": "already exists." if task.columnar is None else None,
-                "sqlstate": "23505",
-            },
-        }
-
-    keys = msgspec.convert(job["unique"], list[UniqueKey])
-    return {"keys": [of_key(key) for key in keys], "spool": task.spool}

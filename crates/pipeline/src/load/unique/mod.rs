@@ -4,17 +4,19 @@
 //! one by one take many times as long. So streams note the hash of each key as they store records ([`KeyLog`]), 8 bytes
 //! of it in a file ([`hashes`]). Hashes that are there twice are few, or none: only where there are some are sources
 //! read once more, for the records that have them ([`repeated`]), and of plain text only their neighbourhood ([`groups`]).
+//! Foreign keys are judged with them: their values that are missing come from the target, and the records from the sources,
+//! which then are read as a whole.
 
+mod barred;
 mod groups;
 mod hashes;
 pub(super) mod repeated;
 mod suspects;
-mod taken;
 
 use super::Context;
 use super::parse::ParsedWindow;
 use crate::error::{Error, Result};
-use crate::plan::{PostgresTarget, UniqueKeys, WritePath};
+use crate::plan::{PostgresTarget, UniqueKey, WritePath};
 use crate::postgres::copy::Chunk;
 use groups::Grouping;
 use hashes::HashFile;
@@ -37,8 +39,8 @@ struct KeyReader {
 }
 
 impl KeyReader {
-    fn new(context: &Context<'_>, target: &PostgresTarget, keys: &UniqueKeys) -> Result<Self> {
-        let of_chunks: Vec<Vec<KeyColumn>> = keys.keys.iter().map(|key| key.columns.clone()).collect();
+    fn new(context: &Context<'_>, target: &PostgresTarget, keys: &[UniqueKey]) -> Result<Self> {
+        let of_chunks: Vec<Vec<KeyColumn>> = keys.iter().map(|key| key.columns.clone()).collect();
         let mut places: Vec<usize> = of_chunks.iter().flatten().map(|column| column.column).collect();
         places.sort_unstable();
         places.dedup();
@@ -112,11 +114,16 @@ pub(super) struct KeyLog {
 }
 
 impl KeyLog {
-    /// The log of the stream `index`; `None` where keys are there from the first row on, or none are judged by.
+    /// The log of the stream `index`; `None` where keys are there from the first row on, or none are judged by. What
+    /// foreign keys lack is found without the records.
     pub(super) fn open(context: &Context<'_>, target: &PostgresTarget, index: usize) -> Result<Option<Self>> {
         let Some(keys) = &target.unique else { return Ok(None) };
-        let files = (0..keys.keys.len()).map(|key| HashFile::new(&keys.spool, key, index)).collect();
-        Ok(Some(Self { reader: KeyReader::new(context, target, keys)?, files }))
+        let unique = keys.unique();
+        if unique.is_empty() {
+            return Ok(None);
+        }
+        let files = (0..unique.len()).map(|key| HashFile::new(&keys.spool, key, index)).collect();
+        Ok(Some(Self { reader: KeyReader::new(context, target, unique)?, files }))
     }
 
     /// A slice begins; what an attempt before had noted is taken back.

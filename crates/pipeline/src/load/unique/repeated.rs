@@ -1,4 +1,4 @@
-//! Finds the records that repeat a key, when all rows are stored and the target has no keys yet.
+//! Finds the records that violate a key, when all rows are stored and the target has no keys yet.
 //!
 //! What is refused becomes a reject like any other. In the spool are then also the rows that have to leave the table
 //! (`leaving.*`: the refused ones, and stored ones that share a key with them, so that rows can be told by their keys
@@ -13,7 +13,7 @@ use super::super::rejects::RejectLog;
 use super::groups::{self, Group};
 use super::hashes::{self, KnownHashes};
 use super::suspects::{self, KeptFile, KeptFiles, Suspect};
-use super::{KeyLog, KeyReader, taken};
+use super::{KeyLog, KeyReader, barred};
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::{PostgresTarget, Repeated, Slice, UniqueKeys, WritePath};
@@ -41,12 +41,12 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
     }
     let threads = context.plan.streams;
     let numbered = || keys.keys.iter().enumerate();
-    let taken: Vec<HashSet<u128>> =
-        numbered().map(|(number, key)| taken::read(&keys.spool, number, key)).collect::<Result<_>>()?;
-    let repeated: Vec<Vec<u64>> = std::iter::zip(0.., &taken)
-        .map(|(key, taken)| {
+    let barred: Vec<HashSet<u128>> =
+        numbered().map(|(number, key)| barred::read(&keys.spool, number, key)).collect::<Result<_>>()?;
+    let repeated: Vec<Vec<u64>> = std::iter::zip(0.., &barred)
+        .map(|(key, barred)| {
             let mut found = hashes::repeated(&keys.spool, key, threads)?;
-            found.extend(taken.iter().map(|&hash| hash as u64));
+            found.extend(barred.iter().map(|&hash| hash as u64));
             found.sort_unstable();
             found.dedup();
             Ok(found)
@@ -56,7 +56,7 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         return Ok(());
     }
     if repeated.iter().any(|hashes| hashes.len() > MOST_REPEATED) {
-        return Err(Error::UnreadableKeys { reason: format!("more than {MOST_REPEATED} keys are repeated") });
+        return Err(Error::UnreadableKeys { reason: format!("more than {MOST_REPEATED} keys are violated") });
     }
     let repeated: Vec<KnownHashes> = repeated.into_iter().map(KnownHashes::new).collect();
     let mut groups = Vec::new();
@@ -64,13 +64,15 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         groups.append(&mut hashes::groups_with(&keys.spool, key, known)?);
     }
     groups.sort_unstable();
+    let is_whole = barred[keys.unique().len()..].iter().any(|missing| !missing.is_empty());
     let search = Search {
         context,
         target,
         keys,
         repeated,
-        taken,
+        barred,
         groups,
+        is_whole,
         slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
         rejected: known.rejected.iter().copied().collect(),
         suspects: Mutex::default(),
@@ -147,12 +149,14 @@ struct Search<'c, 'p> {
     context: &'c Context<'p>,
     target: &'c PostgresTarget,
     keys: &'c UniqueKeys,
-    /// By key: hashes that are there twice, or that rows of the target have.
+    /// By key: hashes that are there twice, or that are barred.
     repeated: Vec<KnownHashes>,
-    /// By key: what rows of the target have.
-    taken: Vec<HashSet<u128>>,
+    /// By key: what no record may have.
+    barred: Vec<HashSet<u128>>,
     /// Where the records with these hashes are, of text that is read in slices; they ascend.
     groups: Vec<Group>,
+    /// Whether records may be anywhere: of foreign keys nothing was noted.
+    is_whole: bool,
     slices: HashMap<(usize, u64), u32>,
     rejected: HashSet<(usize, u64)>,
     suspects: Mutex<Vec<Suspect>>,
@@ -162,7 +166,7 @@ impl Search<'_, '_> {
     fn stream(&self, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
         let context = self.context;
         let mut reading = Reading::new(context, self.target, index);
-        let mut keys = KeyReader::new(context, self.target, self.keys)?;
+        let mut keys = KeyReader::new(context, self.target, &self.keys.keys)?;
         let mut encoder = Encoder::new(context, self.target, true);
         let mut file = KeptFile::create(&self.keys.spool, index)?;
         let mut claims: Vec<(usize, usize, u128)> = Vec::new();
@@ -213,7 +217,7 @@ impl Search<'_, '_> {
     /// What is to be read of some work, and the number in its piece of the first record that is.
     fn parts<'w>(&self, work: Work<'w>) -> Vec<(Work<'w>, u64)> {
         let Work::Slice(slice) = &work else { return vec![(work, 0)] };
-        if self.context.columnar.is_some() {
+        if self.is_whole || self.context.columnar.is_some() {
             return vec![(work, 0)];
         }
         let parts = slice.pieces.iter().flat_map(|&piece| groups::parts(piece, &self.groups));
@@ -221,7 +225,7 @@ impl Search<'_, '_> {
         parts.map(|(piece, first_record)| (work_of(piece), first_record)).collect()
     }
 
-    /// Hands the rows of which a key may be there twice to `take`, with the hashes of all their keys; `claims` are those of
+    /// Hands the rows of which a key may be there twice, or is barred, to `take`, with the hashes of all their keys; `claims` are those of
     /// a window, row after row.
     fn each_suspect(
         &self,
@@ -263,7 +267,7 @@ impl Search<'_, '_> {
     fn settle(self) -> Result<()> {
         let mut suspects = self.suspects.into_inner().unwrap_or_else(PoisonError::into_inner);
         suspects.sort_unstable_by_key(|suspect| (suspect.place.source, suspect.place.offset));
-        let judgement = suspects::judge(&suspects, &self.taken);
+        let judgement = suspects::judge(&suspects, &self.barred, self.keys.unique().len());
         if judgement.refused.is_empty() {
             return Ok(());
         }

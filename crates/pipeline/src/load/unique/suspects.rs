@@ -1,4 +1,4 @@
-//! Records that may repeat a key: what must be known of all of them is kept in memory, the records in a file.
+//! Records that may violate a key: what must be known of all of them is kept in memory, the records in a file.
 
 use crate::error::{Error, Result};
 use crate::plan::WritePath;
@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A record that has a key which may be there twice.
+/// A record that has a key which may be there twice, or is barred.
 #[derive(Debug)]
 pub(super) struct Suspect {
     pub(super) place: Place,
@@ -98,10 +98,10 @@ pub(super) struct Judgement {
     pub(super) stored: Vec<usize>,
 }
 
-/// Judges the suspects, which are sorted, one after the other: as the target would if it had its keys from the first row on,
-/// and rows with those that are `taken`, by key.
-pub(super) fn judge(suspects: &[Suspect], taken: &[HashSet<u128>]) -> Judgement {
-    let numbered = taken.iter().enumerate();
+/// Judges the suspects, which are sorted, one after the other: as the target would if it had its keys from the first row on.
+/// By key, no record may have what is `barred`. The first `unique` keys are those that no two records share.
+pub(super) fn judge(suspects: &[Suspect], barred: &[HashSet<u128>], unique: usize) -> Judgement {
+    let numbered = barred.iter().enumerate();
     let mut taken: HashSet<(usize, u128)> =
         numbered.flat_map(|(key, hashes)| hashes.iter().map(move |&hash| (key, hash))).collect();
     let mut contested: HashSet<(usize, u128)> = HashSet::new();
@@ -109,11 +109,12 @@ pub(super) fn judge(suspects: &[Suspect], taken: &[HashSet<u128>]) -> Judgement 
     let mut stored = Vec::new();
     for (number, suspect) in suspects.iter().enumerate() {
         let claims = || suspect.claims.iter().enumerate().filter_map(|(key, claim)| Some((key, (*claim)?)));
+        let shared_by_none = || claims().filter(|&(key, _)| key < unique);
         if let Some((key, _)) = claims().find(|claim| taken.contains(claim)) {
             judgement.refused.push((number, key));
-            contested.extend(claims());
+            contested.extend(shared_by_none());
         } else {
-            taken.extend(claims());
+            taken.extend(shared_by_none());
             stored.push(number);
         }
     }
@@ -138,7 +139,7 @@ mod tests {
         let place = Place { source: 0, offset: 0, record: None };
         let suspect =
             |claims: &&[Option<u128>]| Suspect { place, index: 0, slice: 0, claims: (*claims).into(), digest: 0, kept };
-        judge(&claims.iter().map(suspect).collect::<Vec<_>>(), taken)
+        judge(&claims.iter().map(suspect).collect::<Vec<_>>(), taken, 2)
     }
 
     fn judgement(refused: &[(usize, usize)], stored: &[usize]) -> Judgement {
@@ -158,6 +159,21 @@ mod tests {
         let claims: [&[Option<u128>]; 4] =
             [&[Some(1), Some(8)], &[Some(2), Some(7)], &[Some(2), Some(8)], &[Some(7), Some(1)]];
         assert_eq!(judged_beside(&taken, &claims), judgement(&[(0, 0), (1, 1)], &[2]));
+    }
+
+    #[test]
+    fn foreign_keys_are_shared_and_what_they_refuse_takes_no_key() {
+        // The third key is a foreign one, and the table that it refers to has no row 9.
+        let barred = [HashSet::new(), HashSet::new(), HashSet::from([9])];
+        let claims: [&[Option<u128>]; 5] = [
+            &[Some(1), None, Some(9)],
+            &[Some(1), None, Some(5)],
+            &[Some(2), None, Some(5)],
+            // A unique key speaks first.
+            &[Some(1), None, Some(9)],
+            &[Some(3), None, Some(9)],
+        ];
+        assert_eq!(judged_beside(&barred, &claims), judgement(&[(0, 2), (3, 0), (4, 2)], &[1]));
     }
 
     #[test]

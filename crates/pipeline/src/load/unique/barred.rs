@@ -1,4 +1,5 @@
-//! Keys of records that rows of the target have already, beside which what was stored is to stand.
+//! Values of keys that no record may have: rows have them already, beside which what was stored is to stand, or no row of
+//! the table has them that the key refers to.
 //!
 //! Whoever starts the search has asked the target for them: COPY binary of the key's columns, without header and trailer.
 
@@ -13,7 +14,7 @@ use tipple_codec::unique;
 
 /// The hashes of those of one key; none where nobody has noted any.
 pub(super) fn read(spool: &Path, number: usize, key: &UniqueKey) -> Result<HashSet<u128>> {
-    let path = spool.join(format!("taken-{number}.keys"));
+    let path = spool.join(format!("barred-{number}.keys"));
     let rows = match std::fs::read(&path) {
         Ok(rows) => rows,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(HashSet::new()),

@@ -1,0 +1,141 @@
+"""Keys that judge when all rows are stored, though records that violate one are rejects.
+
+Unique keys come first, in the order in which the server looks at them, and then foreign ones.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import checks, foreign_keys, partitions, stage, structure, unique_keys
+from tipple.engines.postgresql.foreign_keys import ForeignKey
+from tipple.engines.postgresql.partition_bounds import key_kind
+from tipple.engines.postgresql.unique_keys import UniqueKey
+from tipple.plan import constraints
+from tipple.plan.url import TableName
+
+__all__ = ["LateKeys", "core_plan", "of_definition", "of_job", "of_table"]
+
+
+class LateKeys(msgspec.Struct, frozen=True):
+    """The keys of one table."""
+
+    unique: list[UniqueKey] = []
+    foreign: list[ForeignKey] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.unique or self.foreign)
+
+
+def of_job(plan: Mapping[str, Any]) -> LateKeys:
+    """Those of a job, as its plan in the ledger has them."""
+    return msgspec.convert({"unique": plan.get("unique") or [], "foreign": plan.get("foreign") or []}, LateKeys)
+
+
+def of_table(
+    connection: psycopg.Connection[Any], task: LoadTask, missing_key: list[str] | None, *, references: bool
+) -> LateKeys | None:
+    """Those of the table that is there; None where one of them must judge while rows are stored.
+
+    Args:
+        connection: to the server.
+        task: the load.
+        missing_key: the columns of a key that the table is to get, and lacks.
+        references: whether foreign keys are to judge too.
+    """
+    table, columns = task.table, task.columns
+    leaves = partitions.leaves(connection, table)
+    if any(structure.method_of(connection, one) != "heap" for one in leaves or [table]):
+        # Rows are taken out again, which not every access method can.
+        return None
+    unique = unique_keys.of_table(connection, table, columns)
+    # A table that is published together with this one has its rows no sooner.
+    foreign = [] if not references else foreign_keys.of_table(connection, table, columns) if not task.together else None
+    if unique is None or foreign is None:
+        return None
+    for leaf in leaves:
+        own = unique_keys.of_table(connection, leaf, columns)
+        if own is None or len(own) != len(unique):
+            # A partition has keys of its own.
+            return None
+        if references and foreign_keys.of_table(connection, leaf, columns, inherited=False) != []:
+            return None
+    if missing_key is not None:
+        more = unique_keys.of_structure(connection, table, columns, missing_key)
+        if more is None:
+            return None
+        unique = [*unique, *more]
+    return LateKeys(unique, foreign)
+
+
+def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> LateKeys | None:
+    """Those of a new table, which is made for a moment; None where one of them must judge while rows are stored, where
+    other constraints judge by other rows, or a CHECK cannot be there from the first row on.
+    """
+    definition = task.definition
+    if definition is None or not all(
+        constraints.is_unique(constraint)
+        or constraints.is_check(constraint)
+        # A table that is published together with this one has its rows no sooner.
+        or (constraints.is_foreign_key(constraint) and task.together is None)
+        for constraint in definition.constraints
+    ):
+        return None
+    bare = TableName(task.table.schema, f"{stage.PREFIX}{uuid.uuid4().hex}")
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("SET LOCAL lock_timeout = 500")
+            connection.execute(definition.create_sql(bare.sql, with_constraints=False))
+            if len(checks.add(connection, task, bare)) < len(checks.of_task(task)):
+                return None
+            connection.execute(definition.create_sql(task.table.sql, with_constraints=True))
+            unique = unique_keys.of_table(connection, task.table, task.columns)
+            foreign = foreign_keys.of_table(connection, task.table, task.columns)
+    except psycopg.Error:
+        # Whoever makes the table for good says what is wrong with it.
+        return None
+    return None if unique is None or foreign is None else LateKeys(unique, foreign)
+
+
+def core_plan(job: Mapping[str, Any], task: LoadTask) -> dict[str, Any] | None:
+    """The core's `UniqueKeys`, as the plan of a job has them; None where keys judge while rows are stored."""
+    keys = of_job(job)
+    if not keys:
+        return None
+    places = {column.name: place for place, column in enumerate(task.columns)}
+
+    def of_key(key: UniqueKey | ForeignKey, reason: str, about_key: str, sqlstate: str) -> dict[str, Any]:
+        at = [places[name] for name in key.columns]
+        return {
+            "columns": [{"column": place, "kind": key_kind(task.columns[place])} for place in at],
+            "constraint": {
+                "reason": reason,
+                "columns": at,
+                # What a columnar source has is no text of the record.
+                "about_key": about_key if task.columnar is None else None,
+                "sqlstate": sqlstate,
+            },
+            "is_foreign": isinstance(key, ForeignKey),
+        }
+
+    table = task.table.name
+    unique = [
+        of_key(key, f'duplicate key value violates unique constraint "{key.name}"', "already exists.", "23505")
+        for key in keys.unique
+    ]
+    foreign = [
+        of_key(
+            key,
+            f'insert or update on table "{table}" violates foreign key constraint "{key.name}"',
+            f'is not present in table "{key.refers_to_name}".',
+            "23503",
+        )
+        for key in keys.foreign
+    ]
+    return {"keys": unique + foreign, "spool": task.spool}

@@ -1,0 +1,255 @@
+"""Records that violate a foreign key, where PostgreSQL gets its keys when all rows are stored.
+
+The rows and rejects are those of a server that judges one record after the other, as it does with `--write-path text`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from command import Run, environment
+from loading import load_here, load_words
+from targets import PostgresTarget, write
+
+SEED = int(os.environ.get("TIPPLE_SEED", "0"))
+
+REFERRED = (
+    "CREATE TABLE customer (c integer PRIMARY KEY); INSERT INTO customer SELECT generate_series(0, 899); "
+    "CREATE TABLE price (item varchar(8), kind numeric, PRIMARY KEY (item, kind)); "
+    "INSERT INTO price SELECT 'i' || n, n %% 10 FROM generate_series(0, 99) n"
+).replace("%%", "%")
+COLUMNS = (
+    "(n integer, c bigint NOT NULL REFERENCES customer, item varchar(8), kind numeric(6, 2), at date, {}"
+    "FOREIGN KEY (item, kind) REFERENCES price)"
+)
+PLAIN = "CREATE TABLE t " + COLUMNS.format("PRIMARY KEY (n), ")
+PARTITIONED = (
+    "CREATE TABLE t " + COLUMNS.format("PRIMARY KEY (n), CHECK (n <> 77), ") + " PARTITION BY RANGE (n); "
+    "CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (MINVALUE) TO (500); "
+    "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (500) TO (MAXVALUE)"
+)
+
+
+def records(count: int, seed: int, *, wide: int = 3) -> list[str]:
+    """Records of which some repeat the key, refer to what is not there, or both; and some cannot be read."""
+    r = random.Random(SEED * 1000 + seed)
+    found = []
+    for _ in range(count):
+        item = r.randrange(110) if r.random() < 0.1 else r.randrange(100)
+        kind = r.choice(["", str(item % 10), f"{item % 10}.0", f"{item % 10}.00", str(r.randrange(11))])
+        customer = r.randrange(1000) if r.random() < 0.2 else r.randrange(900)
+        number = r.choice(["x", "", "77"]) if r.random() < 0.01 else str(r.randrange(count * wide))
+        found.append(
+            f"{number},{customer},{r.choice(['', f'i{item}', f'i{item}'])},{kind},2024-01-{1 + item % 28:02}\n"
+        )
+    return found
+
+
+def outcome(target: PostgresTarget, rejects: Path, run: Run) -> Any:
+    """What is to be the same whichever way a load went: all but how a key is spelled that is told of."""
+    reasons = rejects.with_name(rejects.name + ".reasons.csv")
+    stored = target.rows("SELECT t::text, tableoid::regclass::text FROM t ORDER BY 1, 2")
+    assert not any("stage_" in name for name in target.tables())
+    assert run.summary is not None
+    kept = rejects.read_bytes() if rejects.exists() else b""
+    told_of = re.sub(r"=\(.*?\) (already|is not)", r"=(...) \1", reasons.read_text()) if reasons.exists() else ""
+    # As long as the server judges, the index and the row are those of a partition.
+    told_of = re.sub(
+        r'"t_(?!pkey|c_fkey|item_kind|n_check)\w*?(pkey)?"', lambda m: '"t_pkey"' if m[1] else '"t"', told_of
+    )
+    for path in (rejects, reasons):
+        path.unlink(missing_ok=True)
+    return stored, kept, told_of, run.summary["rows"], run.summary["rejects"], run.exit_code
+
+
+def both_ways(target: PostgresTarget, tmp_path: Path, table: str, *sources: Path, **options: Any) -> Run:
+    """Loads with keys that judge at once and with keys that judge at the end; gives the latter's run."""
+    rejects = tmp_path / "bad.csv"
+    given = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects, "header": "no", **options}
+    target.execute(REFERRED)
+    outcomes = []
+    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options}):
+        if "schema" not in options:
+            target.execute(table)
+        run = load_here(target, *sources, check=False, **given, **words)
+        assert run.exit_code in (0, 3), str(run)
+        assert run.summary is not None
+        assert (run.summary["strategy"] == "single") == ("restart" not in words), run.summary["strategy_reason"]
+        outcomes.append(outcome(target, rejects, run))
+        target.execute("DROP TABLE t")
+    judged_at_once, judged_at_the_end = outcomes
+    assert judged_at_the_end == judged_at_once
+    return run
+
+
+@pytest.mark.parametrize("kind", ["schema", "partitions", "rows", "replace", "pages", "no_ledger"])
+def test_as_a_server_judges_record_by_record(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """What a foreign key refuses takes no unique key from a record behind it."""
+    table, options = PARTITIONED, {"jobs": 2, "verify": "checksum"}
+    if kind == "schema":
+        table, options["schema"] = PLAIN, write(tmp_path / "schema.sql", PLAIN)
+    elif kind in ("rows", "replace"):
+        table += "; INSERT INTO t SELECT n * 12, n, 'i1', 1 FROM generate_series(0, 800) n"
+    if kind == "replace":
+        options["mode"] = "replace"
+    if kind == "no_ledger":
+        options["no_ledger"] = True
+    lines = records(6_000, 1)
+    if kind == "pages":
+        # Pages have their keys at the end, but CHECKs judge while rows are stored.
+        table = table.replace("CHECK (n <> 77), ", "")
+    path = write(tmp_path / "in.csv", "".join(lines))
+    run = both_ways(postgres_target, tmp_path, table, path, **options)
+    assert run.summary is not None
+    assert run.summary["rejects"] > 300
+    assert run.summary["strategy"] == ("swap" if kind == "schema" else "partition")
+    causes = {cause["sqlstate"] for cause in run.summary["reject_causes"]}
+    assert {"23503", "23505", "22P02", "23502"} <= causes
+
+
+def test_several_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Compressed ones, and what was cut into slices, are read again as a whole."""
+    lines = records(300_000, 2)
+    paths = [
+        write(tmp_path / "a.csv", "".join(lines[:200_000])),
+        write(tmp_path / "b.csv.gz", gzip.compress("".join(lines[200_000:299_000]).encode(), 1)),
+        write(tmp_path / "c.csv", "".join(lines[299_000:])),
+    ]
+    run = both_ways(postgres_target, tmp_path, PARTITIONED, *paths, jobs=2)
+    assert run.summary is not None
+    assert run.summary["slices"] > 2
+
+
+def test_no_key_of_its_own(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Nothing is noted of records then, and rows with NULL refer to nothing."""
+    table = PARTITIONED.replace("PRIMARY KEY (n), CHECK (n <> 77), ", "").replace("bigint NOT NULL", "bigint")
+    table = table.replace("n integer", "n integer NOT NULL")
+    lines = [*records(3_000, 3), ",,i1,,\n", ",899,,,\n"]
+    both_ways(postgres_target, tmp_path, table, write(tmp_path / "in.csv", "".join(lines)), jobs=2)
+    clean = [f"{n},{n % 900},i1,1,\n" for n in range(900)]
+    postgres_target.execute(f"DROP TABLE customer, price; {REFERRED}; {table}")
+    run = load_here(
+        postgres_target, write(tmp_path / "clean.csv", "".join(clean)), header="no", on_error="skip",
+        rejects=tmp_path / "bad.csv",
+    )  # fmt: skip
+    assert run.summary["strategy"] == "partition"
+    assert postgres_target.count("t") == 900
+
+
+def test_partitions_that_are_made(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """--partition-by, night after night: of a table that is new, and of one that has rows."""
+    postgres_target.execute(REFERRED)
+    schema = write(tmp_path / "schema.sql", PLAIN)
+    for night in range(3):
+        lines = [f"{night * 300 + n},{n % 950},i1,1,\n" for n in range(1000)]
+        run = load_here(
+            postgres_target, write(tmp_path / f"{night}.csv", "".join(lines)), header="no", on_error="skip",
+            max_rejects="100%", rejects=tmp_path / f"bad-{night}.csv", jobs=2, partition_by="range(n, every=250)",
+            **({"schema": schema} if night == 0 else {}), check=3,
+        )  # fmt: skip
+        assert run.summary["strategy"] == "partition"
+    # Of each night those come in whose number is new and whose customer is there.
+    stored: dict[int, int] = {}
+    for night in range(3):
+        for n in range(1000):
+            if n % 950 < 900:
+                stored.setdefault(night * 300 + n, n % 950)
+    assert dict(postgres_target.rows("SELECT n, c FROM t")) == stored
+    assert not any("stage_" in name for name in postgres_target.tables())
+
+
+def test_columnar_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    table = pa.table(
+        {"n": pa.array(range(2000), pa.int32()), "c": pa.array((n % 1000 for n in range(2000)), pa.int64())}
+    )
+    source = tmp_path / "in.parquet"
+    pa.parquet.write_table(table, source, row_group_size=300)
+    postgres_target.execute(f"{REFERRED}; {PARTITIONED}")
+    rejects = tmp_path / "bad.csv"
+    run = load_here(postgres_target, source, on_error="skip", max_rejects=300, rejects=rejects, jobs=2, check=3)
+    assert run.summary["strategy"] == "partition", run.summary["strategy_reason"]
+    assert (run.summary["rows"], run.summary["rejects"]) == (1799, 201)
+    assert postgres_target.rows("SELECT count(*), max(c) FROM t") == [(1799, 899)]
+    refused = [n for n in range(2000) if n % 1000 >= 900 or n == 77]
+    assert [int(line.split(",")[0]) for line in rejects.read_text().splitlines()] == refused
+
+
+UNFIT = {
+    "MATCH FULL": "c integer, d integer, FOREIGN KEY (c, d) REFERENCES p (c, d) MATCH FULL",
+    "a type": "c integer, d integer, word interval REFERENCES words",
+    "not loaded": "c integer, d integer, later integer DEFAULT 9 REFERENCES p (c)",
+    "a partition's own": "c integer, d integer",
+    "switched off": "c integer REFERENCES p (c), d integer",
+    "a right": "c integer REFERENCES p (c), d integer",
+    "policies": "c integer REFERENCES p (c), d integer",
+}
+
+
+@pytest.mark.parametrize("why", UNFIT)
+def test_keys_that_the_server_judges(postgres_target: PostgresTarget, tmp_path: Path, why: str) -> None:
+    """Where a query would not say what the server says, records go through the table."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE words (word interval PRIMARY KEY); INSERT INTO words VALUES ('30 days'); "
+        "CREATE TABLE p (c integer UNIQUE, d integer, UNIQUE (c, d)); INSERT INTO p VALUES (1, 1), (9, 9); "
+        f"CREATE TABLE t (n integer, {UNFIT[why]}) PARTITION BY RANGE (n); "
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10); CREATE TABLE t2 PARTITION OF t DEFAULT"
+    )
+    columns, lines = "n,c,d", ["1,1,1\n", "2,9,9\n", "3,,\n"]
+    refused = ["4,5,\n", "5,6,6\n"]
+    if why == "a type":
+        columns, lines, refused = "n,word", ["1,1 mon\n", "2,720:00\n"], ["3,29 days\n"]
+    elif why == "not loaded":
+        target.execute("DELETE FROM p WHERE c = 9")
+        lines, refused = [], ["1,1,1\n"]
+    elif why == "a partition's own":
+        target.execute("ALTER TABLE t1 ADD FOREIGN KEY (c) REFERENCES p (c)")
+    elif why == "switched off":
+        target.server.execute("ALTER TABLE t1 DISABLE TRIGGER ALL; ALTER TABLE t2 DISABLE TRIGGER ALL", target.database)
+        lines, refused = lines + refused, []
+    elif why == "a right":
+        target.server.execute("ALTER TABLE p OWNER TO CURRENT_USER", target.database)
+    elif why == "policies":
+        target.execute("ALTER TABLE p ENABLE ROW LEVEL SECURITY; ALTER TABLE p FORCE ROW LEVEL SECURITY")
+    rejects = tmp_path / "bad.csv"
+    path = write(tmp_path / "in.csv", "".join(sorted(lines + refused)))
+    run = load_here(
+        target, path, columns=columns, header="no", on_error="skip", max_rejects=9, rejects=rejects, check=False
+    )
+    assert run.exit_code == (3 if refused else 0), str(run)
+    assert run.summary["strategy"] == "single"
+    assert sorted(rejects.read_text().splitlines(keepends=True) if refused else []) == sorted(refused)
+    assert target.count("t") == len(lines)
+
+
+def test_killed_again_and_again(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Rows and rejects are those of an undisturbed load, wherever the one before was killed."""
+    target = postgres_target
+    path = write(tmp_path / "in.csv", "".join(records(60_000, 5)))
+    rejects = tmp_path / "bad.csv"
+    options = {"header": "no", "on_error": "skip", "max_rejects": "100%", "rejects": rejects, "jobs": 2}
+    target.execute(f"{REFERRED}; {PARTITIONED}")
+    undisturbed = outcome(target, rejects, load_here(target, path, check=3, **options))
+    target.execute(f"DROP TABLE t; {PARTITIONED}")
+    words = [sys.executable, "-m", "tipple", *load_words(target.url, (path,), "t", {**options, "restart": True})]
+    r = random.Random(SEED)
+    for _ in range(6):
+        process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = [word for word in words if word != "--restart"]
+        time.sleep(r.uniform(0.3, 2.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert outcome(target, rejects, load_here(target, path, check=3, **options)) == undisturbed
