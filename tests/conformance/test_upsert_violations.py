@@ -526,6 +526,24 @@ def test_columns_of_any_name(engine_target: Target, tmp_path: Path, mode: str, k
     assert engine_target.sorted_rows("k") == [("a", 1), ("b", 2), ("c", 3)]
 
 
+def test_a_text_too_long_for_an_index(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It is the record's fault: named where it ends the load, else a reject."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE t (k integer PRIMARY KEY, t text); CREATE INDEX ON t (t); INSERT INTO t VALUES (1, 'a')"
+    )
+    letters = "".join(random.Random(2).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=9000))
+    path = write(tmp_path / "in.csv", f"1,b\n2,{letters}\n3,c\n")
+    options = {"mode": "upsert", "key": "k", "header": "no"}
+    run = load(target, path, **options, check=1)
+    assert "record    2" in run.stderr
+    assert "index row" in run.stderr
+    rejects = tmp_path / "bad"
+    load(target, path, **{**SKIP, **options}, rejects=rejects, check=3)
+    assert rejects.read_text() == f"2,{letters}\n"
+    assert target.sorted_rows("t") == [(1, "b"), (3, "c")]
+
+
 def test_an_error_among_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nothing can be tidied up in the transaction that has failed by it."""
     with duckdb.connect() as connection:

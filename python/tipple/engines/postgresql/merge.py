@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import obstacles
+from tipple.engines.postgresql import obstacles, shape
 from tipple.engines.postgresql.merge_refusals import Merged, Merger
 from tipple.plan.url import TableName, quote_identifier
 
@@ -54,6 +54,7 @@ def merge(
         TippleError: a key is there already, and `--on-conflict error` was asked for.
     """
     connection.execute(f"LOCK TABLE {target.sql} IN SHARE ROW EXCLUSIVE MODE")
+    shape.require_same_columns(connection, staging, target, task.columns)
     connection.execute(f"ANALYZE {staging.sql}")
     extra = _key_range(connection, task, staging)
     return Merger(connection, task, staging, target, most=most, extra=extra).run(read)

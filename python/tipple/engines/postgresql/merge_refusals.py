@@ -59,9 +59,13 @@ class _TooMany(Exception):
     """More rows were refused than may be."""
 
 
+_TOO_LONG = "54000"
+"""SQLSTATE `program_limit_exceeded`: a value that is too long for an index."""
+
+
 def _is_rows_fault(error: psycopg.Error) -> bool:
     """Whether the server refuses a row, and not the statement: as the core's `is_records_fault` says."""
-    return (error.sqlstate or "")[:2] in ("22", "23", "44", "P0")
+    return (error.sqlstate or "")[:2] in ("22", "23", "44", "P0") or error.sqlstate == _TOO_LONG
 
 
 class Merger:

@@ -24,6 +24,7 @@ from tipple.engines.postgresql import (
     partition_steps,
     partitions,
     privileges,
+    shape,
     stage,
     structure,
     tablespaces,
@@ -265,11 +266,7 @@ class PartitionPublish:
             set(self.connection.execute(_COLUMNS, (table.sql,)).fetchall()) for table in (self.staging, self.task.table)
         )
         if ours != theirs:
-            names = sorted({row[0] for row in ours ^ theirs})
-            raise TippleError(
-                f"the table {self.task.table} was changed while it was loaded: column {', '.join(names)}",
-                hint="nothing was published; run the command again with --restart",
-            )
+            raise shape.changed_meanwhile(self.task.table, sorted({row[0] for row in ours ^ theirs}))
 
     def _copy(self, steps: list[Step]) -> None:
         columns = stage.stored_columns(self.connection, self.task.table)

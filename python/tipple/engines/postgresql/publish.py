@@ -389,6 +389,7 @@ class Publish:
             raise structure.not_now(self.table, obstacle)
         # Not what it was when the strategy was chosen: the rows are copied, which is slower but always right.
         self.notes.append(f"the staged rows were copied, not swapped in: {obstacle}")
+        shape.require_same_columns(self.connection, staging, self.table, self.task.columns)
         names = self.task.column_list
         if self.task.mode == "replace":
             emptying.empty(self.connection, self.table)

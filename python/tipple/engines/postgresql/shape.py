@@ -5,14 +5,17 @@ Whatever others change meanwhile would be undone otherwise, without a word.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
+from tipple.engines.base import TableColumn
 from tipple.engines.postgresql import key_work
+from tipple.errors import TippleError
 from tipple.plan.url import TableName
 
-__all__ = ["changed_since", "of"]
+__all__ = ["changed_meanwhile", "changed_since", "of", "require_same_columns"]
 
 # Keys and foreign keys are not in it: those that came are made, and those that went are looked for.
 _SHAPE = """
@@ -66,6 +69,36 @@ def changed_since(
     if not has_own_indexes:
         gone |= _names(connection, _INDEXES, staging) - wanted
     return f"an index or a foreign key of {table} was dropped meanwhile" if gone else None
+
+
+_TYPES = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND attnum > 0 AND NOT attisdropped
+"""
+
+
+def require_same_columns(
+    connection: psycopg.Connection[Any], staging: TableName, table: TableName, columns: Sequence[TableColumn]
+) -> None:
+    """Refuses to copy staged rows into columns that have other types than they had: the server would round or cut
+    values that it refuses where they are loaded.
+
+    Raises:
+        TippleError: somebody has changed one of `columns` meanwhile, or dropped or renamed it.
+    """
+    names = [column.name for column in columns]
+    ours, theirs = (set(connection.execute(_TYPES, (name.sql, names)).fetchall()) for name in (staging, table))
+    if ours != theirs:
+        changed = sorted({name for name, _ in ours ^ theirs})
+        raise changed_meanwhile(table, changed)
+
+
+def changed_meanwhile(table: TableName, columns: Sequence[str]) -> TippleError:
+    """What to say where others have changed `columns` of a table while it was loaded."""
+    return TippleError(
+        f"the table {table} was changed while it was loaded: column {', '.join(columns)}",
+        hint="nothing was published; run the command again with --restart",
+    )
 
 
 def _names(connection: psycopg.Connection[Any], query: str, table: TableName) -> set[str]:

@@ -1,0 +1,86 @@
+"""Columns that others give another type while a table is loaded: no value is rounded or cut on its way into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from command import start_tipple
+from faults.oracle import wait_for
+from loading import load_here, load_words
+from servers.postgres import LOADER
+from targets import PostgresTarget, write
+
+BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND relation = 't'::regclass"
+HOLD = f"SET deadlock_timeout = '1min'; SET ROLE {LOADER}; LOCK TABLE t IN ROW EXCLUSIVE MODE"
+
+
+def change_between(holder: psycopg.Connection, statements: str) -> None:
+    """Changes the table while the load waits for it, between two of its attempts: during one it is a deadlock."""
+
+    def changes() -> bool:
+        try:
+            with holder.transaction():
+                holder.execute(statements)  # type: ignore[call-overload]
+        except psycopg.errors.DeadlockDetected:
+            return False
+        return True
+
+    assert wait_for(changes)
+    holder.commit()
+
+
+@pytest.mark.parametrize("change", ["TYPE integer", "TYPE numeric(5, 0)", "RENAME"])
+@pytest.mark.parametrize("mode", ["replace", "upsert", "append"])
+def test_another_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str, change: str) -> None:
+    target = postgres_target
+    target.execute("CREATE TABLE t (k integer PRIMARY KEY, v numeric)")
+    if mode != "append":
+        target.execute("INSERT INTO t VALUES (1, 0), (7, 0)")
+    path = write(tmp_path / "in.csv", "1,1.5\n2,1234567.25\n")
+    options = {"header": "no", "mode": mode, "key": "k" if mode == "upsert" else None, "verify": "checksum"}
+    with psycopg.connect(target.server.url(dbname=target.database)) as holder:
+        holder.execute(HOLD)
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        try:
+            assert wait_for(lambda: target.rows(BLOCKED))
+            change_between(holder, f"ALTER TABLE t {'RENAME v TO w' if change == 'RENAME' else f'ALTER v {change}'}")
+            run = command.wait()
+        finally:
+            command.kill()
+    assert run.exit_code == 1, str(run)
+    assert "was changed while it was loaded: column v" in run.stderr
+    assert "--restart" in run.stderr
+    assert target.count("t") == (0 if mode == "append" else 2)
+    # What the column would not have taken if it had been loaded into it is refused then too.
+    if change == "TYPE integer":
+        run = load_here(target, path, restart=True, check=1, **options)
+        assert 'invalid input syntax for type integer: "1.5"' in run.stderr
+    elif change == "RENAME":
+        load_here(target, path, restart=True, **options)
+        assert target.value("SELECT w FROM t WHERE k = 1") is not None
+    assert not any("stage_" in name for name in target.tables())
+
+
+def test_other_changes_are_none(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A column that is not loaded, a default: rows are merged into the table as it is now."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (k integer PRIMARY KEY, v numeric); INSERT INTO t VALUES (1, 0)")
+    path = write(tmp_path / "in.csv", "1,1.5\n2,2.5\n")
+    with psycopg.connect(target.server.url(dbname=target.database)) as holder:
+        holder.execute(HOLD)
+        words = load_words(target.url, (path,), "t", {"header": "no", "mode": "upsert", "key": "k"})
+        command = start_tipple(*words)
+        try:
+            assert wait_for(lambda: target.rows(BLOCKED))
+            change_between(holder, "ALTER TABLE t ADD w integer DEFAULT 3; ALTER TABLE t ALTER v SET DEFAULT 9")
+            run = command.wait()
+        finally:
+            command.kill()
+    assert run.exit_code == 0, str(run)
+    assert [tuple(map(str, row)) for row in target.rows("SELECT * FROM t ORDER BY k")] == [
+        ("1", "1.5", "3"),
+        ("2", "2.5", "3"),
+    ]
