@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 import tipple
@@ -52,7 +55,7 @@ HUGE = 10**20
         ({"max_record_size": "0"}, "--max-record-size must be a whole number from 1"),
         ({"memory_limit": -1}, "--memory-limit must be a whole number from 1"),
         ({"stall_timeout": 0}, "--stall-timeout must be a whole number from 1"),
-        ({"format": "xml"}, "unknown format 'xml'"),
+        ({"format": "xml"}, "unknown --format 'xml'"),
         *(
             ({name: HUGE}, f"--{name.replace('_', '-')}")
             for name in ("skip_lines", "jobs", "commit_every", "retry_for")
@@ -67,6 +70,17 @@ HUGE = 10**20
         ({"null": "\udcff"}, "--null '\\udcff' is not UTF-8"),
         ({"rejects": "\udcff.txt", "on_error": "skip"}, "--rejects '\\udcff.txt' is not UTF-8"),
         ({"max_rejects": -1, "on_error": "skip"}, "--max-rejects must be a whole number from 0"),
+        *(
+            ({name: kind("a")}, f"--{name.replace('_', '-')} must be in an order, and a set has none")
+            for name in ("columns", "key", "tablespace", "field_widths")
+            for kind in (set, frozenset)
+        ),
+        *(({name: np.array(["no", "x"])}, f"--{name} must be ") for name in ("mode", "verify", "header")),
+        ({"verify": np.array([["x"] * 50] * 50)}, "more characters)"),
+        *(
+            ({name: "\0", "on_error": "skip"}, f"--{name} '\\x00' holds a zero character")
+            for name in ("schema", "rejects")
+        ),
     ],
     ids=str,
 )
@@ -95,6 +109,78 @@ def test_lists_may_be_anything_to_go_through(tmp_path: Path) -> None:
     assert report.rows == 2
 
 
+def test_a_set_where_the_order_does_not_matter(tmp_path: Path) -> None:
+    path, schema = write(tmp_path / "in.csv", "x,1\n"), write(tmp_path / "s.sql", "CREATE TABLE t (a text, b int)")
+    into = f"duckdb:///{tmp_path}/x.duckdb"
+    assert tipple.load(path, into=into, table="t", schema=schema, header="no", force_null={"a", "b"}).rows == 1
+    made = tipple.generate(out=tmp_path / "out", scale=0.001, table={"region", "nation"})
+    assert {file.table for file in made.files} == {"region", "nation"}
+
+
+def test_texts_of_other_types(tmp_path: Path) -> None:
+    """As numpy's arrays and enumerations give them: the ledger keeps the command, and knows Python's own types only."""
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a int, b text)")
+    report = tipple.load(
+        np.array([str(write(tmp_path / "in.csv", "x,1\n"))]),
+        into=np.str_(f"duckdb:///{tmp_path}/x.duckdb"),
+        table=np.str_("t"),
+        schema=np.str_(schema),
+        header=np.str_("no"),
+        null=np.str_("N"),
+        mode=np.str_("create"),
+        columns=np.array(["b", "a"]),
+    )
+    assert report.rows == 1
+    job = write(
+        tmp_path / "job.toml",
+        f"""
+        [tables.u]
+        sources = "${{here}}/in.csv"
+        into = "duckdb:///{tmp_path}/x.duckdb"
+        schema = "${{here}}/u.sql"
+        header = "no"
+        null = "${{null}}"
+        """,
+    )
+    write(tmp_path / "u.sql", "CREATE TABLE u (b text, a int)")
+    assert tipple.run(np.str_(job), settings={np.str_("null"): np.str_("x")}).tables[0].report.rows == 1
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_of_sources(tmp_path: Path, kind: Callable[[list[str]], Any]) -> None:
+    """The same command again, in the order of another process, would not be known as the same."""
+    paths = [str(write(tmp_path / f"{name}.csv", "1\n")) for name in "ab"]
+    with pytest.raises(UsageError, match="the sources must be in an order"):
+        tipple.load(kind(paths), into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema="auto")
+
+
+def test_paths_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `os.scandir` gives them for a directory of bytes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "in.csv", "1\n")
+    write(tmp_path / "s.sql", "CREATE TABLE t (a int)")
+    found = {entry.name: entry for entry in os.scandir(b".")}
+    options: dict[str, Any] = {"schema": found[b"s.sql"], "header": "no"}
+    assert tipple.load(found[b"in.csv"], into="duckdb:///x.duckdb", table="t", **options).rows == 1
+    assert tipple.load([found[b"in.csv"]], into="duckdb:///y.duckdb", table="t", **options).rows == 1
+    assert tipple.generate(out=found[b"out"], scale=0.001, table="region").rows == 5
+    assert (tmp_path / "out" / "region.tbl").exists()
+
+
+def test_a_source_that_no_system_can_name(tmp_path: Path) -> None:
+    for name in ("\ud800", "*\ud800", ["a", "\ud800"]):
+        with pytest.raises(UsageError, match=r"ud800 is not UTF-8|no such file"):
+            tipple.load(name, into=f"duckdb:///{tmp_path}/x.duckdb", table="t")
+
+
+def test_a_zero_character_in_a_job(tmp_path: Path) -> None:
+    sources = write(tmp_path / "in.csv", "1\n")
+    text = f'[tables.t]\nsources = "{sources}"\ninto = "duckdb:///{tmp_path}/x.duckdb"\nschema = "\\u0000"\n'
+    with pytest.raises(UsageError, match=r"line 4: tables\.t\.schema: --schema .* holds a zero character"):
+        tipple.run(write(tmp_path / "job.toml", text))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -102,6 +188,7 @@ def test_lists_may_be_anything_to_go_through(tmp_path: Path) -> None:
         ({"file": b"j.toml"}, "the job file must be a text or a path"),
         ({"file": "j\0"}, "there is no job file"),
         ({"file": "j.toml", "settings": {5: 1}}, "--settings must be a mapping by texts, and not {5: 1}"),
+        ({"file": "j.toml", "settings": {"x": None}}, "--set x: None is no value"),
     ],
     ids=str,
 )

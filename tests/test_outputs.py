@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,13 @@ def test_the_summary_of_a_job(here: Path, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("rejects", "said"),
-    [("b.csv", "--rejects of a b.csv would overwrite the source"), ("b.rejects", "is the file of --rejects of a")],
+    [
+        ("b.csv", "j.toml, line 7: tables.a.rejects: --rejects of a b.csv would overwrite the source"),
+        (
+            "b.rejects",
+            "j.toml, line 8: b: --rejects of b b.rejects is the file of --rejects of a (j.toml, line 7: tables.a",
+        ),
+    ],
 )
 def test_the_rejects_of_one_table_and_the_files_of_another(here: Path, rejects: str, said: str) -> None:
     write(here / "b.csv", ROWS)
@@ -96,9 +103,16 @@ def test_the_rejects_of_one_table_and_the_files_of_another(here: Path, rejects: 
             "into = 'duckdb:///x.duckdb'\non-error = 'skip'\n"
         )
     write(here / "s.sql", "CREATE TABLE a (id integer, v varchar); CREATE TABLE b (id integer, v varchar);")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=re.escape(said)):
         tipple.run("j.toml")
     assert (here / "b.csv").read_text() == ROWS
+
+
+def test_an_option_by_default_is_told_where_it_stands(here: Path) -> None:
+    """With the table that cannot have it."""
+    write(here / "base.toml", "[defaults]\nschema = 's.sql'\nformat = 'cvs'\n")
+    with pytest.raises(UsageError, match=r"^base\.toml, line 3: defaults\.format, for a: unknown --format 'cvs'$"):
+        tipple.run("j.toml")
 
 
 def test_a_summary_of_an_earlier_run_does_not_stay(here: Path) -> None:

@@ -23,6 +23,11 @@ from tipple.plan.partitioning import PartitionBy, parse_partition_by, partition_
             "range(a, b, bounds=[(1, 'it''s'), (2, x)])",
             PartitionBy(method="range", columns=("a", "b"), boundaries=(("1", "it's"), ("2", "x"))),
         ),
+        # What is in quotes may be texts, whose order it is.
+        (
+            "range(a, bounds=['10', '9', 8])",
+            PartitionBy(method="range", columns=("a",), boundaries=(("10",), ("9",), ("8",))),
+        ),
         (
             "range(d, bounds=[1995-01-01, '1996-01-01 00:00'])",
             PartitionBy(method="range", columns=("d",), boundaries=(("1995-01-01",), ("1996-01-01 00:00",))),
@@ -63,7 +68,12 @@ def test_what_can_be_said(text: str, expected: PartitionBy) -> None:
         ("list(a, values=[x, [y, x]])", "value x twice"),
         ("list(a, b, values=[1])", "several columns"),
         ('list(a, values=["x"])', "double quotes"),
+        ("range(a, bounds=['5', '5'])", "twice"),
+        ("range(a, bounds=['9', 5, 3])", "overlap"),
         ("hash(a, 0)", "0 partitions"),
+        ("hash(a, ²)", "² partitions, and not 1 to 10000"),
+        ("hash(a, count=٣)", "٣ partitions, and not 1 to 10000"),
+        (f"hash(a, {'1' * 5000})", "partitions, and not 1 to 10000"),
         ("hash(a, every=5)", "a number"),
         ("hash(a, count=x)", "x partitions"),
         ("range(a, every='5)", "cannot be read"),

@@ -124,7 +124,7 @@ def test_fixed_widths() -> None:
 @pytest.mark.parametrize(
     ("format", "options", "part"),
     [
-        ("json", {}, "unknown format"),
+        ("json", {}, "unknown --format"),
         ("csv", {"delimiter": "||"}, "single one-byte"),
         ("csv", {"delimiter": ""}, "single one-byte"),
         ("csv", {"delimiter": "§"}, "single one-byte"),

@@ -15,7 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tipple.engines.base import JobRecord
     from tipple.engines.duckdb.connection import memory_connection
+    from tipple.engines.findings import Finding
     from tipple.errors import (
         BadRecord,
         ConnectionFailed,
@@ -28,19 +30,22 @@ if TYPE_CHECKING:
         UsageError,
         VerifyFailed,
     )
+    from tipple.plan.storage import StorageSize
     from tipple.report.job import JobReport
     from tipple.report.model import LoadReport
     from tipple.run.doctor import examine_target, measure_target
     from tipple.run.generate import GenerateReport, generate
     from tipple.run.job import run
-    from tipple.run.jobs import cancel_job, clean_jobs, list_jobs
+    from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, resume_job
     from tipple.run.load import load
 
 __version__ = "0.1.0"
 
 # Imported when first used, so that the command line is quick to start and can be interrupted from its first line on.
 _HOMES = {
+    "tipple.engines.base": ("JobRecord",),
     "tipple.engines.duckdb.connection": ("memory_connection",),
+    "tipple.engines.findings": ("Finding",),
     "tipple.errors": (
         "BadRecord",
         "ConnectionFailed",
@@ -53,6 +58,7 @@ _HOMES = {
         "UsageError",
         "VerifyFailed",
     ),
+    "tipple.plan.storage": ("StorageSize",),
     "tipple.report.job": ("JobReport",),
     "tipple.report.model": ("LoadReport",),
     "tipple.run.doctor": ("examine_target", "measure_target"),
@@ -64,13 +70,15 @@ _HOMES = {
 _HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "run":
-        return importlib.import_module("tipple.run")
-    home = _HOME_BY_NAME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tipple' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+if not TYPE_CHECKING:
+    # To type checkers it would say that there is any name at all.
+    def __getattr__(name: str) -> Any:
+        if name == "run":
+            return importlib.import_module("tipple.run")
+        home = _HOME_BY_NAME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'tipple' has no attribute {name!r}")
+        return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:
@@ -81,13 +89,16 @@ def __dir__() -> list[str]:
 __all__ = [
     "BadRecord",
     "ConnectionFailed",
+    "Finding",
     "GenerateReport",
     "Interrupted",
     "JobBusy",
     "JobFailed",
+    "JobRecord",
     "JobReport",
     "LoadReport",
     "SourceChanged",
+    "StorageSize",
     "TippleError",
     "TooManyRejects",
     "UsageError",

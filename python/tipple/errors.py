@@ -164,6 +164,11 @@ class TooManyRejects(TippleError):
         error.words = words
         return error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The words are asked of a session, which no other process has; what is said is in them already.
+        rebuild, (kind, args, state) = super().__reduce__()
+        return rebuild, (kind, args, {**state, "words": str})
+
     def __str__(self) -> str:
         """The message, and the causes below it."""
         return "\n  rejected  ".join([self.message, *self.causes])

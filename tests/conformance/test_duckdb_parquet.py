@@ -156,6 +156,28 @@ def test_values_that_name_no_directory(target: DuckdbTarget, tmp_path: Path, let
     assert "too long" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("kind", "bounds", "refused"),
+    [
+        ("integer", "'10', '9'", True),
+        ("integer", "'9', '09'", True),
+        ("varchar", "'10', '9'", False),
+        ("date", "'2024-05-05', 2023-01-01", True),
+        ("date", "'2023-01-01', '2024-05-05'", False),
+    ],
+)
+def test_boundaries_in_the_order_of_the_column(
+    target: DuckdbTarget, tmp_path: Path, kind: str, bounds: str, refused: bool
+) -> None:
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t (k {kind}, v integer);")
+    options = {"schema": schema, "structure": "parquet", "partition_by": f"range(k, bounds=[{bounds}])"}
+    run = load_here(
+        target, write(tmp_path / "in.csv", "2023-02-02,1\n"), header="no", dry_run=True, check=False, **options
+    )
+    assert run.exit_code == (2 if refused else 0), run
+    assert ("partitions would overlap" in run.stderr) == refused
+
+
 def test_append_and_replace(target: DuckdbTarget, tmp_path: Path, schema: Path) -> None:
     """Appending adds a directory; replacing leaves only its own; both know the table without --structure."""
     options = {"schema": schema, "structure": "parquet", "partition_by": "range(day, every=year)"}

@@ -249,9 +249,57 @@ def test_a_reader_whose_batches_are_of_other_types(engine_target: Target, second
     assert engine_target.count("t") == 0
 
 
+@pytest.mark.parametrize("wrap", [lambda reader: reader, Exporter], ids=["reader", "exporter"])
+def test_a_reader_that_fails(engine_target: Target, wrap: Any) -> None:
+    """The message is what was raised, and not the way there through pyarrow and Tipple."""
+    engine_target.execute("CREATE TABLE t (i bigint)")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"i": [1]})
+        try:
+            raise ZeroDivisionError("the first")
+        except ZeroDivisionError:
+            raise RuntimeError("the page is\n  gone") from None
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"i": pa.int64()}), batches())
+    with pytest.raises(tipple.TippleError) as caught:
+        tipple.load(wrap(reader), into=engine_target.url, table="t")
+    assert caught.value.message == "the stream failed: RuntimeError: the page is gone"
+    assert "what hands out the rows has failed" in str(caught.value.hint)
+    assert engine_target.count("t") == 0
+
+
+def test_ranges_of_a_relation(engine_target: Target) -> None:
+    """A query has no second stream beside the first, and perhaps other rows: DuckDB said so by an error of its own."""
+    with duckdb.connect() as connection:
+        relation = connection.sql("SELECT i AS a FROM range(100) t(i)")
+        rows = relation.to_arrow_table()
+        options: dict[str, Any] = {"table": "t", "schema": "auto", "partition_by": "range(a, every=30)"}
+        if isinstance(engine_target, DuckdbTarget):
+            options["structure"] = "parquet"
+            assert tipple.load(relation, into=engine_target.url, **options).rows == 100
+            return
+        with pytest.raises(tipple.UsageError, match="rows in memory that can be read only once") as caught:
+            tipple.load(relation, into=engine_target.url, **options)
+        assert "give a table or a frame" in str(caught.value.hint)
+        assert tipple.load(rows, into=engine_target.url, **options).rows == 100
+
+
 def test_a_closed_relation(tmp_path: Path) -> None:
     connection = duckdb.connect()
     relation = connection.sql("SELECT 1 AS i")
     connection.close()
     with pytest.raises(tipple.UsageError, match="gives no Arrow stream of rows"):
         tipple.load(relation, into=f"duckdb:///{tmp_path}/d.duckdb", table="t", progress="none")
+
+
+def test_rows_that_are_null(engine_target: Target) -> None:
+    """A column of structs is a table of their fields; where a struct is NULL, each of them is."""
+    structs = pa.array([{"a": 1, "b": "x", "c": [1]}, None, {"a": 3, "b": None, "c": None}, None])
+    for number, source in enumerate((pa.chunked_array([structs]), pa.chunked_array([structs[1:3], structs[3:]]))):
+        tipple.load(source, into=engine_target.url, table=f"n{number}", schema="auto", verify="checksum")
+    rows = engine_target.rows("SELECT a, b, c IS NULL FROM n0")
+    assert sorted(map(str, rows)) == sorted(
+        map(str, [(1, "x", False), (None, None, True), (3, None, True), (None, None, True)])
+    )
+    assert engine_target.value("SELECT count(*) FROM n1 WHERE a IS NULL AND b IS NULL AND c IS NULL") == 2

@@ -235,6 +235,24 @@ def test_days_on_which_clocks_change(
     assert [start for (start,) in bounds] == starts
 
 
+@pytest.mark.parametrize("every", ["day", "week"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_moment_whose_part_would_begin_before_all_moments(
+    postgres_target: PostgresTarget, tmp_path: Path, every: str, packed: bool
+) -> None:
+    """Where clocks are ahead of UTC, the least day begins before the least moment: no part can have its keys."""
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (m timestamptz, v integer)")
+    text = b"2024-01-01,1\n4714-11-24 00:00:00+00 BC,2\n2024-05-05,3\n"
+    path = tmp_path / ("in.csv.gz" if packed else "in.csv")
+    path.write_bytes(gzip.compress(text) if packed else text)
+    run = load(
+        postgres_target, path, schema=schema, partition_by=f"range(m, every={every})", header="no", format="csv",
+        on_error="skip", max_rejects=1, rejects=tmp_path / "bad", env={"PGTZ": "Europe/Berlin"}, check=3,
+    )  # fmt: skip
+    assert "record 2" in run.output
+    assert postgres_target.rows("SELECT v FROM t ORDER BY v") == [(1,), (3,)]
+
+
 def test_too_many_partitions_are_counted_together(postgres_target: PostgresTarget) -> None:
     asked = parse_partition_by("range(a, every=1)")
     keys = [str(n) for n in range(10)]

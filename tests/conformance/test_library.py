@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +76,27 @@ def test_errors_are_exceptions(engine_target: Target, tmp_path: Path) -> None:
     with pytest.raises(tipple.TippleError):
         tipple.load(bad, into=engine_target.url, table="nope")
     assert engine_target.count("t") == 0
+
+
+def test_what_type_checkers_see_is_what_there_is() -> None:
+    """Types that the verbs return can be named, and nothing that there is not."""
+    lines = ast.parse(Path(str(tipple.__file__)).read_text()).body
+    seen = {
+        alias.name
+        for line in lines
+        if isinstance(line, ast.If) and ast.unparse(line.test) == "TYPE_CHECKING"
+        for imported in line.body
+        if isinstance(imported, ast.ImportFrom)
+        for alias in imported.names
+    }
+    assert {*seen, "__version__"} == set(tipple.__all__)
+    assert not any(isinstance(line, ast.FunctionDef) and line.name == "__getattr__" for line in lines)
+    for name in sorted(seen):
+        verb = getattr(tipple, name)
+        if not isinstance(verb, type):
+            returned = inspect.signature(verb).return_annotation
+            own = set(re.findall(r"\w+", returned)) - {"list", "str", "duckdb", "DuckDBPyConnection"}
+            assert own <= seen, (name, returned)
 
 
 SCRIPT = """
@@ -546,3 +570,25 @@ def test_a_process_without_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "stderr", None)
     report = tipple.load(path, into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema="auto", progress=progress)
     assert report.rows == 1
+
+
+class OnlyWrites:
+    """What Python asks of an object in the place of stderr, and no more."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("progress", ["auto", "bar", "plain", "json"])
+def test_another_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: Any) -> None:
+    path = write(tmp_path / "in.csv", "1,x\n")
+    closed, own = io.StringIO(), OnlyWrites()
+    closed.close()
+    for table, stream in (("t", closed), ("u", own)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        into = f"duckdb:///{tmp_path}/x.duckdb"
+        assert tipple.load(path, into=into, table=table, schema="auto", progress=progress).rows == 1
+    assert ("elapsed_seconds" in own.text) is (progress == "json")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from loading import load, load_here
+from loading import load, load_here, load_text
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
 from tipple.engines.postgresql import partition_growth
@@ -124,6 +126,31 @@ def test_more_locks_for_new_partitions_than_there_is_room_for(
     path = write(tmp_path / "in.csv", "".join(f"{n},x\n" for n in range(100)))
     run = load(target, path, table="n", schema=schema, partition_by="range(k, every=1)", header="no", check=False)
     assert run.exit_code == 2, run
-    assert "max_locks_per_transaction" in run.stderr
+    assert "max_locks_per_transaction must be at least 16, instead of 10, and more keys may come" in run.stderr
     assert target.value("SELECT to_regclass('n')") is None
+    by_hash = load(target, path, table="n", schema=schema, partition_by="hash(k, 100)", header="no", check=False)
+    assert by_hash.exit_code == 2, by_hash
+    assert "max_locks_per_transaction = 16 would do, instead of 10" in by_hash.stderr
+    target.close()
+
+
+def test_room_for_a_partition_that_is_made_later(fresh_server: Callable[..., PostgresServer], tmp_path: Path) -> None:
+    """What making one locks beside it is locked once, and not again for each of those that there are."""
+    target = PostgresTarget(fresh_server(settings=FEW_LOCKS))
+    schema = write(tmp_path / "n.sql", "CREATE TABLE n (k integer, v text)")
+    rows = [f"{n % 60},{'x' * 100}\n" for n in range(100_000)]
+    rows[43_210] = "1000,late\n"
+    options: dict[str, Any] = {"table": "n", "schema": schema, "partition_by": "range(k, every=1)", "header": "no"}
+    run = load_text(target, tmp_path / "in.csv", "".join(rows), **options)
+    assert any("1 more partitions were made" in note for note in (run.summary or {})["notes"])
+    assert target.value("SELECT count(*) FROM pg_inherits WHERE inhparent = 'n'::regclass") == 61
+    target.execute("DROP TABLE n")
+    # What is found out in the middle of a load is no wrong usage.
+    rows[43_210:43_310] = [f"{1000 + n},late\n" for n in range(100)]
+    summary = tmp_path / "summary.json"
+    load_text(target, tmp_path / "more.csv", "".join(rows), check=1, summary=summary, **options)
+    failure = json.loads(summary.read_text())
+    assert (failure["status"], failure["hint"]) == ("failed", "choose a larger every, or raise it")
+    assert "must be at least" in failure["error"]
+    assert target.leftovers() == set()
     target.close()

@@ -361,10 +361,14 @@ def test_replace_some_partitions(postgres_target: PostgresTarget, tmp_path: Path
 
 
 def test_replacing_partitions_skips_no_foreign_key(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """Keys to other tables are judged when all is staged: the record is named, and why it is not left out."""
+    """One that only the server can judge does so when all is staged: the record is named, and why it stays."""
     postgres_target.execute(RANGES)
-    postgres_target.execute("CREATE TABLE other (b text PRIMARY KEY); INSERT INTO other VALUES ('x')")
-    postgres_target.execute("INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other")
+    postgres_target.execute(
+        "CREATE TABLE other (a integer, b text, PRIMARY KEY (a, b)); INSERT INTO other VALUES (1, 'x'), (2, 'x')"
+    )
+    postgres_target.execute(
+        "INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD FOREIGN KEY (a, b) REFERENCES other MATCH FULL"
+    )
     options = {"mode": "replace", "replace_scope": "partitions"}
     options |= {"on_error": "skip", "max_rejects": 9, "rejects": tmp_path / "bad"}
     run = load_text(postgres_target, tmp_path / "in.csv", "1,x\nbad,x\n2,y\n", check=1, **options)

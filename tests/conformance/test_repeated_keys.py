@@ -212,17 +212,9 @@ def test_partitions_that_are_there(postgres_target: PostgresTarget, tmp_path: Pa
     assert run.summary["rejects"] > 100
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "CREATE UNIQUE INDEX ON t_low (at)",
-        "CREATE TABLE days (at date PRIMARY KEY); INSERT INTO days VALUES ('2024-01-02'); "
-        "ALTER TABLE t ADD FOREIGN KEY (at) REFERENCES days",
-    ],
-)
-def test_partitions_that_must_judge_at_once(postgres_target: PostgresTarget, tmp_path: Path, more: str) -> None:
-    """With a key of one partition's own, and with a foreign key."""
-    postgres_target.execute(PARTITIONED + more)
+def test_partitions_that_must_judge_at_once(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """With a key of one partition's own."""
+    postgres_target.execute(PARTITIONED + "CREATE UNIQUE INDEX ON t_low (at)")
     rejects = tmp_path / "bad.csv"
     path = write(tmp_path / "in.csv", "7,a,2024-01-02\n7,b,2024-01-02\n8,c,2024-01-02\n70000,d,2024-02-02\n")
     run = load_here(
@@ -231,8 +223,7 @@ def test_partitions_that_must_judge_at_once(postgres_target: PostgresTarget, tmp
     )  # fmt: skip
     assert run.summary is not None
     assert run.summary["strategy"] == "single"
-    kept = {"CREATE UNIQUE": "8,c", "CREATE TABLE": "70000"}
-    assert kept[next(start for start in kept if more.startswith(start))] in rejects.read_text()
+    assert "8,c" in rejects.read_text()
     assert postgres_target.count("t") + run.summary["rejects"] == 4
 
 

@@ -212,22 +212,27 @@ def test_plans_know_what_the_database_has(tmp_path: Path, sequence: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("addition", "said"),
+    ("addition", "said", "place"),
     [
-        ('sources = "${here}/none.csv"\n', "no such file"),
-        ('mode = "upsert"\n', "needs --key"),
-        ('table = "nowhere"\n', "no table nowhere"),
-        ('columns = ["a", "z"]\n', "z"),
-        ('into = "postgresql://localhost:1/x"\n', "cannot connect"),
+        ('sources = "${here}/none.csv"\n', "no such file", "line 12: other: "),
+        ('mode = "upsert"\n', "needs --key", "line 13: tables.other.mode: "),
+        ('table = "nowhere"\n', "no table nowhere", "line 12: other: "),
+        ('columns = ["a", "z"]\n', "z", "line 13: tables.other.columns: "),
+        ('into = "postgresql://localhost:1/x"\n', "cannot connect", "line 12: other: "),
+        ('format = "cvs"\n', "cvs", "line 13: tables.other.format: "),
+        ("ledger = false\ncommit-every = 5\n", "the ledger", "line 14: tables.other.commit-every: "),
     ],
 )
-def test_nothing_is_started_where_a_table_cannot_be_loaded(tmp_path: Path, addition: str, said: str) -> None:
-    """Mistakes of the last table are found before the first one is loaded, with the line where it stands."""
+def test_nothing_is_started_where_a_table_cannot_be_loaded(
+    tmp_path: Path, addition: str, said: str, place: str
+) -> None:
+    """Mistakes of the last table are found before the first one is loaded, with the line where it, or the option that
+    is told, stands."""
     target = DuckdbTarget(tmp_path / "target.duckdb")
     job = prepare(target, tmp_path, job=JOB + addition)
     failed = run(target, job, check=2)
     assert said in failed.stderr
-    assert "job.toml, line 12: other" in failed.stderr
+    assert f"job.toml, {place}" in failed.stderr
     assert counts(target) == [0, 0, 0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -320,7 +321,7 @@ def core_error(error: Exception) -> TippleError:
             return Interrupted("interrupted", hint="run the same command again to go on")
         case "invalid" if message.startswith(_STREAM_FAILED):
             return TippleError(
-                message.replace("C Data interface error: ", ""),
+                _without_traceback(message.replace("C Data interface error: ", "")),
                 hint="what hands out the rows has failed: mend it, and load what it gives anew",
             )
         case "invalid" if _OVERLONG in message:
@@ -333,6 +334,19 @@ def core_error(error: Exception) -> TippleError:
                 f"internal error: {message}",
                 hint="this is a fault of Tipple; please report it with the command",
             )
+
+
+_TRACEBACK = "Traceback (most recent call last):\n"
+
+
+def _without_traceback(message: str) -> str:
+    """What a generator behind a reader of pyarrow's has raised, of which the message shows the whole way."""
+    if _TRACEBACK not in message:
+        return message
+    # Of errors in each other's place the last one is it; the lines of its way are indented.
+    lines = message.rpartition(_TRACEBACK)[2].splitlines()
+    said = itertools.dropwhile(lambda line: line.startswith(" "), lines)
+    return _STREAM_FAILED + " ".join(" ".join(said).split())
 
 
 def full_hint(message: str) -> str | None:

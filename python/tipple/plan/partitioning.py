@@ -8,14 +8,15 @@
     list(l_returnflag)                     a partition for each value; of files only (--structure parquet)
     hash(l_orderkey, 8)
 
-A boundary belongs to the partition above it. Values are written as they are or in single quotes.
+A boundary belongs to the partition above it. Values are written as they are or in single quotes: those in quotes the
+column's type puts in order, and as texts 10 is below 9.
 """
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -55,6 +56,14 @@ _TOKEN = re.compile(
 )
 
 
+class _Value(NamedTuple):
+    """A value without its quotes."""
+
+    text: str | None
+    """None for NULL."""
+    quoted: bool
+
+
 class _Reader:
     """The tokens of the text."""
 
@@ -88,20 +97,19 @@ class _Reader:
             raise self.error(f"lacks {what}")
         return self.tokens.pop(0)
 
-    def value(self) -> str | None:
-        """A value: without its quotes, None for NULL."""
+    def value(self) -> _Value:
         kind, text = self.word("a value")
         if kind == "string":
-            return text[1:-1].replace("''", "'")
+            return _Value(text[1:-1].replace("''", "'"), quoted=True)
         if kind == "name":
             raise self.error(f"has {text} in double quotes: a value stands in single quotes")
-        return None if text.lower() == "null" else text
+        return _Value(None if text.lower() == "null" else text, quoted=False)
 
     def column(self) -> str:
         kind, text = self.word("a column")
         return text[1:-1].replace('""', '"') if kind == "name" else fold_identifier(text)
 
-    def values(self, opening: str, closing: str) -> tuple[str | None, ...]:
+    def values(self, opening: str, closing: str) -> tuple[_Value, ...]:
         self.take(opening)
         found = [self.value()]
         while self.next == ",":
@@ -167,7 +175,7 @@ def _every(reader: _Reader, columns: list[str]) -> PartitionBy:
     _option(reader)
     if len(columns) > 1:
         raise reader.error("has every= with several columns: only bounds= can divide by several")
-    every = (reader.value() or "").lower()
+    every = (reader.value().text or "").lower()
     if every not in CALENDAR_UNITS:
         try:
             width = Decimal(every.replace("_", ""))
@@ -183,20 +191,22 @@ def _bounds(reader: _Reader, columns: list[str]) -> PartitionBy:
     _option(reader)
     reader.take("[")
     boundaries: list[tuple[str, ...]] = []
+    below: tuple[_Value, ...] = ()
     while True:
         cells = reader.values("(", ")") if reader.next == "(" else (reader.value(),)
         if len(cells) != len(columns):
             raise reader.error(f"has a boundary of {len(cells)} values for {len(columns)} columns")
-        if None in cells:
+        boundary = tuple(cell.text for cell in cells if cell.text is not None)
+        if len(boundary) < len(cells):
             raise reader.error("has NULL as a boundary: NULL belongs to no range")
-        boundary = tuple(str(cell) for cell in cells)
-        if boundaries and _is_ordered(boundaries[-1], boundary) is False:
+        if below and _is_ordered(below, cells) is False:
             raise reader.error(
                 f"has the boundary {', '.join(boundary)} behind {', '.join(boundaries[-1])}: partitions would overlap"
             )
         if boundary in boundaries:
             raise reader.error(f"has the boundary {', '.join(boundary)} twice")
         boundaries.append(boundary)
+        below = cells
         if reader.next != ",":
             break
         reader.take(",")
@@ -204,10 +214,13 @@ def _bounds(reader: _Reader, columns: list[str]) -> PartitionBy:
     return PartitionBy(method="range", columns=tuple(columns), boundaries=tuple(boundaries))
 
 
-def _is_ordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool | None:
-    """Whether boundaries rise, as far as that can be told without their types: numbers can be compared."""
+def _is_ordered(one: tuple[_Value, ...], other: tuple[_Value, ...]) -> bool | None:
+    """Whether boundaries rise, as far as that can be told without their types: plain numbers can be compared."""
+    if any(cell.quoted for cell in (*one, *other)):
+        # They may be texts, of which nobody knows the order but the server.
+        return None
     try:
-        return [Decimal(cell) for cell in one] < [Decimal(cell) for cell in other]
+        return [Decimal(cell.text or "") for cell in one] < [Decimal(cell.text or "") for cell in other]
     except InvalidOperation:
         return None
 
@@ -219,7 +232,8 @@ def _list(reader: _Reader, columns: list[str]) -> PartitionBy:
     reader.take("[")
     groups: list[tuple[str | None, ...]] = []
     while True:
-        group = reader.values("[", "]") if reader.next == "[" else (reader.value(),)
+        cells = reader.values("[", "]") if reader.next == "[" else (reader.value(),)
+        group = tuple(cell.text for cell in cells)
         for value in group:
             if group.count(value) > 1 or any(value in other for other in groups):
                 shown = "NULL" if value is None else value
@@ -235,8 +249,9 @@ def _list(reader: _Reader, columns: list[str]) -> PartitionBy:
 def _hash(reader: _Reader, columns: list[str], *, named: bool) -> PartitionBy:
     if named:
         _option(reader)
-    count = reader.value() or ""
-    if not count.isdigit() or not 1 <= int(count) <= LARGEST_HASH_COUNT:
+    count = reader.value().text or ""
+    # Other digits than these are none to a server, and some are none to Python either.
+    if not re.fullmatch("[0-9]{1,5}", count) or not 1 <= int(count) <= LARGEST_HASH_COUNT:
         raise reader.error(f"has {count} partitions, and not 1 to {LARGEST_HASH_COUNT}")
     return PartitionBy(method="hash", columns=tuple(columns), count=int(count))
 

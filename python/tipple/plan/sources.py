@@ -235,7 +235,7 @@ def plan_dialect(
     """
     if format not in FORMATS:
         raise UsageError(
-            f"unknown format {format!r}", hint=f"the formats are auto, {', '.join(FORMATS)}, parquet, arrow"
+            f"unknown --format {format!r}", hint=f"the formats are auto, {', '.join(FORMATS)}, parquet, arrow"
         )
     default = _DEFAULT_DIALECTS[format]
     if format != "csv":

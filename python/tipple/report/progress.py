@@ -135,7 +135,12 @@ def open_progress(
 
 def _may_be_terminal(stream: TextIO) -> bool:
     """Whether Rich may take it for one: its environment variables can say so of anything."""
-    return stream.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+    try:
+        is_terminal = stream.isatty()
+    except (AttributeError, ValueError):
+        # An object of the caller's own that has no more than `write`, or a stream that is closed.
+        return False
+    return is_terminal or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
 
 
 class RateEstimate:
@@ -244,7 +249,8 @@ class _Lines:
             return
         try:
             self._stream.write(line + "\n")
-            self._stream.flush()
+            if hasattr(self._stream, "flush"):
+                self._stream.flush()
         except (OSError, ValueError):
             self._broken = True
 

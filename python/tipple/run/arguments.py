@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from tipple.errors import UsageError
+from tipple.errors import UsageError, shorten_text
 from tipple.plan.url import is_utf8
 
-__all__ = ["check_number", "checked"]
+__all__ = ["check_number", "checked", "plain_path", "refuse_set"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +47,8 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "stall_timeout": (1, LONGEST_SECONDS),
 }
 """The least and the greatest value of every option that is a number."""
+WITHOUT_ORDER = frozenset({"force_null", "force_not_null", "table"})
+"""Lists that mean the same in any order."""
 
 
 def checked(verb: Callable[P, R]) -> Callable[P, R]:
@@ -58,35 +61,89 @@ def checked(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
         hints = _hints(verb)
-        for name in options:
-            if name in hints and name != SOURCES:
-                options[name] = _listed(hints[name], options[name])
         # Type hints stand in the order of the parameters.
-        for name, value in {**dict(zip(hints, arguments, strict=False)), **options}.items():
-            if name in hints and name != SOURCES and not name.startswith("_"):
-                _check(name, hints[name], value, needed=name in _needed(verb))
-                _check_encodable(name, value)
-        return verb(*arguments, **options)
+        given: list[Any] = list(arguments)
+        for place, name in enumerate(list(hints)[: len(given)]):
+            given[place] = _looked_at(verb, name, given[place])
+        for name in options:
+            if name in hints:
+                options[name] = _looked_at(verb, name, options[name])
+        return verb(*given, **options)
 
     return call
 
 
-def _listed(hint: Any, value: Any) -> Any:
+def _looked_at(verb: Callable[..., Any], name: str, value: Any) -> Any:
+    """An argument as the verb takes it."""
+    if name == SOURCES or name.startswith("_"):
+        return value
+    hint = _hints(verb)[name]
+    value = _plain(_listed(name, hint, value))
+    if isinstance(value, os.PathLike) and _is_path(hint):
+        value = plain_path(value)
+    _check(name, hint, value, needed=name in _needed(verb))
+    _check_encodable(name, value)
+    _check_nameable(name, hint, value)
+    return value
+
+
+def _listed(name: str, hint: Any, value: Any) -> Any:
     """A list in place of what can be gone through only once, where a list is wanted."""
     if isinstance(value, (str, bytes, list, tuple)) or not isinstance(value, Iterable):
         return value
-    return list(value) if any(get_origin(member) is Sequence for member in _members(hint)) else value
+    if not any(get_origin(member) is Sequence for member in _members(hint)):
+        return value
+    if name not in WITHOUT_ORDER:
+        refuse_set(_what(name), value)
+    return list(value)
+
+
+def refuse_set(what: str, value: object) -> None:
+    """Refuses a set, which has another order in every process.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(value, (set, frozenset)):
+        raise UsageError(f"{what} must be in an order, and a set has none", hint="give a list")
+
+
+def _plain(value: Any) -> Any:
+    """Texts and numbers of Python's own types, where numpy and others have some of theirs that no plan can hold."""
+    if isinstance(value, str):
+        # Not `str(value)`, which of an enumeration gives the name.
+        return str.__str__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return operator.index(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value)) if type(value) in (list, tuple) else list(map(_plain, value))
+    return {_plain(key): _plain(element) for key, element in value.items()} if isinstance(value, Mapping) else value
+
+
+def plain_path(path: str | os.PathLike[Any]) -> str:
+    """A path as a text, also where it is one of bytes, as entries of `os.scandir(b".")` are."""
+    return str.__str__(os.fsdecode(path))
+
+
+def _is_path(hint: Any) -> bool:
+    return any(get_origin(member) is os.PathLike for member in _members(hint))
+
+
+def _check_nameable(name: str, hint: Any, value: Any) -> None:
+    """Python asks no system for a file whose name has a zero character, and has an error of its own for it."""
+    if _is_path(hint) and name not in CHECKED_ELSEWHERE and isinstance(value, str) and "\0" in value:
+        raise UsageError(f"{_what(name)} {value!r} holds a zero character, which no path does", hint="correct it")
 
 
 def _check_encodable(name: str, value: Any) -> None:
     """Bytes of a command line that are no UTF-8 arrive as surrogates, which no target, ledger or report can take."""
     if name in CHECKED_ELSEWHERE:
         return
-    texts = [os.fspath(value)] if isinstance(value, os.PathLike) else [value] if isinstance(value, str) else value
+    texts = [value] if isinstance(value, str) else value
     for text in texts if isinstance(texts, (list, tuple)) else ():
         if isinstance(text, str) and not is_utf8(text):
             raise UsageError(
-                f"--{name.replace('_', '-')} {text!r} is not UTF-8",
+                f"{_what(name)} {text!r} is not UTF-8",
                 hint="give it in UTF-8; where your shell runs in another encoding, set LC_ALL=C.UTF-8",
             )
 
@@ -116,12 +173,17 @@ def _check(name: str, hint: Any, value: Any, *, needed: bool) -> None:
     if any(_fits(name, member, value) for member in members):
         return
     wanted = [text for member in members if (text := _wanted(name, member))]
-    what = NO_OPTIONS.get(name, f"--{name.replace('_', '-')}")
-    given = f"of type {type(value).__name__}" if name in URLS else repr(value)
+    # An array is shown in lines.
+    given = f"of type {type(value).__name__}" if name in URLS else shorten_text(" ".join(repr(value).split()))
     raise UsageError(
-        f"{what} must be {' or '.join(dict.fromkeys(wanted))}, and not {given}",
+        f"{_what(name)} must be {' or '.join(dict.fromkeys(wanted))}, and not {given}",
         hint="correct it" if needed else "correct it, or leave it out for its default",
     )
+
+
+def _what(name: str) -> str:
+    """An argument, as messages call it."""
+    return NO_OPTIONS.get(name, f"--{name.replace('_', '-')}")
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -131,7 +193,8 @@ def _members(hint: Any) -> tuple[Any, ...]:
 def _fits(name: str, member: Any, value: Any) -> bool:
     origin = get_origin(member) or member
     if origin is Literal:
-        return value in get_args(member)
+        # An array compares with each of them by its elements.
+        return isinstance(value, str) and value in get_args(member)
     if origin is bool or origin is type(None):
         return isinstance(value, origin)
     if origin is int:

@@ -18,6 +18,7 @@ from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, join_fields, refuse_twice
 from tipple.plan.path_columns import fields_in_paths, values_in_path
+from tipple.run.arguments import plain_path, refuse_set
 
 HEAD_BYTES = 16
 
@@ -50,10 +51,12 @@ def paths_of(sources: Any) -> list[str]:
     """The paths in `sources`, which are no stream.
 
     Raises:
-        UsageError: they are no paths, or there are none.
+        UsageError: they are no paths, or there are none, or they are a set: which was last is what counts of rows with
+            one key, and the same command is known by their order.
     """
     if isinstance(sources, (str, os.PathLike)):
-        return [os.fspath(sources)]
+        return [plain_path(sources)]
+    refuse_set("the sources", sources)
     # An open file would give its lines for names, and a dictionary of columns theirs.
     found: list[Any] = [None]
     if not hasattr(sources, "read") and not isinstance(sources, Mapping):
@@ -63,7 +66,7 @@ def paths_of(sources: Any) -> list[str]:
     if not found:
         raise UsageError("there are no sources", hint="name files, patterns or directories, or - for standard input")
     if all(isinstance(source, (str, os.PathLike)) for source in found):
-        return [os.fspath(source) for source in found]
+        return [plain_path(source) for source in found]
     raise UsageError(
         f"the sources are {type(sources).__module__.partition('.')[0]} {type(sources).__qualname__}: "
         "neither paths nor an Arrow stream",
@@ -104,8 +107,10 @@ def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
     _refuse_objects(source, label)
     _refuse_unlike(source, label)
     _refuse_hidden_index(source, label)
-    # A reader may give its rows away twice without a word, half of them to each.
-    again = (lambda: _core.ArrowStream(source)) if hasattr(kind, "__len__") else None
+    # A reader may give its rows away twice without a word, half of them to each. A relation has a length too, but is a
+    # query: it may have other rows, and its connection gives no second stream beside the first.
+    is_table = hasattr(kind, "__len__") and not _is_relation(source)
+    again = (lambda: _core.ArrowStream(source)) if is_table else None
     columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
 
@@ -150,6 +155,11 @@ def _refuse_objects(source: Any, label: str) -> None:
             )
 
 
+def _is_relation(source: Any) -> bool:
+    """Whether it is a query of DuckDB's."""
+    return type(source).__name__ == "DuckDBPyRelation"
+
+
 _HANDED_OUT_UNLIKE = frozenset({"bit", "time with time zone", "uhugeint", "bignum", "variant"})
 """Types of DuckDB of which its Arrow streams have the inner code, no zone, or numbers that turn negative."""
 
@@ -160,7 +170,7 @@ def _refuse_unlike(source: Any, label: str) -> None:
     Raises:
         UsageError: there is such a column.
     """
-    if type(source).__name__ != "DuckDBPyRelation":
+    if not _is_relation(source):
         return
     for name, kind in zip(source.columns, source.types, strict=True):
         unlike = _unlike(kind)

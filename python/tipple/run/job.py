@@ -161,9 +161,9 @@ class _TableRun(Part):
         except Interrupted:
             raise
         except UsageError as error:
-            raise type(error)(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
+            raise type(error)(f"{self.entry.place_of(str(error))}: {error}", hint=error.hint) from None
         except TippleError as error:
-            raise UsageError(f"{self.entry.place}: {self.entry.name}: {error}", hint=error.hint) from None
+            raise UsageError(f"{self.entry.place_of(str(error))}: {error}", hint=error.hint) from None
 
     def place_of_rows(self) -> tuple[str, str]:
         """Target and table, as the plan has found them; of a database in files it is these that count."""
@@ -318,7 +318,11 @@ class _Run:
                     *(NamedFile("the job file", path) for path in self.job.files),
                     *(file for table in tables for file in table.files.inputs),
                 ],
-                outputs=[file.of(table.entry.name) for table in tables for file in table.files.outputs],
+                outputs=[
+                    file.of(table.entry.name, table.entry.place_of(file.what))
+                    for table in tables
+                    for file in table.files.outputs
+                ],
             ),
             self.summary,
         )

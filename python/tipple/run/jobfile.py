@@ -45,6 +45,7 @@ HERE = "here"
 """The variable for the directory of the file that it stands in."""
 TABLE = "table"
 """The variable for the table's name."""
+_OPTION = re.compile(r"--(no-)?([a-z][a-z-]*)")
 
 
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,16 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of `load`."""
     place: str
     """File and line, for errors."""
+    keys: dict[str, str]
+    """For each option that it has, from [defaults] too: file, line and key."""
+
+    def place_of(self, complaint: str) -> str:
+        """File, line and key of the option of its own that a complaint names first; else its own place and name."""
+        for negation, option in _OPTION.findall(complaint):
+            found = self.keys.get(negation + option) or self.keys.get(option)
+            if found is not None:
+                return found
+        return f"{self.place}: {self.name}"
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,10 +152,13 @@ class _Document:
             path = path[:-1]
         return f"{self.path}, line {self.lines[path]}" if path else self.path
 
+    def where(self, path: Path) -> str:
+        """File, line and key."""
+        return f"{self.place(path)}: {'.'.join(_shown(part) for part in path if isinstance(part, str))}"
+
     def refuse(self, path: Path, complaint: str, hint: str | None) -> NoReturn:
         """Says what is wrong with a key."""
-        key = ".".join(_shown(part) for part in path if isinstance(part, str))
-        raise UsageError(f"{self.place(path)}: {key}: {complaint}", hint=hint)
+        raise UsageError(f"{self.where(path)}: {complaint}", hint=hint)
 
     def convert(self, known: Mapping[str, Any], path: Path, value: Any, *, filled: bool = False) -> Any:
         """A key's value, in the type that it must have; a text in which a variable was filled in may stand for it."""
@@ -242,6 +256,10 @@ class _Reader:
     """Puts a job together."""
 
     def __init__(self, path: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            if value is None:
+                # A text in a file would be "None".
+                raise UsageError(f"--set {name}: None is no value", hint="give one, or leave it out")
         self.path = path
         self.settings = settings
         self.environment = environment
@@ -367,6 +385,10 @@ class _Reader:
             after=(after,) if isinstance(after, str) else tuple(after),
             options={key.replace("-", "_"): value for key, value in values.items()},
             place=document.place(("tables", name)),
+            keys={
+                key: source.where(place) + (f", for {name}" if place[0] == "defaults" else "")
+                for key, (source, place) in places.items()
+            },
         )
 
     def _check_order(self, tables: Mapping[str, TableEntry], documents: Mapping[str, _Document]) -> None:

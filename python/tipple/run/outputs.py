@@ -27,10 +27,17 @@ class NamedFile(msgspec.Struct, frozen=True):
     what: str
     """`--summary`, `the source`."""
     path: str
+    place: str = ""
+    """Where a job file names it, or the table whose it is."""
 
-    def of(self, table: str) -> NamedFile:
-        """The same, said to be that of a table of a job."""
-        return NamedFile(f"{self.what} of {table}", self.path)
+    def of(self, table: str, place: str) -> NamedFile:
+        """The same, said to be that of a table of a job, which stands there."""
+        return NamedFile(f"{self.what} of {table}", self.path, place)
+
+    def refusal(self, complaint: str, hint: str) -> WouldOverwrite:
+        """Why it cannot be written."""
+        where = f"{self.place}: " if self.place else ""
+        return WouldOverwrite(f"{where}{self.what} {self.path} {complaint}", hint=hint)
 
 
 class WouldOverwrite(UsageError):
@@ -107,18 +114,14 @@ def _refuse_overwriting(outputs: Sequence[NamedFile], inputs: Iterable[NamedFile
         for mark in _marks(output.path):
             other = taken.setdefault(mark, output)
             if other is not output:
-                raise WouldOverwrite(
-                    f"{output.what} {output.path} is the file of {other.what}", hint="give each a file of its own"
-                )
+                where = f" ({other.place})" if other.place else ""
+                raise output.refusal(f"is the file of {other.what}{where}", "give each a file of its own")
     if not taken:
         return
     for file in inputs:
         for mark in _marks(file.path):
             if mark in taken:
-                output = taken[mark]
-                raise WouldOverwrite(
-                    f"{output.what} {output.path} would overwrite {file.what} {file.path}", hint="give another file"
-                )
+                raise taken[mark].refusal(f"would overwrite {file.what} {file.path}", "give another file")
 
 
 def check_place(option: str, path: str) -> None:

@@ -136,7 +136,7 @@ def refuse_undecodable(path: str) -> None:
         whole.encode()
     except UnicodeEncodeError:
         shown = readable(whole)
-        if shown.encode() == os.fsencode(whole):
+        if os.fsdecode(shown.encode()) == whole:
             raise UsageError(
                 f"the locale's encoding has no name for {shown}", hint="choose one that is UTF-8: LC_ALL=C.UTF-8"
             ) from None
@@ -260,7 +260,7 @@ def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm 
     is_utf8 = dialect.encoding is None or _core.is_utf8_name(dialect.encoding)
     if is_utf8 is None:
         raise UsageError(
-            f"the encoding {dialect.encoding!r} is not known",
+            f"the --encoding {dialect.encoding!r} is not known",
             hint="known are PostgreSQL's names (LATIN1, WIN1252, SJIS, ...) and the web's (windows-1252, euc-jp, ...)",
         )
     utf16 = dialect.encoding is None and head.startswith(_UTF16_MARKS) and not head.startswith(_UTF32_MARK)

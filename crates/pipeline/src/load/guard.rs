@@ -3,7 +3,9 @@
 //!
 //! A batch is a COPY behind a savepoint. The server names the line that it stumbled over, and rows before it are
 //! sent once more; what it refuses without a line (a foreign key is checked at the end of a statement) is found by
-//! halving. So a bad record costs at most the batch that it stands in, whatever the size of the job.
+//! halving. So a bad record costs at most the batch that it stands in, whatever the size of the job. Where bad records
+//! stand close together, batches are as short: the server stores up to a thousand rows before it looks whether one of
+//! them repeats a key, and what it has to take back stays in the table's file.
 
 use super::Context;
 use super::rejects::RejectLog;
@@ -34,6 +36,9 @@ const NO_CODE: &str = "XX000";
 /// SQLSTATE `program_limit_exceeded`. The server stores rows in batches, and the line that it names is how far it has read.
 pub(super) const TOO_LONG: &str = "54000";
 
+/// Rows of the shortest batch that others follow: what a COPY takes by itself is worth some rows that are taken back.
+const LEAST_ROWS: usize = 16;
+
 /// What is still to be done with the rows of a chunk.
 enum Step {
     /// Store rows from the first number to the one before the second.
@@ -50,12 +55,15 @@ pub(super) struct Guard<'c, 'p, 's> {
     begun: bool,
     /// Rows that the server refused.
     pub(super) refused: u64,
+    /// How many rows were stored between the last two that were refused, and since.
+    gap: usize,
+    since: usize,
 }
 
 impl<'c, 'p, 's> Guard<'c, 'p, 's> {
     pub(super) fn new(context: &'c Context<'p>, session: &'s Session, target: &'s PostgresTarget) -> Self {
         let writer = CopyWriter::new(session, &target.table, &target.column_list);
-        Self { context, session, writer, begun: false, refused: 0 }
+        Self { context, session, writer, begun: false, refused: 0, gap: usize::MAX, since: 0 }
     }
 
     /// Stores the rows of a chunk that has its origin with it; `reject` gets the records that the server refuses.
@@ -70,9 +78,14 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
         while let Some(step) = steps.pop() {
             let (low, high) = match step {
                 Step::Store(low, high) if low == high => continue,
-                Step::Store(low, high) => (low, high),
+                Step::Store(low, high) => {
+                    let end = low.saturating_add(self.most_rows()).min(high);
+                    steps.push(Step::Store(end, high));
+                    (low, end)
+                }
                 Step::Refuse { row, complaint, refused_before } if refused_before == self.refused => {
                     self.refused += 1;
+                    self.gap = std::mem::take(&mut self.since);
                     let (place, index, record) = origin.record(row);
                     reject(Refused { slice: origin.slice, place, index, record: &record, complaint })?;
                     continue;
@@ -83,7 +96,10 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             let whole = (low, high) == (0, origin.len());
             let part =
                 if whole { chunk.clone() } else { part(chunk, ends.get_or_insert_with(|| row_ends(chunk)), low, high) };
-            let Err(failure) = self.attempt(part)? else { continue };
+            let Err(failure) = self.attempt(part)? else {
+                self.since = self.since.saturating_add(high - low);
+                continue;
+            };
             let Error::Server(server) = failure.error.as_ref() else { return Err(*failure.error) };
             if let Some(missing) = self.context.missing_partition(server) {
                 return Err(missing);
@@ -104,6 +120,11 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             }
         }
         Ok(())
+    }
+
+    /// Rows of the next batch: a multiple of those that lie between bad records here.
+    fn most_rows(&self) -> usize {
+        self.gap.max(self.since).saturating_mul(2).max(LEAST_ROWS)
     }
 
     /// Ends the savepoint, so that what follows is part of the transaction itself.

@@ -1,6 +1,7 @@
 //! The files of rejects: raw records, to be mended and loaded again, and beside them the reasons as CSV.
 
 use super::Reject;
+use crate::source::locate::OVERLONG;
 use memchr::{memchr_iter, memchr3_iter};
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -12,8 +13,6 @@ use tipple_codec::encode::batch::csv_text::put_field;
 
 /// The columns of the reasons.
 const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
-/// SQLSTATE of a record that is longer than the limit; of that only the beginning is kept.
-const TOO_LONG: &str = "54000";
 const NOT_NULL_VIOLATION: &str = "23502";
 /// So many lines of one rejected record are told, for they may be as many records.
 const MANY_LINES: usize = 20;
@@ -210,8 +209,7 @@ impl RejectFiles {
         if self.telling.by_row {
             return;
         }
-        // With a column it is a value that the server refuses, such as an array of too many dimensions.
-        let too_long = reject.sqlstate == TOO_LONG && reject.column.is_none();
+        let too_long = reject.reason.starts_with(OVERLONG);
         let lines = match memchr_iter(b'\n', &reject.record).count() {
             0 => memchr_iter(b'\r', &reject.record).count(),
             lines => lines,
@@ -258,6 +256,7 @@ impl RejectFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::locate::overlong;
 
     fn written(telling: Telling, rejects: &[Reject]) -> (Vec<u8>, String, Told) {
         let directory = tempfile::tempdir().unwrap();
@@ -332,7 +331,9 @@ mod tests {
             reject(&short, None, "", ""),
             reject(&long, None, "", ""),
             reject(&returns, None, "", ""),
-            reject(b"x", None, "", TOO_LONG),
+            reject(b"x", None, &overlong(b"x", 5).reason, "54000"),
+            // What a server says of a text that is too long for an index.
+            reject(b"x", None, "index row size 9024 exceeds btree version 4 maximum 2704", "54000"),
         ];
         let (.., told) = written(Telling::default(), &rejects);
         let lines: Vec<_> = told.remarks.iter().map(|remark| remark.lines).collect();

@@ -290,6 +290,9 @@ pub struct Complaint {
     pub remedy: String,
 }
 
+/// With this begins what is said of a record that is longer than the limit.
+pub const OVERLONG: &str = "the record is longer than";
+
 /// What is wrong with a record that is longer than the limit.
 #[must_use]
 pub fn overlong(record: &[u8], limit_bytes: usize) -> Complaint {
@@ -297,7 +300,7 @@ pub fn overlong(record: &[u8], limit_bytes: usize) -> Complaint {
         column: None,
         text: shown(record),
         reason: format!(
-            "the record is longer than {limit_bytes} bytes; an unclosed quote? The file of rejects has the first \
+            "{OVERLONG} {limit_bytes} bytes; an unclosed quote? The file of rejects has the first \
              {} bytes of it, and delimiters behind them so that it cannot be loaded by mistake",
             limit_bytes.min(KEPT_BYTES)
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shlex
@@ -12,10 +13,13 @@ from typing import Any
 import duckdb
 
 from tipple.engines.duckdb import database_file
+from tipple.engines.duckdb.new_file import is_inherited
 from tipple.errors import ConnectionFailed
 from tipple.plan.url import MEMORY, Target, quote_identifier
 
 _shared_memory: duckdb.DuckDBPyConnection | None = None
+_opening = threading.Lock()
+"""Around the making of that one: first loads on several threads must find the same."""
 
 
 def connect(target: Target, *, read_only: bool = False, must_exist: bool = False) -> duckdb.DuckDBPyConnection:
@@ -30,6 +34,12 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     path = database_file(target)
     if path is None:
         return memory_connection()
+    if is_inherited(path):
+        raise ConnectionFailed(
+            f"cannot open {target.display}: the process that this one was forked from had it open, and what would be "
+            "written here is lost",
+            hint="start processes by multiprocessing's spawn or forkserver, or before the load begins",
+        )
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise ConnectionFailed(
@@ -186,11 +196,26 @@ def memory_connection() -> duckdb.DuckDBPyConnection:
     """A connection to this process's DuckDB database in memory, to query what was loaded into `duckdb:///:memory:`.
 
     Each call gives another connection to the same database; it lives as long as the process, and not as long as they.
+    A process that is forked has one of its own, which is empty.
     """
     global _shared_memory
-    if _shared_memory is None:
-        _shared_memory = duckdb.connect(MEMORY)
-    return _shared_memory.cursor()
+    with _opening:
+        if _shared_memory is None:
+            _shared_memory = duckdb.connect(MEMORY)
+        return _shared_memory.cursor()
+
+
+def _begin_anew() -> None:
+    """In a process that was forked: the database's threads are not there, and locks may be held for ever."""
+    global _shared_memory, _opening, _creation
+    _opening, _creation = threading.Lock(), threading.Lock()
+    if _shared_memory is not None:
+        # Whoever closes it waits for those threads, and so would the end of this process: it is never let go.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_shared_memory))
+        _shared_memory = None
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def catalog(connection: duckdb.DuckDBPyConnection) -> str:

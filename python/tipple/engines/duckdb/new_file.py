@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import duckdb
 
-__all__ = ["NewFile"]
+__all__ = ["NewFile", "is_inherited"]
 
 _CONTENT = """
 SELECT (SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal)
@@ -23,6 +23,26 @@ SELECT (SELECT count(*) FROM duckdb_tables() WHERE database_name = current_datab
 _lock = threading.Lock()
 _sessions: Counter[str] = Counter()
 """How many sessions of this process have a file open."""
+_inherited: frozenset[str] = frozenset()
+"""Files that sessions had open when this process was forked."""
+
+
+def is_inherited(path: str) -> bool:
+    """Whether a file was open when this process was forked.
+
+    DuckDB gives the same database again, as it was then and without a lock of the file: what is written there is lost.
+    """
+    return os.path.abspath(path) in _inherited
+
+
+def _begin_anew() -> None:
+    """In a process that was forked: no session is its own, and the lock may be held for ever."""
+    global _lock, _sessions, _inherited
+    _inherited |= frozenset(_sessions)
+    _lock, _sessions = threading.Lock(), Counter()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 class NewFile:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -207,6 +208,7 @@ class ParquetWork:
                 f"the files of {task.table} are divided in another way than --partition-by says",
                 hint="leave it out, or write all files anew with --mode replace",
             )
+        self._require_rising()
         self._require_files()
         loaded = {column.name for column in task.columns}
         for defined in task.definition.columns if task.definition is not None else ():
@@ -224,6 +226,20 @@ class ParquetWork:
                 )
             if column.not_null and column.name not in loaded and (column.default_text or "NULL").upper() == "NULL":
                 raise UsageError(f"column {column.name} refuses NULL, and no value is loaded", hint="see --columns")
+
+    def _require_rising(self) -> None:
+        """Refuses boundaries that do not rise as the column's type has them: some directories would get no row."""
+        asked = self.task.partition_by
+        if asked is None or not asked.boundaries:
+            return
+        type_text = next(column.type_text for column in self.table.columns if column.name == asked.columns[0])
+        test = f"SELECT TRY_CAST(? AS {type_text}) < TRY_CAST(? AS {type_text})"
+        for (low,), (high,) in pairwise(asked.boundaries):
+            if first_row(self.connection, test, [low, high]) == (False,):
+                raise UsageError(
+                    f"--partition-by has the boundary {high} behind {low}: partitions would overlap",
+                    hint=f"give each boundary once, in rising order: as the column's type, {type_text}, has them",
+                )
 
     @property
     def _kept(self) -> tuple[str, ...]:

@@ -70,6 +70,15 @@ def end(session: DuckSession) -> None:
         _end(_database(session), session)
 
 
+def _begin_anew() -> None:
+    """In a process that was forked: no load is its own, and the lock may be held for ever."""
+    global _changed, _tables, _turns
+    _changed, _tables, _turns = threading.Condition(), set(), {}
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 def busy(table: TableName) -> JobBusy:
     """What to say where two loads want one table."""
     return JobBusy(

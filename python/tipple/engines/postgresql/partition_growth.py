@@ -286,17 +286,16 @@ def _calendar_bounds(
     unit, step = asked.every, _STEPS.get(asked.every or "", f"1 {asked.every}")
     # Moments are divided by the zone's calendar: where clocks are put forward at midnight, a day begins at one o'clock,
     # and the next at midnight again.
-    local = "::timestamp with time zone::timestamp" if zoned else "::timestamp"
-    # A date may be beyond all timestamps.
-    end = f"date_trunc('{unit}', key::{type_text}{local}) + interval '{step}'"
-    valid = [key for key in _stored(connection, type_text, keys, also=end) if "infinity" not in key]
-    if not valid:
-        return []
-    start = f"date_trunc('{unit}', key{local})"
+    start = f"date_trunc('{unit}', key::{type_text}::timestamp)"
     if zoned:
         # Where they are put back to midnight, the hour that comes twice belongs to the day before, the first time.
-        early = f"key::{base} < {start}::{base}"
+        early = f"key::{type_text} < {start}::{base}"
         start = f"{start} - CASE WHEN {early} THEN interval '{step}' ELSE interval '0' END"
+    # A date may be beyond all timestamps, and either end of the part that a timestamp belongs to.
+    ends = f"ROW(({start})::{base}, ({start} + interval '{step}')::{base})"
+    valid = [key for key in _stored(connection, type_text, keys, also=ends) if "infinity" not in key]
+    if not valid:
+        return []
     starts = f"SELECT DISTINCT {start} AS start FROM unnest(%(keys)s::text[]) AS key"
     if fill:
         gap = f"SELECT min(start) AS low, max(start) AS high, count(*) AS shown FROM ({starts}) s"

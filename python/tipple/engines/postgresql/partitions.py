@@ -124,7 +124,8 @@ def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     if task.replace_scope == "partitions" or task.partition_by is not None:
         # Nobody knows yet how many get rows, and there is no other way for them.
         each = lock_room.DROPPED
-    return lock_room.shortage(connection, len(partitioning.leaves), each=each)
+    grows = task.partition_by is not None and task.partition_by.grows
+    return lock_room.shortage(connection, len(partitioning.leaves), each=each, more_may_come=grows)
 
 
 def preference(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
@@ -398,7 +399,7 @@ def _add_partitions(
     for begin in range(0, len(bounds), _SENT_TOGETHER):
         create(bounds[begin : begin + _SENT_TOGETHER])
     if made:
-        _require_room(connection, task, first + len(made), each=lock_room.held(connection) // len(made))
+        _require_room(connection, task, first + len(made), lock_room.held(connection, made))
     shown = partition_bounds.bounds_of(connection, made)
     identities = partition_bounds.identities_of(connection, made)
     places = (Place(parent=None, bound=shown[name], identity=identities[name], asked=True) for name in made)
@@ -406,10 +407,12 @@ def _add_partitions(
     return refused
 
 
-def _require_room(connection: psycopg.Connection[Any], task: LoadTask, partitions: int, *, each: int) -> None:
-    """Refuses so many partitions, of which `each` has taken so many locks, if they could be made and not published."""
+def _require_room(connection: psycopg.Connection[Any], task: LoadTask, partitions: int, held: lock_room.Held) -> None:
+    """Refuses so many partitions, of which some have taken these locks, if they could be made and not published."""
     keys = sum(map(constraints.is_key, task.definition.constraints)) if task.definition is not None else 0
-    shortage = lock_room.shortage(connection, partitions, each=each + keys)
+    grows = task.partition_by is not None and task.partition_by.grows
+    each = held.each + keys
+    shortage = lock_room.shortage(connection, partitions, each=each, once=held.once, more_may_come=grows)
     if shortage is not None:
         raise UsageError(f"--partition-by makes too many: {shortage}", hint="choose a larger every, or raise it")
 
@@ -419,6 +422,7 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
 
     Raises:
         NoPartition: the table does not grow.
+        TippleError: they would be too many.
     """
     asked = task.partition_by
     if asked is None or not asked.grows:
@@ -426,9 +430,13 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     type_text = partition_growth.key_type(task, asked)
     keys = [text for key in missing.keys for text in partition_growth.completed(asked, key)]
     there = len(stage.members(connection, staging)) - 1 - len(leaves(connection, task.table))
-    bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False, there=there)
-    tablespaces.restrict_default(connection, exists=task.definition is None)
-    return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
+    try:
+        bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False, there=there)
+        tablespaces.restrict_default(connection, exists=task.definition is None)
+        return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
+    except UsageError as error:
+        # Before the load the same would be wrong usage; by now it has begun.
+        raise TippleError(error.message, hint=error.hint) from None
 
 
 class Routed(msgspec.Struct, frozen=True, kw_only=True):

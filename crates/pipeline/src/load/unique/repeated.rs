@@ -29,6 +29,8 @@ use tipple_codec::encode::copy_binary;
 
 /// Hashes of one key that may be there twice; with more, what must be known of their records takes too much memory.
 const MOST_REPEATED: usize = 4_000_000;
+/// Records that may violate a key, for the same reason.
+const MOST_SUSPECTS: usize = 2 * MOST_REPEATED;
 
 /// # Errors
 /// [`Error::UnreadableKeys`] where keys must judge while rows are stored.
@@ -259,7 +261,13 @@ impl Search<'_, '_> {
             return Ok(());
         }
         let kept = file.push(&record, chunk.format, bytes)?;
-        lock(&self.suspects).push(Suspect { place, index, slice, claims: claims.into(), digest, kept });
+        let mut suspects = lock(&self.suspects);
+        if suspects.len() == MOST_SUSPECTS {
+            return Err(Error::UnreadableKeys {
+                reason: format!("more than {MOST_SUSPECTS} records may violate keys"),
+            });
+        }
+        suspects.push(Suspect { place, index, slice, claims: claims.into(), digest, kept });
         Ok(())
     }
 

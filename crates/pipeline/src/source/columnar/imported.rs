@@ -3,12 +3,16 @@
 //! `arrow`'s own reader refuses a column of type null that comes with a buffer. The specification gives it none, but
 //! some producers (polars) export a validity bitmap with each array: it says what the type says already, and is left
 //! out.
+//!
+//! It also takes the rows of a struct for those of a table and forgets that some of them may be NULL themselves, as they
+//! are where a column of structs is given for a table: all their columns are NULL then.
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray, make_array};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// Reads a stream.
@@ -36,6 +40,10 @@ impl ImportedStream {
         // SAFETY: the stream is not released, and its own function is called with it.
         let status = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         check(&mut stream, status)?;
+        // SAFETY: the format is the first field by the specification.
+        if unsafe { (&raw const schema).cast::<*const c_char>().read() }.is_null() {
+            return Err(ArrowError::CDataInterface("the stream says nothing of its schema".into()));
+        }
         let schema = Arc::new(Schema::try_from(&schema)?);
         Ok(Self { stream, schema })
     }
@@ -70,14 +78,32 @@ impl Iterator for ImportedStream {
         let rows = DataType::Struct(self.schema.fields().clone());
         // SAFETY: the stream promises arrays of its schema.
         let data = unsafe {
-            without_buffers_of_nulls(&raw mut array, &rows);
-            from_ffi_and_data_type(array, rows)
+            without_buffers_of_nulls(&raw mut array, &rows).and_then(|()| from_ffi_and_data_type(array, rows))
         };
         Some(data.and_then(|data| {
             let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
-            let (_, columns, _) = StructArray::from(data).into_parts();
+            let (_, columns, nulls) = StructArray::from(data).into_parts();
+            let columns = match nulls.filter(|nulls| nulls.null_count() > 0) {
+                Some(nulls) => columns.iter().map(|column| with_nulls(column, &nulls)).collect::<Result<_, _>>()?,
+                None => columns,
+            };
             RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
         }))
+    }
+}
+
+/// The column with NULL where a row is NULL itself.
+fn with_nulls(column: &ArrayRef, rows: &NullBuffer) -> Result<ArrayRef, ArrowError> {
+    match column.data_type() {
+        DataType::Null => Ok(column.clone()),
+        DataType::Union(..) | DataType::RunEndEncoded(..) => Err(ArrowError::CDataInterface(format!(
+            "some rows are NULL as a whole, which a column of the type {} cannot be",
+            column.data_type()
+        ))),
+        _ => {
+            let nulls = NullBuffer::union(column.nulls(), Some(rows));
+            Ok(make_array(column.to_data().into_builder().nulls(nulls).build()?))
+        }
     }
 }
 
@@ -105,7 +131,10 @@ struct ArrayHead {
 ///
 /// # Safety
 /// `array` is one of this type, and not released.
-unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataType) {
+///
+/// # Errors
+/// Where it has not the columns that its type has.
+unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataType) -> Result<(), ArrowError> {
     // SAFETY: the struct has this layout by the specification, and as many children as it says.
     let (head, children) = unsafe {
         let head = &mut *array.cast::<ArrayHead>();
@@ -116,7 +145,7 @@ unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataT
     let fields: Vec<&DataType> = match data_type {
         DataType::Null => {
             head.n_buffers = 0;
-            return;
+            return Ok(());
         }
         DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
         DataType::List(item)
@@ -129,10 +158,65 @@ unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataT
             // SAFETY: the dictionary is an array of its values' type.
             return unsafe { without_buffers_of_nulls(head.dictionary, values) };
         }
-        _ => return,
+        _ => return Ok(()),
     };
+    if children.len() != fields.len() || children.iter().any(|child| child.is_null()) {
+        let message = format!("a batch has {} columns where its schema has {}", children.len(), fields.len());
+        return Err(ArrowError::CDataInterface(message));
+    }
     for (&child, field) in children.iter().zip(fields) {
         // SAFETY: children are arrays of the types of the fields, in their order.
-        unsafe { without_buffers_of_nulls(child, field) };
+        unsafe { without_buffers_of_nulls(child, field)? };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Int32Array;
+    use arrow_schema::Field;
+
+    /// A reader that says another schema than its batches have.
+    struct Other(SchemaRef, Option<RecordBatch>);
+
+    impl Iterator for Other {
+        type Item = Result<RecordBatch, ArrowError>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            self.1.take().map(Ok)
+        }
+    }
+
+    impl RecordBatchReader for Other {
+        fn schema(&self) -> SchemaRef {
+            self.0.clone()
+        }
+    }
+
+    fn numbers(names: &[&str]) -> SchemaRef {
+        Arc::new(Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn a_batch_has_the_columns_of_its_schema() {
+        for (said, given) in [(["a", "b"].as_slice(), ["a"].as_slice()), (&["a"], &["a", "b"]), (&[], &["a"])] {
+            let columns = given.iter().map(|_| Arc::new(Int32Array::from(vec![1])) as ArrayRef).collect();
+            let batch = RecordBatch::try_new(numbers(given), columns).unwrap();
+            let mut stream = FFI_ArrowArrayStream::new(Box::new(Other(numbers(said), Some(batch))));
+            // SAFETY: it is a stream that nobody else uses.
+            let mut read = unsafe { ImportedStream::from_raw(&raw mut stream) }.unwrap();
+            let error = read.next().unwrap().unwrap_err().to_string();
+            let expected = format!("a batch has {} columns where its schema has {}", given.len(), said.len());
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_null_have_no_values() {
+        let column: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), None]));
+        let rows = NullBuffer::from(vec![true, false, true]);
+        let masked = with_nulls(&column, &rows).unwrap();
+        assert_eq!(masked.as_ref(), &Int32Array::from(vec![Some(1), None, None]) as &dyn Array);
     }
 }

@@ -1,0 +1,182 @@
+"""What of a library call comes into other threads and processes: the database in memory, forks, errors as bytes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tipple
+from command import environment
+from targets import Target, write
+from tipple import errors
+
+
+def run_script(script: str, *arguments: object) -> list[str]:
+    """The words that a script prints, in a process of its own: it forks, or must be the first to do something."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+AT_ONCE = """
+import sys, threading, tipple
+import tipple.run.load, tipple.engines.duckdb.connection
+path, schema = sys.argv[1:]
+ready = threading.Barrier(8)
+
+def load(number):
+    ready.wait()
+    options = {"into": "duckdb:///:memory:", "table": f"m{number}", "schema": schema, "header": "no"}
+    while True:
+        try:
+            tipple.load(path, **options)
+            return
+        except tipple.TippleError as error:
+            # The schemas of the ledger may have been made by another one just now.
+            if "run this one again" not in str(error.hint):
+                raise
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=load, args=(number,)) for number in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*sorted(name for (name,) in tipple.memory_connection().execute(
+    "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+).fetchall()))
+"""
+
+
+def test_first_loads_into_the_database_in_memory(tmp_path: Path) -> None:
+    """From several threads at once: all of them find the same one."""
+    path = write(tmp_path / "in.csv", "1\n")
+    schema = write(tmp_path / "s.sql", "".join(f"CREATE TABLE m{number} (a integer);" for number in range(8)))
+    assert run_script(AT_ONCE, path, schema) == [f"m{number}" for number in range(8)]
+
+
+FORKED = """
+import os, sys, threading, tipple
+path, directory, ending = sys.argv[1:]
+options = {"schema": "auto", "header": "no"}
+tipple.load(path, into="duckdb:///:memory:", table="t", **options)
+begun, released = threading.Event(), threading.Event()
+
+def hold(snapshot):
+    if snapshot["phase"] == "split":
+        begun.set()
+        released.wait(30)
+
+def load(url):
+    tipple.load(path, into=url, table="u", progress=hold, **options)
+
+threads = [threading.Thread(target=load, args=(f"duckdb:///{name}",)) for name in (":memory:", directory + "/p.duckdb")]
+for thread in threads:
+    thread.start()
+    assert begun.wait(20)
+    begun.clear()
+child = os.fork()
+if child == 0:
+    import faulthandler
+    faulthandler.dump_traceback_later(20, exit=True)
+    # What another thread of the other process was in the middle of.
+    print("memory", tipple.load(path, into="duckdb:///:memory:", table="u", **options).rows)
+    print(*tipple.memory_connection().execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 't'").fetchone())
+    print("file", tipple.load(path, into=f"duckdb:///{directory}/c.duckdb", table="u", **options).rows)
+    try:
+        tipple.load(path, into=f"duckdb:///{directory}/p.duckdb", table="v", **options)
+    except tipple.ConnectionFailed as error:
+        print("forked" if "was forked from" in str(error) else error)
+    sys.stdout.flush()
+    if ending == "_exit":
+        os._exit(0)
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+released.set()
+for thread in threads:
+    thread.join()
+print("parent", status, *tipple.memory_connection().execute("SELECT count(*) FROM u").fetchone())
+"""
+
+
+@pytest.mark.parametrize("ending", ["_exit", "exit"])
+def test_a_fork_during_loads_into_duckdb(tmp_path: Path, ending: str) -> None:
+    """The child waits for none of them, and writes into no database whose threads and locks it does not have."""
+    said = run_script(FORKED, write(tmp_path / "in.csv", "1\n"), tmp_path, ending)
+    assert " ".join(said) == "memory 1 0 file 1 forked parent 0 1"
+
+
+def copies(error: Any) -> list[Any]:
+    """As a process pool hands it on, and as others may."""
+    return [pickle.loads(pickle.dumps(error)), copy.deepcopy(error), copy.copy(error)]
+
+
+def same(left: errors.TippleError, right: errors.TippleError) -> bool:
+    return type(left) is type(right) and all(
+        getattr(left, name) == getattr(right, name) for name in ("message", "hint", "detail", "exit_status", "args")
+    )
+
+
+def test_errors_of_a_load_can_be_handed_on(engine_target: Target, tmp_path: Path) -> None:
+    """With a session's words for columns they could not."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "x\ny\nz\n")
+    with pytest.raises(tipple.TooManyRejects) as many:
+        tipple.load(path, into=engine_target.url, table="t", header="no", on_error="skip", max_rejects=1)
+    assert many.value.last is not None
+    for other in copies(many.value):
+        assert same(other, many.value)
+        assert str(other) == str(many.value)
+        assert str(other.last) == str(many.value.last)
+    text = f"""
+    [defaults]
+    sources = "{path}"
+    into = "{engine_target.url}"
+    header = "no"
+
+    [tables.t]
+    on-error = "skip"
+    max-rejects = 1
+    """
+    with pytest.raises(tipple.JobFailed) as failed:
+        tipple.run(write(tmp_path / "job.toml", text))
+    assert [type(error) for error in failed.value.errors] == [tipple.TooManyRejects]
+    for other in copies(failed.value):
+        assert same(other, failed.value)
+        assert other.report == failed.value.report
+        assert same(other.errors[0], failed.value.errors[0])
+        assert str(other.errors[0]) == str(failed.value.errors[0])
+
+
+def test_every_error_can_be_handed_on() -> None:
+    record = tipple.BadRecord(file="f", record_number=1, byte_offset=0, reason="r", column="c", text="x")
+    special: dict[str, tipple.TippleError] = {
+        "BadRecord": record,
+        "TooManyRejects": tipple.TooManyRejects("1", record).in_words(lambda text: text.upper()),
+        "JobFailed": tipple.JobFailed(
+            tipple.JobReport(
+                file="f",
+                publish="each",
+                streams=1,
+                exit_status=1,
+                rows=0,
+                bytes=0,
+                seconds=0,
+                mb_per_second=0,
+                tables=[],
+            ),
+            [record],
+        ),
+    }
+    for name in errors.__all__:
+        error = special.get(name) or getattr(tipple, name)("m", hint="h", detail={"a": [1]})
+        for other in copies(error):
+            assert same(other, error)
+            assert str(other) == str(error)
