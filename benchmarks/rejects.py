@@ -1,7 +1,8 @@
 """The part `rejects`: what records that cannot be stored cost the others.
 
 One record in a hundred with a wrong value or a field too few, of four kinds; and a thousand
-in six million that repeat a key. Each is compared with the same load of the file without them.
+in six million that repeat a key, or (PostgreSQL) refer to a part that is not there. Each is compared with the
+same load of the file without them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ _SPOILT = f"""
 DuckDB's varchar(n) holds it.)"""
 
 
+PARTS = 200_000
+SUPPLIERS = 10_000
+ORDERS = 6_000_000
+"""Greatest keys at scale 1."""
+PARTITIONS = 4
+
+
 @dataclass(frozen=True)
 class Spoilt:
     """A file with records that cannot be stored, and those of it that can, as COPY text."""
@@ -71,6 +79,26 @@ def spoilt(data: Data) -> tuple[Spoilt, Spoilt]:
     return bad, repeated
 
 
+def orphaned(data: Data) -> Spoilt:
+    """A file with records of parts that are not there; made where it is missing."""
+    place = data.file.parent / "orphaned"
+    found = Spoilt(place / "orphans.tbl", place / "orphans-good.text")
+    if not place.exists():
+        with complete(place) as unfinished:
+            scratch = unfinished / "lines.duckdb"
+            with duckdb.connect(str(scratch)) as connection:
+                connection.execute(f"CREATE TABLE lines AS {lines_of(data.file)}")
+                chosen = f"rowid % {REPEATED_EVERY} = {REPEATED_EVERY // 2}"
+                orphan = "regexp_replace(line, '^([^|]*[|])[^|]*', '\\199999999')"
+                lines = f"SELECT CASE WHEN {chosen} THEN {orphan} ELSE line END FROM lines"
+                write_lines(connection, lines, unfinished / found.file.name)
+                write_lines(
+                    connection, f"SELECT left(line, -1) FROM lines WHERE NOT ({chosen})", unfinished / found.good.name
+                )
+            scratch.unlink()
+    return found
+
+
 def run_rejects(
     tracks: Sequence[DuckdbTrack | PostgresTrack], data: Data, rounds: Rounds
 ) -> tuple[dict[str, Any], list[Goal]]:
@@ -90,6 +118,8 @@ def run_rejects(
         goals += cost_goal(results, repeated_text, "repeated", "keyed", at_most=VIOLATION_COST)
         by_pages = f"{track.name} by pages: a repeated key in {REPEATED_EVERY}"
         goals += cost_goal(results, by_pages, "repeated-direct", "keyed-direct", at_most=VIOLATION_COST)
+        orphans_text = f"{track.name}: a part that is missing in {REPEATED_EVERY}"
+        goals += cost_goal(results, orphans_text, "orphans", "foreign", at_most=VIOLATION_COST)
     return content, goals
 
 
@@ -152,7 +182,43 @@ def _contestants(track: DuckdbTrack | PostgresTrack, data: Data, bad: Spoilt, re
                 once, *path, *skip, prepare=keyed_direct, rejects=True,
             ),
         ]  # fmt: skip
+        orphans = orphaned(data)
+        orphans_digest = _digest(track, [orphans.good])
+
+        def foreign(database: str) -> None:
+            track.make_table(database, _partitioned(data.scale))
+
+        foreign_keys = f"{PARTITIONS} partitions, two foreign keys"
+        found += [
+            load("foreign", f"{foreign_keys}, clean, --on-error stop", data.file, clean, prepare=foreign),
+            load("foreign-skip", f"{foreign_keys}, clean, {skipping}", data.file, clean, *skip, prepare=foreign),
+            load(
+                "orphans", f"{foreign_keys}, one violated in {REPEATED_EVERY}, {skipping}", orphans.file,
+                orphans_digest, *skip, prepare=foreign, rejects=True,
+            ),
+            # As the server judges them: row by row.
+            load(
+                "orphans-keep", f"the same with --indexes keep, {skipping}", orphans.file, orphans_digest,
+                "--indexes", "keep", *skip, prepare=foreign, rejects=True,
+            ),
+        ]  # fmt: skip
     return found
+
+
+def _partitioned(scale: float) -> str:
+    """Lineitem in partitions, and the keys that it refers to."""
+    size = round(ORDERS * scale) // PARTITIONS + 1
+    bounds = [f"FROM ({n * size}) TO ({(n + 1) * size})" for n in range(PARTITIONS)]
+    keys = (("parts", "partkey", PARTS), ("suppliers", "suppkey", SUPPLIERS))
+    return "; ".join(
+        [
+            *(f"CREATE TABLE {name} ({key} bigint PRIMARY KEY)" for name, key, _ in keys),
+            *(f"INSERT INTO {name} SELECT generate_series(1, {round(most * scale)})" for name, _, most in keys),
+            CREATE_TABLE["lineitem"] + " PARTITION BY RANGE (l_orderkey)",
+            *(f"CREATE TABLE lineitem_{n} PARTITION OF lineitem FOR VALUES {bound}" for n, bound in enumerate(bounds)),
+            *(f"ALTER TABLE lineitem ADD FOREIGN KEY (l_{key}) REFERENCES {name}" for name, key, _ in keys),
+        ]
+    )
 
 
 def _digest(track: DuckdbTrack | PostgresTrack, pieces: Sequence[Path]) -> Digest:

@@ -303,3 +303,8 @@ def test_rows_that_are_null(engine_target: Target) -> None:
         map(str, [(1, "x", False), (None, None, True), (3, None, True), (None, None, True)])
     )
     assert engine_target.value("SELECT count(*) FROM n1 WHERE a IS NULL AND b IS NULL AND c IS NULL") == 2
+    # A field that is never NULL in a row is a column that refuses rows that are none.
+    strict = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    engine_target.execute("CREATE TABLE n2 (a bigint)")
+    tipple.load(pa.chunked_array([pa.array([{"a": 1}, None], strict)]), into=engine_target.url, table="n2")
+    assert sorted(engine_target.rows("SELECT a IS NULL FROM n2")) == [(False,), (True,)]

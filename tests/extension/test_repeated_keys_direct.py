@@ -85,6 +85,33 @@ def test_new_partitions_of_pages(target: PostgresTarget, tmp_path: Path) -> None
     assert results[0] == results[1]
 
 
+def test_foreign_keys_of_pages(target: PostgresTarget, tmp_path: Path) -> None:
+    """Records that refer to what is not there leave pages too, and take no key from others."""
+    r = random.Random(SEED)
+    made = [f"{r.choice([n, n, n, n // 2])},c{r.randrange(1010)},2024-02-29,note {n}\n" for n in range(40_000)]
+    path = write(tmp_path / "in.csv", "".join(made))
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": "90%", "rejects": rejects, "jobs": 2}
+    target.execute(
+        "CREATE TABLE codes (code text PRIMARY KEY); INSERT INTO codes SELECT 'c' || generate_series(0, 999)"
+    )
+    parts = (
+        "CREATE TABLE t (id integer PRIMARY KEY, code text REFERENCES codes, day date, note text) "
+        "PARTITION BY RANGE (id); CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (15000); "
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (15000) TO (MAXVALUE)"
+    )
+    results = []
+    for words in ({"write_path": "text"}, {"verify": "checksum", "restart": True}):
+        target.execute(parts)
+        run = load(target, path, check=3, **options, **words)
+        assert run.summary is not None
+        assert run.summary["write_path"] == ("direct" if "verify" in words else "text"), run
+        results.append(result(target, rejects))
+        target.execute("DROP TABLE t")
+    assert results[0] == results[1]
+    assert len(results[0][1].splitlines()) > 1000
+
+
 @pytest.mark.timeout(3600)
 def test_killed_with_repeated_keys(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
     """Killed at any moment, and run again: the rows and rejects of an undisturbed load."""

@@ -265,6 +265,10 @@ class _Run:
             entry.name: _TableRun(entry, choose_target(entry.options.get("into")), self) for entry in job.tables
         }
         self.together: Rendezvous | None = None
+        if job.publish == "together":
+            # The plan is to say what the load will do.
+            for table in self.tables.values():
+                table.together = table
 
     def carry_out(self, *, dry_run: bool) -> JobReport:
         """Plans all tables, so that what can be known is known before anything is started; then loads them."""
@@ -332,8 +336,6 @@ class _Run:
     def _load_all(self) -> None:
         if self.job.publish == "together":
             self.together = Rendezvous(len(self.tables), self.stop)
-            for table in self.tables.values():
-                table.together = table
         for table in self.tables.values():
             table.counts_slices = True
         interrupted_at: float | None = None

@@ -16,11 +16,11 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, indexes, late_keys, partition_steps, stage
+from tipple.engines.postgresql import direct, indexes, late_keys, partition_steps, partitions, stage
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["copy", "look_through", "note"]
+__all__ = ["apart", "copy", "look_through", "note"]
 
 MOST_BARRED = 4_000_000
 """As many as the core looks for (`unique/repeated.rs`)."""
@@ -55,8 +55,17 @@ def note(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob) -
         kilobytes = indexes.memory_bytes(connection) // 1024 // (min(task.streams, MOST_WORKERS) + 1)
         connection.execute(f"SET LOCAL work_mem = {max(kilobytes, LEAST_JOIN_KILOBYTES)}".encode())
         connection.execute("SET LOCAL hash_mem_multiplier = 1")
+        tables = apart(connection, owned)
         for number, foreign in enumerate(keys.foreign, len(keys.unique)):
-            _write(connection, task, number, [foreign.missing(owned.staging)])
+            _write(connection, task, number, [foreign.missing(table) for table in tables])
+
+
+def apart(connection: psycopg.Connection[Any], owned: OwnedJob) -> list[TableName]:
+    """The tables in which all that is staged lies: publish may have detached some of its partitions already."""
+    if owned.staging is None or owned.strategy != "partition":
+        return [] if owned.staging is None else [owned.staging]
+    detached = [leaf.name for leaf in partitions.staged(connection, owned.staging) if leaf.hidden_parent is None]
+    return [owned.staging, *detached]
 
 
 def look_through(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, staging: TableName) -> None:
@@ -101,11 +110,13 @@ def _in_both(staged: TableName, table: TableName, columns: Sequence[str]) -> str
 
 
 def _write(connection: psycopg.Connection[Any], task: LoadTask, number: int, queries: Sequence[str]) -> None:
-    """Notes the rows of these queries for the key `number`."""
+    """Notes the rows of these queries for the key `number`: each is that of a reject, so one too many is enough."""
+    allowed = task.rejects.max_count if task.rejects is not None else None
+    most = MOST_BARRED if allowed is None else min(allowed, MOST_BARRED)
     count = 0
     with _file(task, number).open("wb") as file:
         for query in queries:
-            for piece in _rows(connection, f"{query} LIMIT {MOST_BARRED + 1}"):
+            for piece in _rows(connection, f"{query} LIMIT {most + 1}"):
                 file.write(piece)
                 count += 1
             if count > MOST_BARRED:

@@ -329,7 +329,7 @@ class JobOwner:
             "line_end": cut.line_end,
             "planned": len(cut.slices),
         }
-        plan |= msgspec.to_builtins(self.late_keys) if strategy in ("swap", "partition") else {}
+        plan |= late_keys.plan_of(self.late_keys, task, strategy)
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
             if cut.block_records:

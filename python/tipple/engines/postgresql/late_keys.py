@@ -5,6 +5,7 @@ Unique keys come first, in the order in which the server looks at them, and then
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +19,15 @@ from tipple.engines.postgresql.foreign_keys import ForeignKey
 from tipple.engines.postgresql.partition_bounds import key_kind
 from tipple.engines.postgresql.unique_keys import UniqueKey
 from tipple.plan import constraints
+from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName
 
-__all__ = ["LateKeys", "core_plan", "of_definition", "of_job", "of_table"]
+__all__ = ["LateKeys", "are_of_job", "core_plan", "of_definition", "of_job", "of_staged", "of_table", "plan_of"]
+
+LOCK_MILLISECONDS = 300
+"""How long a lock on a table that a new one refers to is waited for at a time: writers who come then wait as long."""
+LOCK_PAUSE_SECONDS = 0.2
+MOST_TRIALS = 20
 
 
 class LateKeys(msgspec.Struct, frozen=True):
@@ -33,9 +40,30 @@ class LateKeys(msgspec.Struct, frozen=True):
         return bool(self.unique or self.foreign)
 
 
+def plan_of(keys: LateKeys, task: LoadTask, strategy: str) -> dict[str, Any]:
+    """What a job's plan in the ledger has of them."""
+    if strategy not in ("swap", "partition"):
+        return {}
+    return {**msgspec.to_builtins(keys), "keys_at_end": task.keys_at_end}
+
+
+def are_of_job(plan: Mapping[str, Any]) -> bool:
+    """Whether keys judge when all rows of a job are stored."""
+    return bool(plan.get("keys_at_end", of_job(plan)))
+
+
 def of_job(plan: Mapping[str, Any]) -> LateKeys:
     """Those of a job, as its plan in the ledger has them."""
     return msgspec.convert({"unique": plan.get("unique") or [], "foreign": plan.get("foreign") or []}, LateKeys)
+
+
+def of_staged(connection: psycopg.Connection[Any], task: LoadTask, job: Mapping[str, Any]) -> LateKeys:
+    """Those of a job's table when all is staged. Nothing was noted of foreign keys before: they are those of now."""
+    keys = of_job(job)
+    if not task.keys_at_end or task.definition is not None or task.together is not None:
+        return keys
+    foreign = foreign_keys.of_table(connection, task.table, task.columns)
+    return keys if foreign is None else LateKeys(keys.unique, foreign)
 
 
 def of_table(
@@ -55,16 +83,14 @@ def of_table(
         # Rows are taken out again, which not every access method can.
         return None
     unique = unique_keys.of_table(connection, table, columns)
+    foreign = foreign_keys.of_table(connection, table, columns) if references else []
     # A table that is published together with this one has its rows no sooner.
-    foreign = [] if not references else foreign_keys.of_table(connection, table, columns) if not task.together else None
-    if unique is None or foreign is None:
+    if unique is None or foreign is None or (foreign and task.together is not None):
         return None
     for leaf in leaves:
         own = unique_keys.of_table(connection, leaf, columns)
         if own is None or len(own) != len(unique):
             # A partition has keys of its own.
-            return None
-        if references and foreign_keys.of_table(connection, leaf, columns, inherited=False) != []:
             return None
     if missing_key is not None:
         more = unique_keys.of_structure(connection, table, columns, missing_key)
@@ -87,19 +113,29 @@ def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> LateKe
         for constraint in definition.constraints
     ):
         return None
+    for _ in range(MOST_TRIALS):
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
+                return _of_trial(connection, task, definition)
+        except psycopg.errors.LockNotAvailable:
+            # Who writes into a table that it refers to is not to be kept waiting.
+            time.sleep(LOCK_PAUSE_SECONDS)
+        except psycopg.Error:
+            # Whoever makes the table for good says what is wrong with it.
+            return None
+    return None
+
+
+def _of_trial(connection: psycopg.Connection[Any], task: LoadTask, definition: TableDefinition) -> LateKeys | None:
+    """Those of the table, which is made in the transaction that is open."""
     bare = TableName(task.table.schema, f"{stage.PREFIX}{uuid.uuid4().hex}")
-    try:
-        with connection.transaction(force_rollback=True):
-            connection.execute("SET LOCAL lock_timeout = 500")
-            connection.execute(definition.create_sql(bare.sql, with_constraints=False))
-            if len(checks.add(connection, task, bare)) < len(checks.of_task(task)):
-                return None
-            connection.execute(definition.create_sql(task.table.sql, with_constraints=True))
-            unique = unique_keys.of_table(connection, task.table, task.columns)
-            foreign = foreign_keys.of_table(connection, task.table, task.columns)
-    except psycopg.Error:
-        # Whoever makes the table for good says what is wrong with it.
+    connection.execute(definition.create_sql(bare.sql, with_constraints=False))
+    if len(checks.add(connection, task, bare)) < len(checks.of_task(task)):
         return None
+    connection.execute(definition.create_sql(task.table.sql, with_constraints=True))
+    unique = unique_keys.of_table(connection, task.table, task.columns)
+    foreign = foreign_keys.of_table(connection, task.table, task.columns)
     return None if unique is None or foreign is None else LateKeys(unique, foreign)
 
 

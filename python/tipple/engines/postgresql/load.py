@@ -183,7 +183,7 @@ class PostgresLoad:
                 owned = self.chooser.begin(choice, cut)
         else:
             choice = Choice(owned.strategy, "as the interrupted run had begun it", self.exists)
-            task.keys_at_end = bool(late_keys.of_job(owned.plan))
+            task.keys_at_end = late_keys.are_of_job(owned.plan)
             self.job.forget_if_emptied(owned)
             self.job.give_back_room(owned)
             cut = self.job.left(owned)
@@ -352,7 +352,7 @@ class PostgresLoad:
                 self.publish.sources = sources = Sources(
                     runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
                 )
-                if late_keys.of_job(owned.plan):
+                if late_keys.of_staged(self.connection, self.task, owned.plan):
                     afresh = rounds > 1 or bool(result.slices_resumed)
                     with runner.phase("keys"):
                         refused = repeated.refuse(self.connection, self.task, owned, sources, afresh=afresh)

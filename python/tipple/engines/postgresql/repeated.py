@@ -56,6 +56,7 @@ def refuse(
         BadRecord, TooManyRejects: they are more than may be rejected.
         core.UnreadableKeys: the keys must judge while rows are stored.
     """
+    owned.plan |= msgspec.to_builtins(late_keys.of_staged(connection, task, owned.plan))
     barred_keys.note(connection, task, owned)
     listed = refused.stored_slices(connection, owned.job_id) if task.ledger else given.unlisted()
     outcome = given.runner.run(core.start_load(task, _plan(task, owned, given, listed, afresh=afresh)))
@@ -117,7 +118,9 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         connection.execute(f"CREATE TABLE {missing.sql} AS SELECT {columns} FROM {staging.sql} WITH NO DATA")
         barred_keys.copy(connection, task, number, missing)
         connection.execute(f"ANALYZE {missing.sql}")
-        gone += _delete(connection, staging, missing, foreign.columns)
+        gone += sum(
+            _delete(connection, table, missing, foreign.columns) for table in barred_keys.apart(connection, owned)
+        )
         connection.execute(f"DROP TABLE {missing.sql}")
     if gone != count:
         raise TippleError(

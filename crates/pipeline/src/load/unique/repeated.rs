@@ -24,6 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tipple_codec::encode::copy_binary;
 
@@ -75,6 +76,8 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
         barred,
         groups,
         is_whole,
+        orphans: AtomicU64::new(0),
+        most_orphans: most_orphans(context),
         slices: known.slices.iter().map(|&(source, offset, n)| ((source, offset), n)).collect(),
         rejected: known.rejected.iter().copied().collect(),
         suspects: Mutex::default(),
@@ -87,9 +90,19 @@ pub(in super::super) fn run(context: &Context<'_>, target: &PostgresTarget, know
     search.settle()
 }
 
+/// So many certain rejects are one too many.
+fn most_orphans(context: &Context<'_>) -> u64 {
+    let rejects = context.plan.rejects.as_ref();
+    let room = rejects.and_then(|plan| Some(plan.max?.saturating_sub(plan.before)));
+    room.map_or(u64::MAX, |room| room.saturating_add(1))
+}
+
 /// Reads the sources for their keys alone.
 fn note_afresh(context: &Context<'_>, target: &PostgresTarget, keys: &UniqueKeys) -> Result<()> {
     hashes::forget(&keys.spool)?;
+    if keys.unique().is_empty() {
+        return Ok(());
+    }
     let queue = WorkQueue::new(context, Order::Largest);
     queue.share_out(context, |index| {
         let Some(mut log) = KeyLog::open(context, target, index)? else { return Ok(()) };
@@ -159,6 +172,10 @@ struct Search<'c, 'p> {
     groups: Vec<Group>,
     /// Whether records may be anywhere: of foreign keys nothing was noted.
     is_whole: bool,
+    /// Records so far with a barred value of a foreign key, which all are refused: of more than these none is kept, since
+    /// the load ends.
+    orphans: AtomicU64,
+    most_orphans: u64,
     slices: HashMap<(usize, u64), u32>,
     rejected: HashSet<(usize, u64)>,
     suspects: Mutex<Vec<Suspect>>,
@@ -168,7 +185,8 @@ impl Search<'_, '_> {
     fn stream(&self, queue: &WorkQueue<'_>, index: usize) -> Result<()> {
         let context = self.context;
         let mut reading = Reading::new(context, self.target, index);
-        let mut keys = KeyReader::new(context, self.target, &self.keys.keys)?;
+        let read = if self.is_whole { &self.keys.keys } else { self.keys.unique() };
+        let mut keys = KeyReader::new(context, self.target, read)?;
         let mut encoder = Encoder::new(context, self.target, true);
         let mut file = KeptFile::create(&self.keys.spool, index)?;
         let mut claims: Vec<(usize, usize, u128)> = Vec::new();
@@ -227,8 +245,8 @@ impl Search<'_, '_> {
         parts.map(|(piece, first_record)| (work_of(piece), first_record)).collect()
     }
 
-    /// Hands the rows of which a key may be there twice, or is barred, to `take`, with the hashes of all their keys; `claims` are those of
-    /// a window, row after row.
+    /// Hands the rows of which a key may be there twice, or is barred, to `take`, with the hashes of all their keys;
+    /// `claims` are those of a window, row after row.
     fn each_suspect(
         &self,
         claims: &[(usize, usize, u128)],
@@ -258,6 +276,11 @@ impl Search<'_, '_> {
         let Some(origin) = &chunk.origin else { return Ok(()) };
         let (place, index, record) = origin.record(row);
         if self.rejected.contains(&(place.source, place.offset)) {
+            return Ok(());
+        }
+        let foreign = std::iter::zip(claims, &self.barred).skip(self.keys.unique().len());
+        let is_orphan = foreign.into_iter().any(|(claim, barred)| claim.is_some_and(|hash| barred.contains(&hash)));
+        if is_orphan && self.orphans.fetch_add(1, Ordering::Relaxed) >= self.most_orphans {
             return Ok(());
         }
         let kept = file.push(&record, chunk.format, bytes)?;

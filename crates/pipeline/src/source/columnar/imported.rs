@@ -83,11 +83,14 @@ impl Iterator for ImportedStream {
         Some(data.and_then(|data| {
             let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
             let (_, columns, nulls) = StructArray::from(data).into_parts();
-            let columns = match nulls.filter(|nulls| nulls.null_count() > 0) {
-                Some(nulls) => columns.iter().map(|column| with_nulls(column, &nulls)).collect::<Result<_, _>>()?,
-                None => columns,
+            let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
+                return RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
             };
-            RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            let columns = columns.iter().map(|column| with_nulls(column, &nulls)).collect::<Result<_, _>>()?;
+            // A field that is never NULL within a row is so where there is none.
+            let fields = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+            let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone());
+            RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
         }))
     }
 }
