@@ -55,6 +55,8 @@ def test_what_can_be_said(text: str, expected: PartitionBy) -> None:
         ("range(a, every=5) x", "goes on with 'x'"),
         ("range(a, every=0)", "not above 0"),
         ("range(a, every=-5)", "not above 0"),
+        ("range(a, every=1e999999999)", "no key is as large"),
+        ("range(a, every=1e-999999999)", "no key is as large"),
         ("range(a, every=fortnight)", "not a number or one of day"),
         ("range(a, b, every=5)", "several columns"),
         ("range(a, a, bounds=[(1, 1)])", "names a column twice"),

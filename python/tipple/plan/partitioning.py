@@ -28,6 +28,8 @@ __all__ = ["CALENDAR_UNITS", "PartitionBy", "parse_partition_by", "partition_nam
 CALENDAR_UNITS = ("day", "week", "month", "quarter", "year")
 EXAMPLE = "for example 'range(l_shipdate, every=year)', 'list(region, values=[EU, US])' or 'hash(id, 8)'"
 LARGEST_HASH_COUNT = 10_000
+LARGEST_EXPONENT = 1000
+"""Of a width, either way: it is written out, and no key in use is as large or as small."""
 
 
 class PartitionBy(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +185,8 @@ def _every(reader: _Reader, columns: list[str]) -> PartitionBy:
             raise reader.error(f"has every={every}, and not a number or one of {', '.join(CALENDAR_UNITS)}") from None
         if not width.is_finite() or width <= 0:
             raise reader.error(f"has every={every}, which is not above 0")
+        if abs(width.adjusted()) > LARGEST_EXPONENT:
+            raise reader.error(f"has every={every}, which no key is as large or as small as")
         every = format(width, "f")
     return PartitionBy(method="range", columns=tuple(columns), every=every)
 
