@@ -41,6 +41,8 @@ _SPOILT = f"""
 DuckDB's varchar(n) holds it.)"""
 
 
+_ORPHANED = "regexp_replace(line, '^([^|]*[|])[^|]*', '\\199999999')"
+"""A part that is not there."""
 PARTS = 200_000
 SUPPLIERS = 10_000
 ORDERS = 6_000_000
@@ -57,46 +59,38 @@ class Spoilt:
 
 
 def spoilt(data: Data) -> tuple[Spoilt, Spoilt]:
-    """Files with bad records, and with repeated keys; made where they are missing."""
+    """Files with bad records, and with repeated keys."""
     place = data.file.parent / "spoilt"
     bad = Spoilt(place / "bad.tbl", place / "bad-good.text")
     repeated = Spoilt(place / "repeated.tbl", place / "repeated-good.text")
-    if not place.exists():
-        with complete(place) as unfinished:
-            scratch = unfinished / "lines.duckdb"
-            with duckdb.connect(str(scratch)) as connection:
-                connection.execute(f"CREATE TABLE lines AS {lines_of(data.file)}")
-                for one, chosen, instead in (
-                    (bad, f"rowid % {BAD_EVERY} = {BAD_EVERY // 2}", _SPOILT),
-                    (repeated, f"rowid % {REPEATED_EVERY} = {REPEATED_EVERY // 2}", "before"),
-                ):
-                    lines = f"(SELECT rowid, line, lag(line, {REPEATS_BEFORE}) OVER () AS before FROM lines)"
-                    all_of_them = f"SELECT CASE WHEN {chosen} THEN {instead} ELSE line END FROM {lines}"
-                    write_lines(connection, all_of_them, unfinished / one.file.name)
-                    storable = f"SELECT left(line, -1) FROM lines WHERE NOT ({chosen})"
-                    write_lines(connection, storable, unfinished / one.good.name)
-            scratch.unlink()
+    _write_where_missing(place, data, [(bad, BAD_EVERY, _SPOILT), (repeated, REPEATED_EVERY, "before")])
     return bad, repeated
 
 
 def orphaned(data: Data) -> Spoilt:
-    """A file with records of parts that are not there; made where it is missing."""
+    """A file with records of parts that are not there."""
     place = data.file.parent / "orphaned"
     found = Spoilt(place / "orphans.tbl", place / "orphans-good.text")
-    if not place.exists():
-        with complete(place) as unfinished:
-            scratch = unfinished / "lines.duckdb"
-            with duckdb.connect(str(scratch)) as connection:
-                connection.execute(f"CREATE TABLE lines AS {lines_of(data.file)}")
-                chosen = f"rowid % {REPEATED_EVERY} = {REPEATED_EVERY // 2}"
-                orphan = "regexp_replace(line, '^([^|]*[|])[^|]*', '\\199999999')"
-                lines = f"SELECT CASE WHEN {chosen} THEN {orphan} ELSE line END FROM lines"
-                write_lines(connection, lines, unfinished / found.file.name)
-                write_lines(
-                    connection, f"SELECT left(line, -1) FROM lines WHERE NOT ({chosen})", unfinished / found.good.name
-                )
-            scratch.unlink()
+    _write_where_missing(place, data, [(found, REPEATED_EVERY, _ORPHANED)])
     return found
+
+
+def _write_where_missing(place: Path, data: Data, files: Sequence[tuple[Spoilt, int, str]]) -> None:
+    """Makes files in which one record in so many is another one (SQL: of a `line`, and of one `before` it)."""
+    if place.exists():
+        return
+    with complete(place) as unfinished:
+        scratch = unfinished / "lines.duckdb"
+        with duckdb.connect(str(scratch)) as connection:
+            connection.execute(f"CREATE TABLE lines AS {lines_of(data.file)}")
+            for one, every, instead in files:
+                chosen = f"rowid % {every} = {every // 2}"
+                lines = f"(SELECT rowid, line, lag(line, {REPEATS_BEFORE}) OVER () AS before FROM lines)"
+                all_of_them = f"SELECT CASE WHEN {chosen} THEN {instead} ELSE line END FROM {lines}"
+                write_lines(connection, all_of_them, unfinished / one.file.name)
+                storable = f"SELECT left(line, -1) FROM lines WHERE NOT ({chosen})"
+                write_lines(connection, storable, unfinished / one.good.name)
+        scratch.unlink()
 
 
 def run_rejects(

@@ -6,6 +6,7 @@ attribute of the target here and not an `if` in the test.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -182,6 +183,17 @@ def write(path: Path, data: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return path
+
+
+def write_in_three(directory: Path, records: Sequence[str]) -> list[Path]:
+    """Records in three files: much of them, as many compressed ones as are left but for a thousand, and these."""
+    cut = 2 * len(records) // 3
+    packed = gzip.compress("".join(records[cut:-1000]).encode(), 1)
+    return [
+        write(directory / "a.csv", "".join(records[:cut])),
+        write(directory / "b.csv.gz", packed),
+        write(directory / "c.csv", "".join(records[-1000:])),
+    ]
 
 
 def lines(rows: Iterable[Sequence[object]], delimiter: str = ",", end: str = "\n") -> str:

@@ -26,7 +26,7 @@ from command import Run, environment, start_tipple
 from faults.oracle import wait_for
 from loading import load_here, load_words
 from servers.postgres import LOADER
-from targets import PostgresTarget, write
+from targets import PostgresTarget, write, write_in_three
 
 SEED = int(os.environ.get("TIPPLE_SEED", "0"))
 
@@ -126,12 +126,7 @@ def test_as_a_server_judges_record_by_record(postgres_target: PostgresTarget, tm
 
 def test_several_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Compressed ones, and what was cut into slices, are read again as a whole."""
-    lines = records(300_000, 2)
-    paths = [
-        write(tmp_path / "a.csv", "".join(lines[:200_000])),
-        write(tmp_path / "b.csv.gz", gzip.compress("".join(lines[200_000:299_000]).encode(), 1)),
-        write(tmp_path / "c.csv", "".join(lines[299_000:])),
-    ]
+    paths = write_in_three(tmp_path, records(100_000, 2))
     run = both_ways(postgres_target, tmp_path, PARTITIONED, *paths, jobs=2)
     assert run.summary is not None
     assert run.summary["slices"] > 2
@@ -354,12 +349,11 @@ def test_killed_again_and_again(postgres_target: PostgresTarget, tmp_path: Path)
     options = {"header": "no", "on_error": "skip", "max_rejects": "100%", "rejects": rejects, "jobs": 2}
     target.execute(f"{REFERRED}; {PARTITIONED}")
     undisturbed = outcome(target, rejects, load_here(target, path, check=3, **options))
-    target.execute(f"DROP TABLE t; {PARTITIONED}")
-    words = [sys.executable, "-m", "tipple", *load_words(target.url, (path,), "t", {**options, "restart": True})]
+    target.execute(f"DELETE FROM tipple.job; DROP TABLE t; {PARTITIONED}")
+    words = [sys.executable, "-m", "tipple", *load_words(target.url, (path,), "t", options)]
     r = random.Random(SEED)
     for _ in range(6):
         process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        words = [word for word in words if word != "--restart"]
         time.sleep(r.uniform(0.3, 2.0))
         process.send_signal(signal.SIGKILL)
         process.wait()
