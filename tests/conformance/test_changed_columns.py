@@ -64,6 +64,27 @@ def test_another_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str
     assert not any("stage_" in name for name in target.tables())
 
 
+@pytest.mark.parametrize("mode", ["replace", "upsert"])
+def test_a_wider_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
+    """It takes all values as they are: nothing is lost, and nothing is in the way."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (k integer PRIMARY KEY, v numeric(4, 1), w varchar(5)); INSERT INTO t VALUES (1, 0)")
+    path = write(tmp_path / "in.csv", "1,1.5,abcde\n2,-999.9,x\n")
+    options = {"header": "no", "mode": mode, "key": "k" if mode == "upsert" else None}
+    with psycopg.connect(target.server.url(dbname=target.database)) as holder:
+        holder.execute(HOLD)
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        try:
+            assert wait_for(lambda: target.rows(BLOCKED))
+            wider = "ALTER k TYPE bigint, ALTER v TYPE numeric(8, 3), ALTER w TYPE text"
+            change_between(holder, f"ALTER TABLE t {wider}")
+            run = command.wait()
+        finally:
+            command.kill()
+    assert run.exit_code == 0, str(run)
+    assert target.rows("SELECT k, v::text, w FROM t ORDER BY k") == [(1, "1.500", "abcde"), (2, "-999.900", "x")]
+
+
 def test_other_changes_are_none(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """A column that is not loaded, a default: rows are merged into the table as it is now."""
     target = postgres_target

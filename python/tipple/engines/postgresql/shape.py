@@ -5,6 +5,7 @@ Whatever others change meanwhile would be undone otherwise, without a word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,17 +81,39 @@ WHERE attrelid = to_regclass(%s) AND attname = ANY (%s) AND attnum > 0 AND NOT a
 def require_same_columns(
     connection: psycopg.Connection[Any], staging: TableName, table: TableName, columns: Sequence[TableColumn]
 ) -> None:
-    """Refuses to copy staged rows into columns that have other types than they had: the server would round or cut
-    values that it refuses where they are loaded.
+    """Refuses to copy staged rows into columns that have other types than they had, unless these are wider: the server
+    would round or cut values that it refuses where they are loaded.
 
     Raises:
         TippleError: somebody has changed one of `columns` meanwhile, or dropped or renamed it.
     """
     names = [column.name for column in columns]
-    ours, theirs = (set(connection.execute(_TYPES, (name.sql, names)).fetchall()) for name in (staging, table))
-    if ours != theirs:
-        changed = sorted({name for name, _ in ours ^ theirs})
+    ours, theirs = (dict(connection.execute(_TYPES, (name.sql, names)).fetchall()) for name in (staging, table))
+    changed = sorted(name for name in ours if name not in theirs or not _takes_all(theirs[name], ours[name]))
+    if changed:
         raise changed_meanwhile(table, changed)
+
+
+_INTEGERS = ("smallint", "integer", "bigint")
+_LIMITED = re.compile(r"character varying\((\d+)\)")
+_DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
+
+
+def _takes_all(new: str, old: str) -> bool:
+    """Whether the one type (as `format_type` has it) surely takes all values of the other one as they are."""
+    if new == old:
+        return True
+    if new in _INTEGERS and old in _INTEGERS:
+        return _INTEGERS.index(new) > _INTEGERS.index(old)
+    was_limited, limited = _LIMITED.fullmatch(old), _LIMITED.fullmatch(new)
+    if was_limited or old == "character varying":
+        longer = was_limited and limited and int(limited[1]) > int(was_limited[1])
+        return bool(longer) or new in ("character varying", "text")
+    was_decimal, decimal = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if was_decimal and decimal:
+        (digits, scale), (more_digits, more) = map(int, was_decimal.groups()), map(int, decimal.groups())
+        return more >= scale and more_digits - more >= digits - scale
+    return new == "numeric" and (was_decimal is not None or old in _INTEGERS)
 
 
 def changed_meanwhile(table: TableName, columns: Sequence[str]) -> TippleError:
