@@ -265,9 +265,10 @@ def test_published_together(postgres_target: PostgresTarget, tmp_path: Path) -> 
     write(tmp_path / "a.csv", "1\n2\n2\n")
     write(tmp_path / "b.csv", "1,1\n2,7\n2,2\n")
     job = (
-        f"publish = 'together'\n[defaults]\ninto = '{target.url}'\nheader = 'no'\non-error = 'skip'\n"
-        f"max-rejects = 5\n[tables.a]\nsources = '{tmp_path}/a.csv'\n[tables.b]\nsources = '{tmp_path}/b.csv'\n"
+        f"publish = 'together'\n[defaults]\ninto = '{target.url}'\nheader = 'no'\non-error = 'skip'\nmax-rejects = 5\n"
     )
+    for name in ("a", "b"):
+        job += f"[tables.{name}]\nsources = '{tmp_path}/{name}.csv'\nrejects = '{tmp_path}/{name}.bad'\n"
     report = tipple.run(write(tmp_path / "job.toml", job))
     assert [table.report.strategy for table in report.tables] == ["swap", "swap"]
     assert (target.count("a"), target.count("b")) == (2, 2)
