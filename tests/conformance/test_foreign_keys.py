@@ -126,7 +126,7 @@ def test_as_a_server_judges_record_by_record(postgres_target: PostgresTarget, tm
 
 def test_several_sources(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Compressed ones, and what was cut into slices, are read again as a whole."""
-    paths = write_in_three(tmp_path, records(60_000, 2))
+    paths = write_in_three(tmp_path, records(20_000, 2))
     run = both_ways(postgres_target, tmp_path, PARTITIONED, *paths, jobs=2)
     assert run.summary is not None
     assert run.summary["slices"] > 2
