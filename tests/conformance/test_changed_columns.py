@@ -23,7 +23,7 @@ def change_between(holder: psycopg.Connection, statements: str) -> None:
     def changes() -> bool:
         try:
             with holder.transaction():
-                holder.execute(statements)  # type: ignore[call-overload]
+                holder.execute(statements.encode())
         except psycopg.errors.DeadlockDetected:
             return False
         return True

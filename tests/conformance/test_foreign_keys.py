@@ -24,6 +24,7 @@ import pytest
 import tipple
 from command import Run, environment, start_tipple
 from faults.oracle import wait_for
+from judged_twice import judged_twice
 from loading import load_here, load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, write, write_in_three
@@ -81,22 +82,8 @@ def outcome(target: PostgresTarget, rejects: Path, run: Run) -> Any:
 
 def both_ways(target: PostgresTarget, tmp_path: Path, table: str, *sources: Path, **options: Any) -> Run:
     """Loads with keys that judge at once and with keys that judge at the end; gives the latter's run."""
-    rejects = tmp_path / "bad.csv"
-    given = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects, "header": "no", **options}
     target.execute(REFERRED)
-    outcomes = []
-    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options}):
-        if "schema" not in options:
-            target.execute(table)
-        run = load_here(target, *sources, check=False, **given, **words)
-        assert run.exit_code in (0, 3), str(run)
-        assert run.summary is not None
-        assert (run.summary["strategy"] == "single") == ("restart" not in words), run.summary["strategy_reason"]
-        outcomes.append(outcome(target, rejects, run))
-        target.execute("DROP TABLE t")
-    judged_at_once, judged_at_the_end = outcomes
-    assert judged_at_the_end == judged_at_once
-    return run
+    return judged_twice(target, tmp_path, table, *sources, outcome=outcome, **options)
 
 
 @pytest.mark.parametrize("kind", ["schema", "partitions", "rows", "replace", "pages", "no_ledger"])

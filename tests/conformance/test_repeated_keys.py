@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from command import Run
+from judged_twice import judged_twice
 from loading import load_here
 from targets import PostgresTarget, write, write_in_three
 
@@ -54,24 +55,7 @@ def outcome(target: PostgresTarget, rejects: Path, run: Run) -> Any:
 
 def both_ways(target: PostgresTarget, tmp_path: Path, table: str, *sources: Path, **options: Any) -> Run:
     """Loads with keys that judge at once and with keys that judge at the end; gives the latter's run."""
-    partitioned = "partition_by" in options
-    rejects = tmp_path / "bad.csv"
-    given = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects, "header": "no", **options}
-    outcomes = []
-    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options}):
-        if "schema" not in options:
-            target.execute(table)
-        run = load_here(target, *sources, check=False, **given, **words)
-        assert run.exit_code in (0, 3), str(run)
-        assert run.summary is not None
-        # New partitions have their keys in place where those judge at once.
-        one_stream = "one stream stores" in run.output
-        at_once = one_stream if partitioned else run.summary["strategy"] == "single"
-        assert at_once == ("write_path" in words), run.summary["strategy_reason"]
-        outcomes.append(outcome(target, rejects, run))
-    judged_at_once, judged_at_the_end = outcomes
-    assert judged_at_the_end == judged_at_once
-    return run
+    return judged_twice(target, tmp_path, table, *sources, outcome=outcome, **options)
 
 
 @pytest.mark.parametrize("kind", ["table", "schema", "replace"])

@@ -57,13 +57,15 @@ def of_job(plan: Mapping[str, Any]) -> LateKeys:
     return msgspec.convert({"unique": plan.get("unique") or [], "foreign": plan.get("foreign") or []}, LateKeys)
 
 
-def of_staged(connection: psycopg.Connection[Any], task: LoadTask, job: Mapping[str, Any]) -> LateKeys:
-    """Those of a job's table when all is staged. Nothing was noted of foreign keys before: they are those of now."""
-    keys = of_job(job)
-    if not task.keys_at_end or task.definition is not None or task.together is not None:
-        return keys
-    foreign = foreign_keys.of_table(connection, task.table, task.columns)
-    return keys if foreign is None else LateKeys(keys.unique, foreign)
+def of_staged(connection: psycopg.Connection[Any], task: LoadTask, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What a job's plan is to have of them when all is staged. Nothing was noted of foreign keys before: they are those
+    of now.
+    """
+    keys = of_job(plan)
+    if task.keys_at_end and task.definition is None and task.together is None:
+        foreign = foreign_keys.of_table(connection, task.table, task.columns)
+        keys = keys if foreign is None else LateKeys(keys.unique, foreign)
+    return dict(msgspec.to_builtins(keys))
 
 
 def of_table(

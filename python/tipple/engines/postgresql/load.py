@@ -352,7 +352,8 @@ class PostgresLoad:
                 self.publish.sources = sources = Sources(
                     runner=runner, plans=self.plans, cut=cut, unlisted=partial(self._unlisted, planned_slices, outcome)
                 )
-                if late_keys.of_staged(self.connection, self.task, owned.plan):
+                owned.plan |= late_keys.of_staged(self.connection, self.task, owned.plan)
+                if late_keys.of_job(owned.plan):
                     afresh = rounds > 1 or bool(result.slices_resumed)
                     with runner.phase("keys"):
                         refused = repeated.refuse(self.connection, self.task, owned, sources, afresh=afresh)

@@ -56,7 +56,6 @@ def refuse(
         BadRecord, TooManyRejects: they are more than may be rejected.
         core.UnreadableKeys: the keys must judge while rows are stored.
     """
-    owned.plan |= msgspec.to_builtins(late_keys.of_staged(connection, task, owned.plan))
     barred_keys.note(connection, task, owned)
     listed = refused.stored_slices(connection, owned.job_id) if task.ledger else given.unlisted()
     outcome = given.runner.run(core.start_load(task, _plan(task, owned, given, listed, afresh=afresh)))

@@ -278,8 +278,8 @@ impl Search<'_, '_> {
         if self.rejected.contains(&(place.source, place.offset)) {
             return Ok(());
         }
-        let foreign = std::iter::zip(claims, &self.barred).skip(self.keys.unique().len());
-        let is_orphan = foreign.into_iter().any(|(claim, barred)| claim.is_some_and(|hash| barred.contains(&hash)));
+        let mut foreign = std::iter::zip(claims, &self.barred).skip(self.keys.unique().len());
+        let is_orphan = foreign.any(|(claim, barred)| claim.is_some_and(|hash| barred.contains(&hash)));
         if is_orphan && self.orphans.fetch_add(1, Ordering::Relaxed) >= self.most_orphans {
             return Ok(());
         }
