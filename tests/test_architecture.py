@@ -51,6 +51,22 @@ def test_plan_is_pure() -> None:
         assert not found, f"{path.relative_to(ROOT)} imports {found}"
 
 
+def test_decoded_structs_are_decodable() -> None:
+    """A struct of which msgspec learns when it is first decoded crashes threads that decode at once."""
+    decorated: dict[str, bool] = {}
+    decoded: dict[str, str] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and any("Struct" in ast.unparse(base) for base in node.bases):
+                decorated[node.name] = "decodable" in map(ast.unparse, node.decorator_list)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("msgspec.json.decode", "msgspec.convert"):
+                types = [word.value for word in node.keywords if word.arg == "type"] + node.args[1:]
+                decoded |= {word: path.name for kind in types for word in re.findall(r"\w+", ast.unparse(kind))}
+    found = decoded.keys() & decorated.keys()
+    assert len(found) >= 9
+    assert not [f"{decoded[name]}: {name}" for name in found if not decorated[name]]
+
+
 def test_engines_have_the_same_files() -> None:
     folders = [path for path in (PACKAGE / "engines").iterdir() if path.is_dir() and path.name != "__pycache__"]
     common = {"__init__.py", "capabilities.py", "columns.py", "connection.py", "ledger.py", "load.py", "session.py"}

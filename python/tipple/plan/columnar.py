@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan.decodable import decodable
 from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.url import TableName, fold_identifier
 
@@ -31,6 +32,7 @@ _FORMAT_BY_ENDING: dict[str, ColumnarFormat] = {
 }
 
 
+@decodable
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """A field of a columnar source, as the core describes it."""
 

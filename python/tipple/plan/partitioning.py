@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan.decodable import decodable
 from tipple.plan.url import LONGEST_NAME_BYTES, cut_name, fold_identifier
 
 __all__ = ["CALENDAR_UNITS", "PartitionBy", "parse_partition_by", "partition_name"]
@@ -32,6 +33,7 @@ LARGEST_EXPONENT = 1000
 """Of a width, either way: it is written out, and no key in use is as large or as small."""
 
 
+@decodable
 class PartitionBy(msgspec.Struct, frozen=True, kw_only=True):
     """How a table is to be divided."""
 

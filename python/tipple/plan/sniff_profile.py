@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tipple.plan.decodable import decodable
+
 __all__ = ["LOW_CONFIDENCE", "Chunk", "ColumnProfile", "Decision", "Given", "HeadField", "Layout", "Profile"]
 
 LOW_CONFIDENCE = 0.7
@@ -53,6 +55,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     like_head: int
 
 
+@decodable
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A sample as it looks in one dialect; made by the core."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tipple.plan.decodable import decodable
 from tipple.plan.storage import StorageSize
 from tipple.plan.structure import AppliedStructure
 
@@ -115,6 +116,7 @@ class RejectCause(msgspec.Struct, frozen=True, kw_only=True):
     first_reason: Annotated[str, Meta(description="Why the first was refused.")]
 
 
+@decodable
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """Summary of one load of sources into one table."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tipple import _core
 from tipple.errors import Interrupted, TippleError, UsageError
+from tipple.plan.decodable import decodable
 from tipple.plan.tpch import TABLES
 from tipple.run.arguments import checked
 
@@ -38,6 +39,7 @@ class GeneratedFile(msgspec.Struct, frozen=True, kw_only=True):
     """It was there already, byte for byte, and was left alone: region or nation beside another part."""
 
 
+@decodable
 class GenerateReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `generate` made."""
 

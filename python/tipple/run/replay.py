@@ -15,6 +15,7 @@ import msgspec
 
 from tipple.engines.base import TableColumn
 from tipple.errors import TippleError, UsageError
+from tipple.plan.decodable import decodable
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
@@ -22,6 +23,7 @@ from tipple.plan.sources import Dialect, plan_dialect
 __all__ = ["Reading", "find_reading", "read_reading"]
 
 
+@decodable
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How records become rows of a table."""
 

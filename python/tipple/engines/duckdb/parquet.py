@@ -33,6 +33,7 @@ from tipple.engines.duckdb.parquet_directories import (
 )
 from tipple.engines.duckdb.parquet_directories import CREATE as CREATE_DIRECTORY
 from tipple.errors import TippleError, UsageError
+from tipple.plan.decodable import decodable
 from tipple.plan.hive import HiveColumn, hive_column
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.schema import ColumnDefinition
@@ -60,6 +61,7 @@ _EXACT_TYPES = frozenset(
 """Types whose values Parquet gives back unchanged, besides DECIMAL, ENUM and lists of these."""
 
 
+@decodable
 class FileColumn(msgspec.Struct, frozen=True, array_like=True):
     """A column of a table of files."""
 

@@ -19,6 +19,7 @@ from tipple.engines.postgresql.foreign_keys import ForeignKey
 from tipple.engines.postgresql.partition_bounds import key_kind
 from tipple.engines.postgresql.unique_keys import UniqueKey
 from tipple.plan import constraints
+from tipple.plan.decodable import decodable
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName
 
@@ -30,6 +31,7 @@ LOCK_PAUSE_SECONDS = 0.2
 MOST_TRIALS = 20
 
 
+@decodable
 class LateKeys(msgspec.Struct, frozen=True):
     """The keys of one table."""
 

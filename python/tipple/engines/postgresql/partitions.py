@@ -34,6 +34,7 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql.partition_bounds import Partitioning
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
+from tipple.plan.decodable import decodable
 from tipple.plan.partitioning import PartitionBy
 from tipple.plan.url import TableName, quote_identifier
 
@@ -305,6 +306,7 @@ def _make(connection: psycopg.Connection[Any], statement: str) -> None:
         ) from None
 
 
+@decodable
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a hidden partition belongs; kept as its comment, because a detached one has no bound any more."""
 
