@@ -4,7 +4,8 @@
 
 Each is a whole `tipple load --mode replace` of lineitem into a table that has its rows already, an index, rights of
 others and a view. A materialized view in place of the view is in the way: one session then deletes the rows and stores
-the new ones in one transaction, as was done for tables with rights or views before. Verified by count and checksum.
+the new ones in one transaction, as was done for tables with rights or views before; so it was for tables that refer to
+others, here to the parts and suppliers there are. Verified by count and checksum.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from script import end, keep_result, lineitem_on_a_server
 
 QUERY = "SELECT l_shipmode, sum(l_quantity) AS quantity FROM lineitem WHERE l_shipdate > '1998-11-01' GROUP BY 1"
 KINDS = {"carried over": "VIEW", "replaced where it is": "MATERIALIZED VIEW"}
+REFERRING = tuple(
+    statement
+    for column, name in (("l_partkey", "part"), ("l_suppkey", "supplier"))
+    for statement in (
+        f"CREATE TABLE {name} AS SELECT DISTINCT {column} FROM lineitem",
+        f"ALTER TABLE {name} ADD PRIMARY KEY ({column})",
+        f"ALTER TABLE lineitem ADD FOREIGN KEY ({column}) REFERENCES {name}",
+    )
+)
 
 
-def run(bench: BenchServer, data: Data, kind: str, *, direct: bool) -> float:
+def run(bench: BenchServer, data: Data, kind: str, *, direct: bool, refers: bool) -> float:
     """Seconds of one load.
 
     Raises:
@@ -41,6 +51,7 @@ def run(bench: BenchServer, data: Data, kind: str, *, direct: bool) -> float:
             "CREATE INDEX ON lineitem (l_shipdate)",
             "GRANT SELECT ON lineitem TO PUBLIC",
             f"CREATE {kind} late AS {QUERY}",
+            *(REFERRING if refers else ()),
         ):
             bench.create_owned(database, statement)
         bench.settle()
@@ -58,15 +69,16 @@ def main() -> int:
     print(headline(found), flush=True)
     data = lineitem(given.scale, 0, given.data)
     ways = {
-        f"{label}{', by pages' if direct else ''}": (kind, direct)
+        f"{label}{', by pages' if direct else ''}{', two foreign keys' if refers else ''}": (kind, direct, refers)
+        for refers in (False, True)
         for direct in (False, True)
         for label, kind in KINDS.items()
     }
     seconds: dict[str, list[float]] = {label: [] for label in ways}
     with bench_server(given.wal_level, given.data) as bench:
         for number in range(given.rounds):
-            for label, (kind, direct) in ways.items():
-                seconds[label].append(run(bench, data, kind, direct=direct))
+            for label, (kind, direct, refers) in ways.items():
+                seconds[label].append(run(bench, data, kind, direct=direct, refers=refers))
                 print(f"{number + 1}/{given.rounds}  {label}: {seconds[label][-1]:.2f} s", file=sys.stderr, flush=True)
     print(f"\nlineitem replaced, {data.megabytes:.0f} MB of text, {cores()} streams, wal_level={given.wal_level}")
     print(table(["median (min-max) of seconds", "whole"], [[label, spread(times)] for label, times in seconds.items()]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,17 @@ def judged_twice(
     table: str,
     *sources: Path,
     outcome: Callable[[PostgresTarget, Path, Run], Any],
+    afterwards: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Run:
     """Loads in both ways into `t`, which `table` makes each time, and requires the same `outcome` of both; gives the
-    run of the second way.
+    run of the second way, which has also the options `afterwards`.
     """
     partitioned = "partition_by" in options
     rejects = tmp_path / "bad.csv"
     given = {"on_error": "skip", "max_rejects": "100%", "rejects": rejects, "header": "no", **options}
     outcomes = []
-    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options}):
+    for words in ({"write_path": "text"}, {"restart": "no_ledger" not in options, **(afterwards or {})}):
         if "schema" not in options:
             target.execute(table)
         run = load_here(target, *sources, check=False, **given, **words)

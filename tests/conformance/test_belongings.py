@@ -76,6 +76,13 @@ CARRIED = {
         "SELECT stxrelid::regclass::text, stxnamespace::regnamespace::text, stxname, pg_get_statisticsobjdef(oid), "
         "stxstattarget, obj_description(oid, 'pg_statistic_ext') FROM pg_statistic_ext ORDER BY stxname",
     ),
+    "foreign key": (
+        "CREATE TABLE r (id integer PRIMARY KEY); INSERT INTO r VALUES (1), (2);"
+        "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES r ON DELETE CASCADE DEFERRABLE",
+        "SELECT conname, convalidated, pg_get_constraintdef(oid), confrelid::regclass::text, "
+        "(SELECT count(*) FROM pg_trigger WHERE tgconstraint = k.oid) "
+        "FROM pg_constraint k WHERE conrelid = 't'::regclass AND contype = 'f'",
+    ),
 }  # fmt: skip
 """What `belongings` gives to the table that takes the place, or is made again."""
 KEPT = {
@@ -83,13 +90,6 @@ KEPT = {
         "CREATE SEQUENCE \"my s\"; ALTER TABLE t ADD s bigint DEFAULT nextval('\"my s\"');"
         "ALTER SEQUENCE \"my s\" OWNED BY t.s; SELECT setval('\"my s\"', 41); GRANT USAGE ON \"my s\" TO PUBLIC",
         "SELECT pg_get_serial_sequence('t', 's'), relacl::text, oid FROM pg_class WHERE relname = 'my s'",
-    ),
-    "foreign key": (
-        "CREATE TABLE r (id integer PRIMARY KEY); INSERT INTO r VALUES (1), (2);"
-        "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES r ON DELETE CASCADE DEFERRABLE",
-        "SELECT conname, convalidated, pg_get_constraintdef(oid), confrelid::regclass::text, "
-        "(SELECT count(*) FROM pg_trigger WHERE tgconstraint = k.oid) "
-        "FROM pg_constraint k WHERE conrelid = 't'::regclass AND contype = 'f'",
     ),
     "statistics target of an index": (
         "CREATE INDEX e ON t ((id + 1)); ALTER INDEX e ALTER 1 SET STATISTICS 7",
@@ -141,7 +141,7 @@ def test_swap_keeps(postgres_target: PostgresTarget, tmp_path: Path, name: str) 
     assert postgres_target.leftovers("t", "r", "other") == set()
 
 
-OF_TABLES = ("comment of a constraint", "statistics")
+OF_TABLES = ("comment of a constraint", "foreign key", "statistics")
 CARRIED_BY_PARTITIONS = [name for name in CARRIED if name not in OF_TABLES]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import indexes, stage, tablespaces
+from tipple.engines.postgresql import indexes, set_aside, stage, tablespaces
 from tipple.engines.postgresql.key_work import KeyWork
 from tipple.engines.postgresql.views import OwnViews
 from tipple.errors import UsageError
@@ -66,7 +66,8 @@ def rows_move(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
         return False
     if stage.is_empty(connection, task.table):
         return False
-    if task.rejects is not None and not task.keys_at_end and stage.has_keys(connection, task.table):
+    has_keys = stage.has_keys(connection, task.table) or set_aside.refers_to_others(connection, task.table)
+    if task.rejects is not None and not task.keys_at_end and has_keys:
         return False
     return task.indexes == "rebuild" or _size(connection, task.table) <= _size(connection, staging)
 

@@ -25,6 +25,7 @@ from tipple.engines.postgresql import (
     partitions,
     privileges,
     replica_identity,
+    set_aside,
     stage,
     structure,
     tablespaces,
@@ -284,7 +285,7 @@ class Chooser:
         moves = False
         if task.mode == "append" and obstacle is None and not stage.is_empty(self.connection, self.table):
             obstacle = absorb.why_rows_stay(self.connection, task)
-            if obstacle is None and task.rejects is not None and stage.has_keys(self.connection, self.table):
+            if obstacle is None and self._keys_judge:
                 stays = "it already has rows, and its keys say which records are rejects"
                 obstacle = None if self._judges_afterwards() else stays
             moves = obstacle is None
@@ -292,13 +293,20 @@ class Chooser:
         if moves:
             reason = "a copy is filled unseen, gets the rows that are there, and takes the table's place"
             return Choice("swap", reason, exists)
-        has_keys = self._missing_key is not None or stage.has_keys(self.connection, self.table)
-        if obstacle is None and task.rejects is not None and has_keys:
+        if obstacle is None and self._keys_judge:
             obstacle = None if self._judges_afterwards() else "its keys say which records are rejects"
         if obstacle is None:
             reason = "the table is empty" if task.mode == "append" else "nothing depends on the table"
             return Choice("swap", f"{reason}: a copy is filled unseen, and takes its place", exists)
         return Choice("single", f"no other table can take the place of {self.table}: {obstacle}", exists)
+
+    @property
+    def _keys_judge(self) -> bool:
+        """Whether keys of the table, or the one that it is to get, say which records are rejects."""
+        if self.task.rejects is None:
+            return False
+        ask = (stage.has_keys, set_aside.refers_to_others)
+        return self._missing_key is not None or any(has(self.connection, self.table) for has in ask)
 
     @property
     def _of_indexes(self) -> str | None:
@@ -376,7 +384,7 @@ class Chooser:
         Where the rows have to come `by_partition`, a foreign key ends the load when it is added, if nothing else does.
         """
         tables = [self.table, *partitions.leaves(self.connection, self.table)]
-        has_references = any(stage.has_references(self.connection, table) for table in tables)
+        has_references = any(set_aside.refers_to_others(self.connection, table) for table in tables)
         has_keys = any(stage.has_keys(self.connection, table) for table in tables)
         if not (has_references or has_keys) or self._judges_afterwards():
             return None

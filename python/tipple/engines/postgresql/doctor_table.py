@@ -47,7 +47,7 @@ _EFFECTS = {
         "ALTER TABLE {table} DISABLE TRIGGER USER; for the load, where their work can be done afterwards",
     ),
     "foreign key": (
-        "each row is looked up in the table that it refers to",
+        "each row is looked up in the table that it refers to, unless the table is swapped",
         "drop it, and add it again afterwards: ADD … NOT VALID, then VALIDATE CONSTRAINT",
     ),
     "publication": (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ from tipple.plan.url import TableName
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 """PostgreSQL's own default of maintenance_work_mem."""
 POLL_SECONDS = 0.2
+LOCK_MILLISECONDS = 300
+PAUSE_SECONDS = 0.2
+PATIENCE_SECONDS = 60
+"""After that locks are waited for, however long it takes."""
 
 _PROGRESS_QUERY = """
 SELECT coalesce(sum(blocks_done), 0) * current_setting('block_size')::bigint FROM pg_stat_progress_create_index
@@ -117,7 +122,7 @@ class _Build:
             pass
         else:
             for statement in work.after:
-                _execute(connection, work, statement)
+                self._in_turns(connection, work, statement)
                 self._count()
             return True
         try:
@@ -137,6 +142,21 @@ class _Build:
             # Attaching a constraint waits for every other index of its table anyway.
             self._after.put(work)
         return True
+
+    def _in_turns(self, connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
+        """A foreign key waits for who writes into the table that it refers to, and whoever comes later waits behind it:
+        so it does for a moment only, again and again."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not self._stopped and time.monotonic() < until:
+            try:
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
+                    _execute(connection, work, statement)
+                return
+            except psycopg.errors.LockNotAvailable:
+                time.sleep(PAUSE_SECONDS)
+        if not self._stopped:
+            _execute(connection, work, statement)
 
     def _count(self) -> None:
         with self._lock:

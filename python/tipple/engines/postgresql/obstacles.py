@@ -36,6 +36,22 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for ano
         AND pg_get_expr(o.indpred, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
 """
 
+# Foreign keys that this role cannot give to another table, or that judge rows only as they come in. Before 18 there is no
+# column `conenforced`.
+_MAY_NOT_REFER = """(NOT has_schema_privilege(o.relnamespace, 'USAGE') OR EXISTS (
+    SELECT FROM unnest(k.confkey) n WHERE NOT has_column_privilege(o.oid, n, 'REFERENCES')))"""
+_BY_ITSELF = "(NOT convalidated AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false')"
+_REFERENCES = f"""
+SELECT k.conrelid, CASE WHEN {_MAY_NOT_REFER}
+    THEN format('this role may not refer to %%s, as its foreign key %%s does', o.relname, conname)
+    WHEN {_BY_ITSELF} THEN format('its foreign key %%s is not valid', conname)
+    WHEN o.relpersistence = 'u' THEN format('its foreign key %%s refers to an unlogged table', conname)
+    ELSE format('its foreign key %%s is to find rows that are published together with it', conname) END
+FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
+WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
+    AND (%(together)s OR o.relpersistence = 'u' AND %(restructured)s OR {_BY_ITSELF} OR {_MAY_NOT_REFER})
+"""
+
 # Each query names what stands in the way of replacing tables of %(oids)s, or gives no row: the first one counts.
 # One for all of them, and none that goes through a catalog for each table: there may be thousands of partitions.
 _OBSTACLES = f"""
@@ -49,11 +65,9 @@ UNION ALL SELECT inhparent, 'it is a partition, or part of an inheritance tree' 
     WHERE inhparent = ANY (%(oids)s::oid[]) AND NOT %(partition)s
 UNION ALL SELECT tgrelid, 'it has the trigger ' || tgname FROM pg_trigger
     WHERE tgrelid = ANY (%(oids)s::oid[]) AND NOT tgisinternal
--- Dropping one locks the table that it refers to: nobody could read that either.
-UNION ALL SELECT conrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
-    WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
-UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it or from it' FROM pg_constraint
+UNION ALL SELECT confrelid, 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
     WHERE contype = 'f' AND confrelid = ANY (%(oids)s::oid[])
+UNION ALL {_REFERENCES}
 UNION ALL SELECT oid, 'it has row security' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND (relrowsecurity OR relforcerowsecurity)
 UNION ALL SELECT polrelid, 'it has the policy ' || polname FROM pg_policy WHERE polrelid = ANY (%(oids)s::oid[])
@@ -157,10 +171,15 @@ UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.class
 
 
 # What rows of hidden partitions would have met, or would lose, on their way through the partitioned table itself.
-_DETOURS = """
+_DETOURS = f"""
 SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
 UNION ALL SELECT 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
     WHERE contype = 'f' AND confrelid = %(oid)s AND conparentid = 0
+UNION ALL SELECT CASE WHEN {_BY_ITSELF} THEN format('its foreign key %%s is not valid', conname)
+    ELSE format('this role may not refer to %%s, as its foreign key %%s does', o.relname, conname) END
+    FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
+    WHERE contype = 'f' AND conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s))
+        AND ({_BY_ITSELF} OR {_MAY_NOT_REFER})
 UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
 UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
 UNION ALL SELECT 'it has the rule ' || rulename FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_type <> '1'
@@ -205,6 +224,7 @@ def of_all(
         "restructured": task is not None and task.structure is not None,
         "columnar": task is not None and task.structure is not None and task.structure.structure == "columnstore",
         "moved": task is not None and bool(task.tablespaces),
+        "together": task is not None and task.together is not None,
     }
     # Whoever asks has seen them a moment ago.
     found = dict.fromkeys(set(tables) - set(oids.values()), "it is gone")

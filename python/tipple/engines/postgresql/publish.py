@@ -26,6 +26,7 @@ from tipple.engines.postgresql import (
     merge,
     obstacles,
     refused,
+    set_aside,
     shape,
     stage,
     structure,
@@ -109,13 +110,25 @@ class Publish:
                     with runner.phase(ANALYZE):
                         self._analyze(runner, owned, choice)
                 with runner.phase(self.task.publish_phase):
-                    return self._publish(runner, owned, choice, rows, digest)
+                    is_visible = self._publish(runner, owned, choice, rows, digest)
+                    if is_visible:
+                        self._drop_set_aside(owned)
+                    return is_visible
             except Incomplete:
                 self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
         raise TippleError(
             f"indexes or partitions of {self.table} change while it is published, again and again",
             hint="nothing was published; when that has ended, run the same command again",
         )
+
+    def _drop_set_aside(self, owned: OwnedJob) -> None:
+        """Drops the table whose place the staged one has taken, and what other loads could not drop."""
+        swapped = owned.strategy == "swap" and set_aside.refers_to_others(self.connection, self.table)
+        try:
+            self.notes += set_aside.drop_all(self.connection, set_aside.PATIENCE_SECONDS if swapped else 0)
+        except psycopg.Error:
+            # The rows are there; whoever comes by next will drop it.
+            return
 
     @contextmanager
     def _naming_records(self, owned: OwnedJob, *, checks: bool) -> Iterator[None]:
@@ -394,7 +407,10 @@ class Publish:
         if self.task.mode == "replace":
             emptying.empty(self.connection, self.table)
         self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
-        self.connection.execute(f"DROP TABLE {staging.sql}")
+        if set_aside.refers_to_others(self.connection, staging):
+            set_aside.leave(self.connection, staging)
+        else:
+            self.connection.execute(f"DROP TABLE {staging.sql}")
 
     def _rows_move(self, owned: OwnedJob) -> bool:
         """Whether the table's rows are to be copied to the staged ones, and not the other way round."""

@@ -322,11 +322,10 @@ class PostgresSession:
             "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]{32}') || '\"') "
             "AND pg_has_role(c.relowner, 'USAGE') ORDER BY length(c.relname)"
         ).fetchall()
-        for (name,) in rows:
-            self.connection.execute(f"DROP TABLE IF EXISTS {name}")
+        done = [stage.dropped(self.connection, name) for (name,) in rows]
         forgotten = self.connection.execute(ledger.FORGET_REJECTS).rowcount
         return [
-            *(f"dropped the staging table {name}" for (name,) in rows),
+            *done,
             *unlisted,
             *([f"removed {forgotten:,} rejects of jobs that were given up"] if forgotten else []),
         ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.postgresql import belongings, privileges
+from tipple.engines.postgresql import belongings, privileges, set_aside
 from tipple.errors import UsageError
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 
@@ -50,14 +50,6 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
     found = connection.execute(
         "SELECT FROM pg_index WHERE indrelid = %s AND (indisunique OR indisexclusion) LIMIT 1",
         (_oid(connection, table),),
-    ).fetchone()
-    return found is not None
-
-
-def has_references(connection: psycopg.Connection[Any], table: TableName) -> bool:
-    """Whether a foreign key may refuse rows."""
-    found = connection.execute(
-        "SELECT FROM pg_constraint WHERE conrelid = %s AND contype = 'f' LIMIT 1", (_oid(connection, table),)
     ).fetchone()
     return found is not None
 
@@ -171,10 +163,25 @@ def members(connection: psycopg.Connection[Any], staging: TableName, *, kinds: s
 
 
 def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
-    """Drops the staging table and those that belong to it, as far as they are still there."""
+    """Drops the staging table and those that belong to it, as far as they are still there; those that refer to others
+    which are read all the time are emptied, and left to `set_aside.drop_all`."""
     # The first one takes its partitions with it.
     for name in members(connection, staging):
-        connection.execute(f"DROP TABLE IF EXISTS {TableName(staging.schema, name).sql}")
+        table = TableName(staging.schema, name)
+        if not _is_bound(connection, table):
+            connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
+        elif not set_aside.is_dropped(connection, table.sql):
+            set_aside.leave(connection, table)
+
+
+def _is_bound(connection: psycopg.Connection[Any], staging: TableName) -> bool:
+    """Whether to drop what is staged locks tables that it refers to by itself."""
+    found = connection.execute(
+        "SELECT FROM pg_class c WHERE oid = to_regclass(%s) AND relkind = 'r' AND NOT relispartition "
+        "AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = c.oid AND contype = 'f')",
+        (staging.sql,),
+    ).fetchone()
+    return found is not None
 
 
 def require_own(connection: psycopg.Connection[Any], staging: TableName, whose: str) -> None:
@@ -216,9 +223,15 @@ def drop_unlisted(connection: psycopg.Connection[Any]) -> list[str]:
         if may_be_in_use:
             done.append(f"kept the staging table {name}: another session holds an advisory lock, and may be loading")
             continue
-        connection.execute(f"DROP TABLE IF EXISTS {name}")
-        done.append(f"dropped the staging table {name}")
+        done.append(dropped(connection, name))
     return done
+
+
+def dropped(connection: psycopg.Connection[Any], name: str) -> str:
+    """Drops a staging table, by its quoted name, if that can be now; says what became of it."""
+    if set_aside.is_dropped(connection, name):
+        return f"dropped the staging table {name}"
+    return f"kept the staging table {name}: others use a table that it refers to; run this again"
 
 
 def swap(
@@ -238,7 +251,10 @@ def swap(
     if exists:
         belonging = belongings.rest(connection, [(staging, table)], keeps_indexes=keeps_indexes)[table]
         belonging += belongings.statistics(connection, staging, table)
-        connection.execute(f"DROP TABLE {table.sql}")
+        if set_aside.refers_to_others(connection, table):
+            set_aside.put(connection, table, staging)
+        else:
+            connection.execute(f"DROP TABLE {table.sql}")
     connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
     if staging.schema != table.schema and table.schema is not None:
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
