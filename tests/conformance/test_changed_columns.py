@@ -64,6 +64,87 @@ def test_another_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str
     assert not any("stage_" in name for name in target.tables())
 
 
+WAYS: dict[str, dict[str, object]] = {
+    "append": {},
+    "skip": {"on_error": "skip", "max_rejects": 1},
+    "upsert": {"mode": "upsert", "key": "k"},
+    "replace": {"mode": "replace"},
+    "rebuild": {"indexes": "rebuild"},
+    "partitions": {},
+    "slices": {"no_atomic": True},
+}
+
+
+@pytest.mark.parametrize("to", ["real", "bigint", "timestamptz"])
+@pytest.mark.parametrize("way", WAYS)
+def test_before_the_load_has_its_lock(postgres_target: PostgresTarget, tmp_path: Path, way: str, to: str) -> None:
+    """Bytes of the old type, of which some are values of the new one too, are not stored in it."""
+    target = postgres_target
+    before, value = ("timestamp", "2024-01-01 00:00:00") if to == "timestamptz" else ("integer", "7")
+    divided = " PARTITION BY RANGE (k); CREATE TABLE t1 PARTITION OF t DEFAULT" if way == "partitions" else ""
+    target.execute(
+        f"CREATE TABLE t (k integer PRIMARY KEY, v {before}){divided}; INSERT INTO t VALUES (-1, NULL), (-2, NULL)"
+    )
+    path = write(tmp_path / "in.csv", "".join(f"{n},{value}\n" for n in range(20)))
+    options = {"header": "no", "verify": "checksum", **WAYS[way]}
+    if way == "skip":
+        options["rejects"] = tmp_path / "bad.csv"
+    with psycopg.connect(target.url) as changing:
+        changing.execute(f"ALTER TABLE t ALTER v TYPE {to}")
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        try:
+            assert wait_for(lambda: target.rows("SELECT FROM pg_locks WHERE NOT granted"))
+            changing.commit()
+            run = command.wait()
+        finally:
+            command.kill()
+    assert run.exit_code == 1, str(run)
+    assert "was changed while it was loaded: column v" in run.stderr
+    assert target.count("t") == 2
+    load_here(target, path, restart=True, **options)
+    meant = f"{value} Asia/Kathmandu" if to == "timestamptz" else value
+    assert target.value(f"SELECT count(*) FROM t WHERE v = '{meant}'::{to}") == 20
+
+
+def test_between_two_slices(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    target = postgres_target
+    target.execute("CREATE TABLE t (k integer, v integer)")
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(60_000)))
+    options = {"header": "no", "no_atomic": True, "commit_every": 300}
+    command = start_tipple(*load_words(target.url, (path,), "t", options))
+    try:
+        assert wait_for(lambda: target.count("t") > 0)
+        target.execute("ALTER TABLE t ALTER v TYPE real")
+        run = command.wait()
+    finally:
+        command.kill()
+    assert run.exit_code == 1, str(run)
+    assert "was changed while it was loaded: column v" in run.stderr
+    assert target.value("SELECT count(*) FROM t WHERE v <> k % 10") == 0
+    run = load_here(target, path, check=2, **options)
+    assert "change them back" in run.stderr
+
+
+def test_emptied_between_two_runs(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What --no-atomic had stored before it was killed is gone, and nobody calls the rest all of it."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (k integer, v integer)")
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(60_000)))
+    options = {"header": "no", "no_atomic": True, "commit_every": 300}
+    command = start_tipple(*load_words(target.url, (path,), "t", options))
+    try:
+        assert wait_for(lambda: target.count("t") > 0)
+    finally:
+        command.kill()
+    target.execute("TRUNCATE t")
+    for more in ({"dry_run": True}, {}):
+        run = load_here(target, path, check=2, **options, **more)
+        assert "and now it has none" in run.stderr
+        assert "--restart" in run.stderr
+    load_here(target, path, restart=True, **options)
+    assert target.count("t") == 60_000
+
+
 @pytest.mark.parametrize("mode", ["replace", "upsert"])
 def test_a_wider_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
     """It takes all values as they are: nothing is lost, and nothing is in the way."""

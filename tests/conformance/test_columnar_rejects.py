@@ -198,3 +198,44 @@ def test_floats_within_others_are_replayed(tmp_path: Path, of_type: str, kind: p
     replayed, loaded = replayed_and_loaded(target, tmp_path, of_type, pa.array(values, kind))
     assert replayed == loaded
     assert "0.10000000149011612" in loaded[0][1]
+
+
+# A type that only the engine itself reads, with a good value and a bad one.
+ONLY_THERE = {"duckdb": ("BIT", "0101", "01x,1"), "postgresql": ("tsquery", "a & b", "a, & (")}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "memory"])
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_a_value_that_only_the_engine_refuses_is_told(
+    engine_target: Target, tmp_path: Path, kind: str, on_error: str
+) -> None:
+    """By its own text, and not by none or by the record's."""
+    of_type, good, bad = ONLY_THERE[engine_target.engine]
+    engine_target.execute(f"CREATE TABLE t (a integer, q {of_type})")
+    values = [good] * 30_000
+    values[20_000] = bad
+    source: Any = pa.table({"a": pa.array(range(30_000)), "q": pa.array(values)})
+    if kind == "parquet":
+        pq.write_table(source, tmp_path / "in.parquet", row_group_size=9_000)
+        source = tmp_path / "in.parquet"
+    with pytest.raises(tipple.TippleError) as failure:
+        tipple.load(source, into=engine_target.url, table="t", on_error=on_error, max_rejects=0)
+    error: Any = failure.value.last if isinstance(failure.value, tipple.TooManyRejects) else failure.value
+    if kind == "memory" and engine_target.engine == "duckdb" and on_error == "stop":
+        # DuckDB does not tell the record, and a stream is not read again.
+        assert "bit conversion: 'x'" in str(error)
+        return
+    assert (error.record_number, error.column, error.text) == (20_001, "q", bad)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "memory"])
+def test_a_row_that_a_key_refuses_is_told(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """As CSV, where one session stores rows into a table that has its key already."""
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b text); INSERT INTO t VALUES (20000, 'x')")
+    source: Any = pa.table({"a": pa.array(range(30_000)), "b": pa.array(["x,y"] * 30_000)})
+    if kind == "parquet":
+        pq.write_table(source, tmp_path / "in.parquet", row_group_size=9_000)
+        source = tmp_path / "in.parquet"
+    with pytest.raises(tipple.BadRecord) as failure:
+        tipple.load(source, into=postgres_target.url, table="t", mode="append", indexes="keep")
+    assert (failure.value.record_number, failure.value.text) == (20_001, '20000,"x,y"')

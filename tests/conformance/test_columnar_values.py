@@ -13,8 +13,8 @@ import pytest
 
 import columnar_targets
 import tipple
-from columnar_files import write_arrow_file, write_parquet
-from loading import load
+from columnar_files import write_arrow_file, write_arrow_stream, write_parquet
+from loading import load, load_stdin
 from targets import Target
 
 D = Decimal
@@ -217,3 +217,33 @@ def test_infinities(engine_target: Target, tmp_path: Path) -> None:
     load(engine_target, path)
     rows = engine_target.rows("SELECT CAST(d AS varchar), CAST(t AS varchar) FROM t ORDER BY n")
     assert rows == [("infinity", "-infinity"), ("-infinity", "infinity")]
+
+
+def test_numbers_into_a_date(engine_target: Target, tmp_path: Path) -> None:
+    """Those of ISO 8601 without dashes are dates; what others count, nobody knows."""
+    engine_target.execute("CREATE TABLE t (d date)")
+    load(engine_target, write_parquet(tmp_path / "iso.parquet", pa.table({"d": [20240131]})))
+    assert engine_target.value("SELECT d FROM t") == DAY(2024, 1, 31)
+    run = load(engine_target, write_parquet(tmp_path / "days.parquet", pa.table({"d": [19723]})), check=1)
+    assert "a number does not say what it counts, or from when: make it a date where the source is made" in run.stderr
+    run = load(engine_target, write_parquet(tmp_path / "text.parquet", pa.table({"d": ["19723"]})), check=1)
+    assert "ISO form" in run.stderr
+
+
+def test_a_time_beyond_the_day(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a time)")
+    hours = pa.array([25 * 3600 * 10**6], pa.int64()).view(pa.time64("us"))
+    run = load(engine_target, write_arrow_file(tmp_path / "in.arrow", pa.table({"a": hours})), check=1)
+    assert "25:00:00" in run.stderr
+    assert "type the column's type" not in run.stderr
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet", "auto"])
+def test_not_from_standard_input(engine_target: Target, tmp_path: Path, form: str) -> None:
+    engine_target.execute("CREATE TABLE t (a bigint)")
+    writer = write_parquet if form == "parquet" else write_arrow_stream
+    data = writer(tmp_path / "in", pa.table({"a": [1]})).read_bytes()
+    done = load_stdin(engine_target, data, format=form)
+    assert done.returncode == 2
+    assert b"write it to a file first" in done.stderr
+    assert (b"pyarrow.ipc.open_stream" in done.stderr) == (form != "auto")

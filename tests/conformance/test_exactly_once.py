@@ -158,6 +158,9 @@ def test_resume_of_a_finished_or_unknown_job(engine_target: Target, tmp_path: Pa
     assert unknown.exit_code in (1, 2)
     load(engine_target, path, resume="nonsense", check=2)
     assert engine_target.count("t") == 1
+    load(engine_target, path, resume="nonsense", dry_run=True, check=2)
+    dry = load(engine_target, path, resume=first.summary["job_id"], dry_run=True)
+    assert "has loaded this already" in dry.output
 
 
 def test_resume_and_restart_exclude_each_other(engine_target: Target, tmp_path: Path) -> None:

@@ -223,6 +223,23 @@ def test_a_stream_that_is_read_again(postgres_target: PostgresTarget, tmp_path: 
     assert target.count("t") == 495_000
 
 
+def test_begun_anew_without_a_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What was rejected by then is rejected once; a replay stores it once."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE p (k timestamptz PRIMARY KEY); INSERT INTO p VALUES ('2024-01-01 00:00Z'); "
+        "CREATE TABLE t (id integer, c timestamptz REFERENCES p) PARTITION BY RANGE (id); "
+        "CREATE TABLE t1 PARTITION OF t DEFAULT"
+    )
+    path = write(tmp_path / "in.csv", "1,2024-01-01 00:00Z\nx,2024-01-01 00:00Z\n3,January 2 2024\n")
+    rejects = tmp_path / "bad.csv"
+    options = {"header": "no", "on_error": "skip", "max_rejects": 9, "rejects": rejects, "no_ledger": True}
+    run = load_here(target, path, check=3, **options)
+    assert any("begun anew with the keys in place" in note for note in run.summary["notes"])
+    assert run.summary["rejects"] == 2
+    assert rejects.read_text() == "x,2024-01-01 00:00Z\n3,January 2 2024\n"
+
+
 def test_more_than_may_be(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Nothing is published, and no more is kept of them than it takes to say so."""
     postgres_target.execute(f"{REFERRED}; {PARTITIONED}")

@@ -51,3 +51,28 @@ def test_a_record_that_it_refuses(target: PostgresTarget, tmp_path: Path) -> Non
     run = load(target, path, table="f", check=1)
     assert "violates check constraint" in run.stderr
     assert target.count("t") == 0
+
+
+PARTITIONED = """
+ALTER TABLE t DROP CONSTRAINT t_b_check;
+CREATE TABLE p (a integer, b text) PARTITION BY RANGE (a);
+CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (10);
+CREATE FOREIGN TABLE p1 PARTITION OF p FOR VALUES FROM (10) TO (20) SERVER s OPTIONS (table_name 't');
+"""
+
+
+def test_an_upsert_with_a_partition_that_is_one(target: PostgresTarget, tmp_path: Path) -> None:
+    """The server refuses it when all is staged, and only then knows which partitions it can leave out."""
+    target.execute(PARTITIONED)
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    for dry_run in (True, False):
+        run = load(target, path, table="p", mode="upsert", key="b", dry_run=dry_run, check=2)
+        assert "public.p1, which belongs to it, is a foreign table" in run.stderr
+    assert target.rows("SELECT count(*) FROM pg_namespace WHERE nspname = 'tipple'") == [(0,)]
+    load(target, path, table="p", mode="upsert", key="a")
+    assert target.sorted_rows("p") == [(1, "x"), (2, "y")]
+    path = write(tmp_path / "more.csv", "1,z\n12,z\n")
+    run = load(target, path, table="p", mode="upsert", key="a", check=1)
+    assert "such as the partition public.p1" in run.stderr
+    assert "between the lowest key and the highest one" in run.stderr
+    assert target.sorted_rows("p") == [(1, "x"), (2, "y")]

@@ -180,3 +180,32 @@ def test_every_error_can_be_handed_on() -> None:
         for other in copies(error):
             assert same(other, error)
             assert str(other) == str(error)
+
+
+ENDS_MEANWHILE = """
+import sys, threading, time, pyarrow, tipple
+into, pause = sys.argv[1], float(sys.argv[2])
+schema = pyarrow.schema([("a", pyarrow.int64())])
+begun = threading.Event()
+
+def batches():
+    while True:
+        begun.set()
+        time.sleep(pause)
+        yield pyarrow.record_batch([pyarrow.array(range(1000))], schema)
+
+def load():
+    tipple.load(pyarrow.RecordBatchReader.from_batches(schema, batches()), into=into, table="t", schema="auto")
+
+threading.excepthook = lambda error: None
+threading.Thread(target=load, daemon=True).start()
+begun.wait()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 0.05])
+def test_an_interpreter_that_ends_while_python_makes_rows(engine_target: Target, pause: float) -> None:
+    """The thread of the load asked for an interpreter that was being taken apart, and the process ended by a signal."""
+    for _ in range(3):
+        run_script(ENDS_MEANWHILE, engine_target.url, pause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from conformance.test_partitions import check_tidy, partition_names, per_partiti
 from loading import load_here as load
 from loading import load_text_here as load_text
 from loading import load_words
-from servers.postgres import LOADER
+from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 from tipple.engines.postgresql import obstacles
 from tipple.plan.url import TableName
@@ -222,6 +222,36 @@ def test_what_a_partition_has_got_meanwhile(postgres_target: PostgresTarget, tmp
     check_tidy(postgres_target)
 
 
+@pytest.mark.parametrize(
+    ("change", "come"),
+    [
+        ("ALTER TABLE t ADD CONSTRAINT no_x CHECK (v <> 'x')", "the constraint no_x"),
+        ("ALTER TABLE t0 ADD CONSTRAINT no_x CHECK (v <> 'x')", "the constraint no_x"),
+        ("ALTER TABLE t0 ALTER w SET NOT NULL", "NOT NULL of the column w"),
+    ],
+)
+def test_what_violates_a_constraint_that_has_come_meanwhile(
+    postgres_target: PostgresTarget, tmp_path: Path, change: str, come: str
+) -> None:
+    """The server knows no record of it; the same command does."""
+    postgres_target.execute(TENS)
+    postgres_target.execute("DELETE FROM t; ALTER TABLE t ADD w text")
+    path = write(tmp_path / "in.csv", "1,new,a\n2,x,\n11,new,a\n")
+    with at_publish(postgres_target, path) as (command, holder):
+        holder.execute(change)  # type: ignore[call-overload]
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 1, run
+    assert f"{come} came to public.t while it was loaded" in run.stderr
+    assert "run the command again: it then names the record" in run.stderr
+    assert postgres_target.count("t") == 0
+    options = {"header": "no", **REPLACE}
+    assert "record    2" in load(postgres_target, path, check=1, **options).stderr
+    load(postgres_target, path, on_error="skip", max_rejects=9, check=3, cwd=tmp_path, **options)
+    assert postgres_target.count("t") == 2
+    check_tidy(postgres_target)
+
+
 def test_a_divided_partition_that_refuses_null_meanwhile(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     postgres_target.execute("""
         CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k);
@@ -381,6 +411,21 @@ def test_constraints_keep_their_names(postgres_target: PostgresTarget, tmp_path:
     query = "SELECT conname FROM pg_constraint WHERE conrelid = 't0'::regclass"
     assert postgres_target.rows(query) == ([("t0_v_not_null",)] if postgres_target.server.version >= 18 else [])
     check_tidy(postgres_target)
+
+
+def test_what_tables_below_do_not_inherit(server_of: Callable[[int], PostgresServer], tmp_path: Path) -> None:
+    """A partition refuses NULL by a constraint of its own, which 18 lets be NO INHERIT."""
+    target = PostgresTarget(server_of(18))
+    try:
+        target.execute(TENS)
+        target.execute("ALTER TABLE t0 ADD CONSTRAINT own NOT NULL v NO INHERIT")
+        load_text(target, tmp_path / "in.csv", "1,a\n11,b\n", header="no", mode="replace")
+        query = "SELECT pg_get_constraintdef(oid), conname FROM pg_constraint WHERE conrelid = 't0'::regclass"
+        assert target.rows(query) == [("NOT NULL v NO INHERIT", "own")]
+        assert "record    2" in load_text(target, tmp_path / "b.csv", "2,a\n3,\n", header="no", check=1).stderr
+        check_tidy(target)
+    finally:
+        target.close()
 
 
 def test_a_table_that_refers_to_itself(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import tipple
 from command import run_tipple, start_tipple
 from faults.oracle import wait_for
 from loading import load_here, load_words
@@ -162,3 +163,51 @@ def test_what_only_the_server_judges(
     run = load_here(target, bad, header="no", columns=columns, check=1)
     assert "foreign key" in run.stderr
     assert target.count("t") == 50
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_key_that_judges_at_commit(postgres_target: PostgresTarget, tmp_path: Path, partitioned: bool) -> None:
+    """It has judged the rows that are copied to the new ones before the table is altered."""
+    target = postgres_target
+    divided = " PARTITION BY RANGE (n); CREATE TABLE t1 PARTITION OF t DEFAULT" if partitioned else ""
+    target.execute(
+        "CREATE TABLE r (k integer PRIMARY KEY); INSERT INTO r VALUES (1); CREATE TABLE t (n integer PRIMARY KEY, "
+        f"k integer REFERENCES r DEFERRABLE INITIALLY DEFERRED){divided}; INSERT INTO t VALUES (-1, 1)"
+    )
+    path = write(tmp_path / "in.csv", "".join(f"{n},1\n" for n in range(20_000)))
+    run = load_here(target, path, header="no", indexes="rebuild")
+    assert run.summary["strategy"] == ("partition" if partitioned else "swap")
+    assert target.count("t") == 20_001
+    assert target.leftovers("t", "t1", "r") == set()
+
+
+def test_a_partition_that_refers_to_its_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A record may refer to one that comes later, as where the table itself has the key."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE t (n integer PRIMARY KEY, up integer) PARTITION BY RANGE (n); "
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (50); CREATE TABLE t2 PARTITION OF t DEFAULT; "
+        "ALTER TABLE t2 ADD CONSTRAINT own FOREIGN KEY (up) REFERENCES t"
+    )
+    path = write(tmp_path / "in.csv", "61,2\n2,1\n62,99\n")
+    run = load_here(target, path, header="no", on_error="skip", max_rejects=5, rejects=tmp_path / "bad", check=2)
+    assert "the foreign key own" in run.stderr
+
+
+def test_new_partitions_published_together(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """With what they refer to: the plan says what is in the way, where records are skipped."""
+    target = postgres_target
+    write(tmp_path / "a.sql", "CREATE TABLE a (k integer PRIMARY KEY)")
+    write(tmp_path / "b.sql", "CREATE TABLE b (k integer PRIMARY KEY, c integer REFERENCES a)")
+    for name, lines in (("a", "1\n2\n"), ("b", "1,1\n2,2\n")):
+        write(tmp_path / f"{name}.csv", lines)
+    job = f"publish = 'together'\n[defaults]\ninto = '{target.url}'\nheader = 'no'\n"
+    for name in ("a", "b"):
+        job += f"[tables.{name}]\nsources = '{tmp_path}/{name}.csv'\nschema = '{tmp_path}/{name}.sql'\n"
+    job += "partition-by = 'range(k, every=10)'\nafter = ['a']\n"
+    skipping = f"on-error = 'skip'\nrejects = '{tmp_path}/b.bad'\n"
+    for dry_run in (True, False):
+        with pytest.raises(tipple.UsageError, match="its foreign keys say which records are rejects"):
+            tipple.run(write(tmp_path / "skip.toml", job + skipping), dry_run=dry_run)
+    tipple.run(write(tmp_path / "job.toml", job))
+    assert target.count("b") == 2

@@ -75,6 +75,22 @@ def test_rejects_that_somebody_mends_are_not_lost(engine_target: Target, tmp_pat
     assert sorted(engine_target.rows("SELECT a FROM t")) == [(1,), (2,), (5,)]
 
 
+def test_rejects_that_somebody_removes_from_the_ledger(engine_target: Target, tmp_path: Path) -> None:
+    """What is told of them and what the file has are not the same any more."""
+    engine_target.execute(TABLE)
+    path = write(tmp_path / "in.csv", b"a,b,c,d\n1,,,x\nbad,,,y\n4,,nodate,v\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"on_error": "skip", "max_rejects": 3, "rejects": rejects, "header": "match"}
+    load(engine_target, path, check=3, **options)
+    for left, condition in ((1, "column_name = 'a'"), (0, "true")):
+        engine_target.execute(f"DELETE FROM tipple.reject WHERE {condition}")
+        again = load(engine_target, path, check=3, **options)
+        assert again.summary is not None
+        assert again.summary["rejects"] == 2
+        assert len(rejects.read_text().splitlines()) == left
+        assert f"bad.csv has {left} of the 2 rejects" in " ".join(again.summary["notes"])
+
+
 def test_what_a_replay_leaves_is_told_by_where_it_stands(engine_target: Target, tmp_path: Path) -> None:
     """The file that was read is no more: its place has the one that was written."""
     engine_target.execute(TABLE)

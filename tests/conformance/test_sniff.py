@@ -214,6 +214,29 @@ def test_later_values_that_a_guessed_type_would_change(engine_target: Target, tm
         assert said in failed.stderr, said
 
 
+@pytest.mark.parametrize(
+    ("data", "options", "is_text", "second"),
+    [
+        ('7,1\n8,""\n', {"force_null": "b"}, False, None),
+        ('7,1\n8,""\n', {"force_null": "*"}, False, None),
+        ('7,1\n8,""\n', {"force_null": "A"}, True, ""),
+        ('7,1\n8,"NA"\n', {"force_null": "B", "null": "NA"}, False, None),
+        ('7,1\n8,"N/A"\n', {"force_null": "b", "null": "NA"}, True, "N/A"),
+        ("7,1\n8,\n", {"force_not_null": "b"}, True, ""),
+        ("7,1\n8,NA\n", {"force_not_null": "b", "null": "NA"}, True, "NA"),
+        ('7,1\n8,""\n9,\n', {"force_not_null": "b", "force_null": "b"}, True, None),
+    ],
+)
+def test_what_is_said_of_null_in_quotes(
+    engine_target: Target, tmp_path: Path, data: str, options: dict[str, str], second: str | None, *, is_text: bool
+) -> None:
+    path = write(tmp_path / "in.csv", "a,b\n" + data)
+    load_here(engine_target, path, schema="auto", format="csv", **options)
+    types = types_of(engine_target, "t")
+    assert (types["b"] in ("text", "varchar"), types["a"]) == (is_text, "bigint")
+    assert engine_target.value("SELECT b FROM t WHERE a = 8") == second
+
+
 def test_nothing_to_guess_from(engine_target: Target, tmp_path: Path) -> None:
     run = load_text(engine_target, tmp_path / "in.csv", "", schema="auto", check=2)
     assert "no whole record" in run.stderr

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from big import TABLE, BigFile
-from loading import load, load_stdin, load_text
-from targets import Target, lines, write
+from loading import load, load_here, load_stdin, load_text
+from targets import DuckdbTarget, Target, lines, write
 
 Pack = Callable[[bytes], bytes]
 
@@ -237,3 +237,31 @@ def test_upsert_from_streams_keeps_the_last(engine_target: Target, tmp_path: Pat
     load(engine_target, *parts, header="no", mode="upsert", key="a", jobs=3)
     assert engine_target.value("SELECT count(*) FROM t") == 1000
     assert engine_target.value("SELECT count(*) FROM t WHERE b LIKE '2-199%'") == 1000
+
+
+@packs
+@pytest.mark.parametrize("options", [{}, {"on_error": "skip", "max_rejects": 9}], ids=["", "skip"])
+def test_packed_twice(tmp_path: Path, ending: str, options: dict[str, object]) -> None:
+    """The format is given, so nobody has looked at the text; with a header skipped it had no records."""
+    path = tmp_path / f"in.csv.{ending}"
+    path.write_bytes(gzip.compress(PACKS[ending](DATA.encode())))
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute(T)
+    run = load_here(target, path, format="csv", header="yes", check=False, **options)
+    assert run.exit_code != 0
+    assert "is packed twice: it unpacks to" in run.stderr
+    assert "unpack it once first" in run.stderr
+
+
+def test_a_long_name_in_a_gzip_header(tmp_path: Path) -> None:
+    packed = gzip.compress(DATA.encode(), mtime=0)
+    # The flag of a name in the header (RFC 1952, 2.3.1), and the name behind the ten bytes of it.
+    named = packed[:3] + b"\x08" + packed[4:10] + b"n" * 70_000 + b"\0" + packed[10:]
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(named)
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute(T)
+    run = load_here(target, path, format="csv", header="yes", check=1)
+    assert "more than 65,535 bytes" in run.stderr
+    assert f"gzip -dc {path} | tipple load -" in run.stderr
+    assert "damaged" not in run.stderr

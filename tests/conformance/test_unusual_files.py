@@ -120,3 +120,15 @@ def test_a_table_of_the_fields_that_are_asked_for(engine_target: Target, tmp_pat
     assert "leave the column out with --columns" in run.stderr
     load_here(engine_target, tmp_path / "*.parquet", schema="auto", columns="c,b")
     assert engine_target.sorted_rows("t") == [(1, "x"), (2, "y")]
+
+
+def test_names_that_differ_in_their_case(target: DuckdbTarget, tmp_path: Path) -> None:
+    """One of two such fields can be loaded, by its name."""
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"A": [1], "a": [2], "b": [3]}))
+    says = "the source's columns A and a differ in upper and lower case only: leave one out, such as A by --columns a,b"
+    assert says in load_here(target, path, schema="auto", check=2).stderr
+    target.execute("CREATE TABLE t (a integer, b integer)")
+    assert says in load_here(target, path, check=2).stderr
+    load_here(target, path, columns="a,b")
+    load_here(target, path, columns="A,b")
+    assert target.sorted_rows("t") == [(1, 3), (2, 3)]

@@ -101,6 +101,7 @@ def test_postgresql_data(
         run = job.run()
         assert_says_disk_full(run)
         assert "53100" in run.stderr
+        assert "free space for the server and run the same command again" in run.stderr
         assert "mend the value" not in run.stderr
         assert job.visible() == 0
         assert server.running
@@ -164,6 +165,7 @@ def test_rejects_on_a_full_disk(postgres_target: PostgresTarget, disk: Callable[
     environment = {"TMPDIR": str(place)}
     run = load(postgres_target, path, env=environment, check=False, **options)
     assert_says_disk_full(run)
+    assert "free space there, or set TMPDIR to a directory with more of it" in run.stderr
     assert postgres_target.count("t") == 0
     ((job, state),) = postgres_target.rows("SELECT job_id::text, state FROM tipple.job")
     assert state == "loading"

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from command import start_tipple
 from conformance.test_partitions import check_tidy
-from faults.oracle import LONG, duckdb_target, moments, record_count
+from faults.oracle import LONG, duckdb_target, moments, record_count, wait_for
 from faults.test_kill import kill_after
-from loading import load_words
+from loading import load, load_words
 from servers.postgres import PostgresServer
 from spoilt import SEED, TABLE, spoil, told
 from targets import PostgresTarget, Target, write
@@ -152,3 +153,59 @@ def test_killed_between_transactions_with_violations(tmp_path: Path) -> None:
         f"SIGKILL of a load with violations into DuckDB, --no-atomic: {len(moments) - 1} rounds, {between} after a "
         "transaction; each time the rejects of an undisturbed load"
     )
+
+
+def kill_at_publish(target: PostgresTarget, path: Path, options: dict[str, object]) -> None:
+    """Begins a load, and kills it when all is staged."""
+    blocked = "SELECT FROM pg_locks WHERE NOT granted AND relation = 't'::regclass"
+    with psycopg.connect(target.server.url(dbname=target.database)) as holder:
+        holder.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        assert wait_for(lambda: target.server.rows(blocked, target.database))
+        command.kill()
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_column_that_refuses_null_before_an_upsert_goes_on(
+    postgres_target: PostgresTarget, tmp_path: Path, *, skips: bool
+) -> None:
+    """What was staged before has more rows than the sources have now, by what the column takes."""
+    postgres_target.execute("CREATE TABLE t (k integer PRIMARY KEY, v text); INSERT INTO t VALUES (9, 'old')")
+    path = write(tmp_path / "in.csv", "1,a\nbad,a\n2,\n3,c\n" if skips else "1,a\n2,\n3,c\n")
+    options: dict[str, object] = {"header": "no", "mode": "upsert", "key": "k"}
+    if skips:
+        options |= {"on_error": "skip", "max_rejects": 2, "rejects": tmp_path / "bad.csv"}
+    kill_at_publish(postgres_target, path, options)
+    postgres_target.execute("ALTER TABLE t ALTER v SET NOT NULL")
+    run = load(postgres_target, path, check=3 if skips else 1, **options)
+    if skips:
+        assert (tmp_path / "bad.csv").read_text() == "bad,a\n2,\n"
+        assert postgres_target.sorted_rows("t") == [(1, "a"), (3, "c"), (9, "old")]
+    else:
+        assert "record    2" in run.stderr
+        assert "not-null" in run.stderr
+        assert postgres_target.sorted_rows("t") == [(9, "old")]
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_rejects_that_somebody_removes_before_a_load_goes_on(
+    postgres_target: PostgresTarget, tmp_path: Path, *, has_key: bool
+) -> None:
+    """A record that was never stored is not to be taken for the first one of its key."""
+    key = "PRIMARY KEY" if has_key else "NOT NULL"
+    postgres_target.execute(f"CREATE TABLE t (k integer {key}, v text CHECK (v <> 'bad'))")
+    path = write(tmp_path / "in.csv", "1,a\n2,bad\n2,b\n3,c\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"header": "no", "on_error": "skip", "max_rejects": 3, "rejects": rejects}
+    kill_at_publish(postgres_target, path, options)
+    postgres_target.execute("DELETE FROM tipple.reject")
+    if has_key:
+        run = load(postgres_target, path, check=1, **options)
+        assert "are gone from the ledger (tipple.reject)" in run.stderr
+        assert postgres_target.count("t") == 0
+    run = load(postgres_target, path, check=3, **options)
+    assert run.summary is not None
+    assert run.summary["rejects"] == 1
+    assert rejects.read_text() == ("2,bad\n" if has_key else "")
+    assert has_key or any("bad.csv has 0 of the 1 rejects" in note for note in run.summary["notes"])
+    assert postgres_target.sorted_rows("t") == [(1, "a"), (2, "b"), (3, "c")]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from big import COLUMNS, BigFile
@@ -508,6 +509,40 @@ def test_a_dry_run_misses_what_the_load_would(
     assert server.rows("SELECT count(*) FROM o", name) == [(2,)]
 
 
+def test_rights_on_columns_alone(foreign: PostgresTarget, path: Path) -> None:
+    """COPY would take them, and LOCK does not."""
+    server, name = foreign.server, foreign.database
+    server.execute(f'GRANT CREATE ON DATABASE "{name}" TO {LOADER}')
+    server.execute(f"CREATE TABLE o (a integer, b text, c text); GRANT INSERT (a, b) ON o TO {LOADER}", name)
+    for dry_run in (True, False):
+        run = load(foreign, path, table="o", columns="a,b", dry_run=dry_run, check=2)
+        assert "rights on columns alone do not do" in run.stderr
+    for statement in _grants(run):
+        server.execute(statement, name)
+    load(foreign, path, table="o", columns="a,b")
+    assert server.rows("SELECT * FROM o ORDER BY 1", name) == [(1, "x", None), (2, "y", None)]
+
+
+def test_a_default_tablespace_that_the_role_may_not_use(postgres_target: PostgresTarget, path: Path) -> None:
+    server, name = postgres_target.server, f"place_{postgres_target.database}"
+    with server.connect() as connection:
+        connection.execute("SET allow_in_place_tablespaces = on")
+        connection.execute(f"CREATE TABLESPACE {name} LOCATION ''")
+    try:
+        url = server.url(LOADER, postgres_target.database, options=f"-c default_tablespace={name}")
+        options: dict[str, object] = {"schema": "auto", "header": "no"}
+        for status in (2, 1):
+            run = load(url, path, table="n", check=status, **options)
+            assert f"GRANT CREATE ON TABLESPACE {name} TO this role" in run.stderr
+            # The ledger is the first to be made.
+            load(postgres_target, path, table="l", **options)
+        server.execute(f"GRANT CREATE ON TABLESPACE {name} TO {LOADER}")
+        load(url, path, table="n", **options)
+    finally:
+        postgres_target.execute("DROP TABLE IF EXISTS n")
+        server.execute(f"DROP TABLESPACE {name}")
+
+
 def test_row_security_is_seen_before_the_load(postgres_target: PostgresTarget, path: Path) -> None:
     """COPY does not work with it: doctor says so, and a load and its dry run refuse it."""
     postgres_target.execute(
@@ -537,3 +572,23 @@ def test_a_sequence_that_one_may_not_draw_from(foreign: PostgresTarget, path: Pa
     assert load(foreign, path, no_ledger=True, columns="a,b", header="no", dry_run=True).summary["status"] == "planned"
     load(foreign, path, no_ledger=True, columns="a,b", header="no")
     assert foreign.count("t") == 2
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_foreign_key_that_the_role_could_not_make(postgres_target: PostgresTarget, path: Path, mode: str) -> None:
+    """Somebody has given it to the table of an unfinished job: every run of the command ended for want of a right."""
+    postgres_target.execute("CREATE TABLE t (a integer, b text)")
+    blocked = "SELECT FROM pg_locks WHERE NOT granted AND relation = 't'::regclass"
+    with psycopg.connect(postgres_target.server.url(dbname=postgres_target.database)) as holder:
+        holder.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+        command = start_tipple(*load_words(postgres_target.url, (path,), "t", {"header": "no", "mode": mode}))
+        assert wait_for(lambda: super_rows(postgres_target, blocked))
+        command.kill()
+    postgres_target.server.execute(
+        "CREATE TABLE r (k integer PRIMARY KEY); INSERT INTO r VALUES (1), (2); ALTER TABLE t ADD FOREIGN KEY (a) "
+        "REFERENCES r",
+        postgres_target.database,
+    )
+    run = load(postgres_target, path, header="no", mode=mode)
+    assert any("this role may not refer to r" in note for note in run.summary["notes"])
+    assert postgres_target.sorted_rows("t") == [(1, "x"), (2, "y")]

@@ -19,6 +19,7 @@ from targets import PostgresTarget, write
 from tipple import _core
 from tipple.engines import spool
 from tipple.engines.duckdb import ledger
+from tipple.errors import UsageError
 
 
 def test_the_next_load_removes_what_a_killed_one_left(
@@ -89,6 +90,16 @@ def test_only_what_is_abandoned_is_removed(temporary: Path, tmp_path: Path) -> N
     first.close()
     second.close()
     assert set(os.listdir(temporary)) == expected
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_known: bool) -> None:
+    """None of the directories for temporary files takes any, or the one that did is gone."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone") if is_known else None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: [str(tmp_path / "none")])
+    with pytest.raises(UsageError, match="rejects need a directory for temporary files") as refused:
+        spool.Directory()
+    assert refused.value.hint == "set TMPDIR to a directory where files can be written, or free space there"
 
 
 def test_made_and_removed_by_many_at_once(temporary: Path) -> None:

@@ -102,6 +102,22 @@ def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path)
     assert target.count("t") == ROWS
 
 
+def test_a_lock_timeout_while_a_record_is_stored_is_named(target: PostgresTarget, file: Path) -> None:
+    """A trigger waits for the lock: the server tells of the record that it was called for."""
+    target.execute(
+        "CREATE TABLE u (id int, s text); CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN LOCK TABLE t IN ROW EXCLUSIVE MODE; RETURN NEW; END';"
+        "CREATE TRIGGER waits BEFORE INSERT ON u FOR EACH ROW EXECUTE FUNCTION waits()"
+    )
+    url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
+    with holding(target, "ACCESS EXCLUSIVE"):
+        run = load(url, file, table="u", check=1)
+    assert "near record 1 of" in run.stderr
+    assert "the record is not to blame: a lock was waited for as long as lock_timeout allows" in run.stderr
+    load(url, file, table="u")
+    assert target.count("u") == ROWS
+
+
 @pytest.mark.parametrize("seconds", [0.0, 3.0], ids=["at-once", "later"])
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_rights_that_are_given_while_the_table_is_published(

@@ -86,6 +86,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Columns of the table have other types than values are encoded for.
+    #[error("columns were changed: {}", .columns.join(", "))]
+    ColumnsChanged {
+        /// Their names.
+        columns: Vec<String>,
+    },
     /// Another run took the job over.
     #[error("another run has taken this job over")]
     LostOwnership,

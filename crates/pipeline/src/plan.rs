@@ -12,9 +12,11 @@ use tipple_codec::route::RoutePlan;
 use tipple_codec::sniff::guessed::Guessed;
 
 mod found;
+mod known_types;
 mod unique;
 
 pub use found::{RefusedRow, RefusedSlice, Sought, SoughtColumn};
+pub use known_types::KnownTypes;
 pub use unique::{Repeated, UniqueKey, UniqueKeys};
 
 /// One source file, as it was when the job was planned.
@@ -390,6 +392,9 @@ pub struct PostgresTarget {
     /// Where a missing partition can be made, also for a key that the server finds.
     #[serde(default)]
     pub growing: Option<Growing>,
+    /// The types of the table's columns, where others may change them while rows are stored.
+    #[serde(default)]
+    pub known_types: Option<KnownTypes>,
     /// A setting that gets the place of the slice in the order of the sources in each slice's transaction, where the table wants to know it.
     #[serde(default)]
     pub slice_setting: Option<String>,

@@ -1,5 +1,6 @@
 //! Columnar sources for Python: what is in a file or a stream, before a load is planned.
 
+use crate::leaving::{Leaving, Loading};
 use crate::load::{exception, json, parse};
 use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -45,6 +46,8 @@ fn column_keys(py: Python<'_>, plan_json: &str, stream: Option<&ArrowStream>) ->
 pub(crate) struct ArrowStream {
     /// `None` once a load has taken it.
     reader: Mutex<Option<ImportedStream>>,
+    /// From then on until the load has ended.
+    loading: Mutex<Option<Loading>>,
 }
 
 #[pymethods]
@@ -52,7 +55,7 @@ impl ArrowStream {
     /// The stream of an object with `__arrow_c_stream__`.
     #[new]
     fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { reader: Mutex::new(Some(reader_of(object)?)) })
+        Ok(Self { reader: Mutex::new(Some(reader_of(object)?)), loading: Mutex::default() })
     }
 
     /// Its fields, as JSON.
@@ -61,12 +64,19 @@ impl ArrowStream {
         let reader = reader.as_ref().ok_or_else(taken)?;
         json(&describe(&reader.schema()))
     }
+
+    /// The load has ended, with all that it cleans up: the interpreter need not wait for it when it ends.
+    fn close(&self) {
+        *self.loading.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl ArrowStream {
     pub(crate) fn take(&self) -> PyResult<Stream> {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(Box::new(reader.ok_or_else(taken)?))
+        let reader = reader.ok_or_else(taken)?;
+        *self.loading.lock().unwrap_or_else(PoisonError::into_inner) = Some(Loading::begin());
+        Ok(Box::new(Leaving::new(Box::new(reader))))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod columnar;
 mod generate;
+mod leaving;
 mod load;
 mod rejects;
 mod sniff;
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     columnar::register(module)?;
     generate::register(module)?;
+    leaving::register(module)?;
     load::register(module)?;
     rejects::register(module)?;
     sniff::register(module)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tipple import _core
+from tipple.engines import spool
 from tipple.engines.base import Cut, Identity, LoadTask, TableColumn
 from tipple.errors import (
     BadRecord,
@@ -282,7 +283,8 @@ def core_error(error: Exception) -> TippleError:
         case "no_partition":
             return NoPartition(facts["keys"])
         case "file":
-            return TippleError(f"{facts['file']}: {message}", hint=facts["remedy"], detail=facts)
+            remedy = spool.NO_ROOM if lacks_room(message) and spool.PREFIX in facts["file"] else facts["remedy"]
+            return TippleError(f"{facts['file']}: {message}", hint=remedy, detail=facts)
         case "source_changed":
             return SourceChanged(
                 f"{facts['file']} changed while it was being loaded: {message}",
@@ -315,6 +317,13 @@ def core_error(error: Exception) -> TippleError:
             return Unsuited(facts["reason"])
         case "unreadable_keys":
             return UnreadableKeys(facts["reason"])
+        case "columns_changed":
+            return TippleError(
+                f"the table was changed while it was loaded: column {', '.join(facts['columns'])}",
+                hint="run the command again with --restart: values were read for the types that its columns had; with "
+                "--no-atomic, remove before what is stored",
+                detail=facts,
+            )
         case "lost_ownership":
             return JobBusy("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
         case "cancelled":
@@ -376,10 +385,18 @@ def rights_hint(sqlstate: str | None, said: str) -> str | None:
     schema = re.search(r"for schema (\S+)", said)
     if schema is not None:
         return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema[1]} TO this role; and run the same again"
-    return (
+    return tablespace_hint(said) or (
         "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE, "
         "--mode upsert UPDATE"
     )
+
+
+def tablespace_hint(said: str) -> str | None:
+    """What to do where a role may make no tables in a tablespace, as the server has `said`; None where it may."""
+    place = re.search(r"for tablespace (\S+)", said)
+    if place is None:
+        return None
+    return f"as a superuser: GRANT CREATE ON TABLESPACE {place[1]} TO this role; and run the same command again"
 
 
 def _copy_hint(facts: Mapping[str, Any]) -> str | None:

@@ -31,6 +31,8 @@ TOLD = ".told"
 """How names of those end which the ledger has already."""
 
 PREFIX = "tipple-spool-"
+NO_ROOM = "free space there, or set TMPDIR to a directory with more of it; then run the same command again"
+"""What to do where a file of such a directory cannot be written."""
 
 
 class Directory:
@@ -39,14 +41,14 @@ class Directory:
     def __init__(self) -> None:
         try:
             parent = tempfile.gettempdir()
-        except FileNotFoundError as error:
+            remove_abandoned(parent)
+            while not self._made(parent):
+                pass
+        except OSError as error:
             raise UsageError(
                 f"rejects need a directory for temporary files: {error.strerror}",
                 hint="set TMPDIR to a directory where files can be written, or free space there",
             ) from None
-        remove_abandoned(parent)
-        while not self._made(parent):
-            pass
 
     def _made(self, parent: str) -> bool:
         """Makes it; False where another process took it for abandoned before it was locked."""
@@ -148,9 +150,12 @@ def settle(task: LoadTask) -> None:
             path.rename(path.with_name(f"kept-{uuid.uuid4().hex}.rows"))
 
 
-def discard(task: LoadTask) -> None:
-    """Removes what a run of the core has left there that is to be done again from the beginning: rejects, and keys."""
-    for names in ("[!k]*.rows", f"*{TOLD}", "*.hashes"):
+def discard(task: LoadTask, *, whole: bool = False) -> None:
+    """Removes what a run of the core has left there that is to be done again from the beginning: rejects, and keys.
+
+    `whole`: the load begins anew, and with it what earlier runs of the core have kept apart.
+    """
+    for names in (ALL if whole else "[!k]*.rows", f"*{TOLD}", "*.hashes"):
         for path in Path(task.spool or os.devnull).glob(names):
             path.unlink()
 

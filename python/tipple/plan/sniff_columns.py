@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -353,18 +353,41 @@ def decide_null(profile: Profile, format: str, *, tabs: bool = False) -> tuple[D
 # ---- types -------------------------------------------------------------------------------------------------
 
 
-def column_types(profile: Profile, null_text: str, *, unbounded_numeric: bool) -> list[tuple[str, str]]:
+def column_types(
+    profile: Profile,
+    null_text: str,
+    *,
+    unbounded_numeric: bool,
+    force_null: Collection[int] = (),
+    force_not_null: Collection[int] = (),
+) -> list[tuple[str, str]]:
     """Type and reason of each column.
 
     Args:
         profile: of the whole sample.
         null_text: what means NULL; any other text has to be a value.
         unbounded_numeric: whether the engine has a `numeric` that keeps any number of digits.
+        force_null: the columns, by index, in which it means NULL in quotes too.
+        force_not_null: those in which it is a value, unless it stands in quotes and `force_null` has them too.
     """
-    return [_column_type(column, null_text, unbounded_numeric) for column in profile.columns]
+    columns = []
+    for index, column in enumerate(profile.columns):
+        if index in force_null:
+            column = _with_quoted_nulls(column, null_text)
+        columns.append((column, None if index in force_not_null else null_text))
+    return [_column_type(column, null, unbounded_numeric) for column, null in columns]
 
 
-def _column_type(column: ColumnProfile, null_text: str, unbounded_numeric: bool) -> tuple[str, str]:
+def _with_quoted_nulls(column: ColumnProfile, null_text: str) -> ColumnProfile:
+    """The column without the values in quotes that mean NULL."""
+    if null_text == "":
+        return msgspec.structs.replace(column, quoted_empty=0)
+    count = column.quoted_null_words.get(null_text, 0)
+    kinds = {**column.kinds, "text": column.kinds.get("text", 0) - count}
+    return msgspec.structs.replace(column, kinds={kind: number for kind, number in kinds.items() if number > 0})
+
+
+def _column_type(column: ColumnProfile, null_text: str | None, unbounded_numeric: bool) -> tuple[str, str]:
     values = sum(column.kinds.values())
     others = {word: count for word, count in column.null_words.items() if word != null_text}
     if not values and not others:

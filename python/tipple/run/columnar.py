@@ -14,7 +14,7 @@ import msgspec
 
 from tipple import _core
 from tipple.engines import core
-from tipple.engines.base import Identity
+from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
 from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, join_fields, refuse_twice
 from tipple.plan.path_columns import fields_in_paths, values_in_path
@@ -214,6 +214,13 @@ def recognise(paths: Sequence[str], format: str) -> Columnar | None:
     """
     if format not in ("auto", "parquet", "arrow"):
         return None
+    if format != "auto" and STDIN in paths:
+        # Their records are found by what stands at a file's end, and streams may read it several times.
+        raise UsageError(
+            f"--format {format} is for files, and not for standard input",
+            hint="write it to a file first; from Python an Arrow stream is loaded as it comes: "
+            "tipple.load(pyarrow.ipc.open_stream(sys.stdin.buffer), ...)",
+        )
     found = common_format({path: format_of(path, _head(path)) for path in paths}, format)
     return None if found is None else Columnar(format=found)
 

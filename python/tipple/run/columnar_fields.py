@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from tipple.plan.url import fold_identifier
 from tipple.run.columnar import Columnar
 from tipple.run.fields import left_out_of, named_columns
 
-__all__ = ["ColumnarFields", "choose_columnar", "wanted_fields"]
+__all__ = ["ColumnarFields", "choose_columnar", "remedy_for_twins", "wanted_fields"]
 
 
 class ColumnarFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,20 @@ def wanted_fields(fields: Sequence[Field], wanted: Sequence[str] | None) -> Sequ
     ]
     named = {field.name for field in found if field is not None}
     return [field for field in fields if field.name in named] if None not in found else fields
+
+
+def remedy_for_twins(names: Sequence[str]) -> str | None:
+    """What to do where two fields have names that differ in nothing but upper and lower case; None where none do."""
+    by_lower: dict[str, str] = {}
+    for name in names:
+        other = by_lower.setdefault(name.lower(), name)
+        if other != name:
+            kept = ",".join(one for one in names if one != other)
+            return (
+                f"the source's columns {other} and {name} differ in upper and lower case only: leave one out, such as "
+                f"{other} by --columns {shlex.quote(kept)}, or rename it where the source is made"
+            )
+    return None
 
 
 def choose_columnar(
@@ -84,6 +99,7 @@ def choose_columnar(
             chosen = named_columns(names, loadable, all_names, path)
         except UsageError as error:
             hint = f"{error.hint}; to load some of the source's columns, or in another order: --columns a,b"
+            hint = remedy_for_twins([name for name in names if name.lower() in map(str.lower, loadable)]) or hint
             if any(name.startswith("__index_level_") for name in names):
                 hint = "pandas hands its index out as a column: frame.reset_index(drop=True) leaves it out"
             raise UsageError(str(error), hint=hint) from None

@@ -134,7 +134,13 @@ class Guess:
             known = column_names if head is not None and given != "yes" else []
             column_names = _names_by_field(names, known, fields, by_name=given == "match")
         self.left_out = tuple(index for index, name in enumerate(column_names) if not name)
-        types = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
+        types = column_types(
+            sniffed.profile,
+            sniffed.dialect.null_text,
+            unbounded_numeric=unbounded_numeric,
+            force_null=_indexes(sniffed.dialect.force_null, column_names),
+            force_not_null=_indexes(sniffed.dialect.force_not_null, column_names),
+        )
         types += [("text", "too many columns to look at")] * (fields - len(types))
         self.columns = [
             SniffedColumn(name=column, type_text=type_text, reason=reason)
@@ -316,6 +322,12 @@ class Guess:
             create_table=definition.create_sql(definition.name.sql, True) if definition is not None else None,
             sampled_bytes=self._sniffed.sampled_bytes,
         )
+
+
+def _indexes(names: Collection[str], columns: Sequence[str]) -> set[int]:
+    """The columns, by index, that are among `names`; what else these say is told later."""
+    known = {word for name in names for word in (name.strip(), fold_identifier(name.strip()))}
+    return {index for index, column in enumerate(columns) if "*" in known or column in known}
 
 
 def _names_by_field(wanted: Sequence[str], head: Sequence[str], fields: int, *, by_name: bool) -> list[str]:

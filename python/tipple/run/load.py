@@ -55,6 +55,7 @@ from tipple.run.rejects import (
     of_replay,
     outputs_of,
     reject_policy,
+    removed_rejects,
     replayed_by,
     unwritten_replay,
     where_kept,
@@ -485,8 +486,8 @@ def load(
                     again = result.status == "already loaded" and not replay
                     reading = request.as_read(whose, result.job_id, again=again)
                     written = write_rejects(policy, result.tell_rejects, names, reading, telling, replay=replay)
-                    result.notes += written.notes
                     causes = written.causes
+                    result.notes += [*written.notes, *removed_rejects(policy, causes, result.rejects)]
                 elif policy is not None and not dry_run:
                     result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)
@@ -522,6 +523,8 @@ def load(
         display.close()
         if place is not None:
             place.close()
+        if columnar is not None and columnar.stream is not None:
+            columnar.stream.close()
         runner.close()
     if not ledger:
         request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")

@@ -214,6 +214,17 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
     )
 
 
+def removed_rejects(policy: RejectPolicy, causes: Sequence[RejectCause], rejects: int) -> list[str]:
+    """What to say where the files lack some of the `rejects` that the load had: somebody has removed them meanwhile."""
+    told = sum(cause.rejects for cause in causes)
+    if told == rejects:
+        return []
+    return [
+        f"{policy.path} has {told:,} of the {rejects:,} rejects: the ledger has lost the others (tipple.reject), and "
+        "only the sources have these records; to have them told, take the load's rows out and load again with --restart"
+    ]
+
+
 def replayed_by(jobs: Iterable[JobRecord], job_id: str) -> JobRecord | None:
     """The job that has loaded this job's rejects by `--replay`, if one has; what is still wrong is left in its file."""
     return next((job for job in jobs if job.state == "published" and job.replays == job_id), None)

@@ -26,7 +26,7 @@ from tipple.plan.schema import TableDefinition, find_table, parse_schema
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName
 from tipple.run.columnar import Columnar, take_from_paths
-from tipple.run.columnar_fields import choose_columnar, wanted_fields
+from tipple.run.columnar_fields import choose_columnar, remedy_for_twins, wanted_fields
 from tipple.run.fields import by_field, head_of_wanted, left_out_of, named_columns, names_of, option_for, places_in
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
@@ -350,7 +350,12 @@ class Request:
             )
         else:
             self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
-        return self.session.columns_of(self.definition)
+        try:
+            return self.session.columns_of(self.definition)
+        except UsageError as error:
+            if self.columnar is not None and self.definition.is_guessed:
+                error.hint = remedy_for_twins([column.name for column in self.definition.columns]) or error.hint
+            raise
 
     def _choose_columns(self, table: Table) -> list[TableColumn]:
         loadable = {column.name: column for column in table.columns if not column.generated}

@@ -40,6 +40,9 @@ _JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 _JSON_HINT = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
 _EMPTY_LINES = re.compile(rb"(?:\xef\xbb\xbf)?((?:\r\n|\n|\r)+)")
+_LINE_ENDS = {b"\r\n": "CRLF", b"\n": "LF", b"\r": "CR"}
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_IN_QUOTES = re.compile(rb'"[^"]*"')
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
@@ -150,6 +153,9 @@ class Sniffer:
                 sniffed_encoding = encoding.value
         chunks = _chunks(sample, sniffed_encoding)
         _refuse_separator_line(sample, chunks)
+        if expected_fields is None:
+            # Where the columns are known, such lines are bad records, which can be skipped.
+            _refuse_other_line_ends(sample, chunks)
         layout = self._planned_layout
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
@@ -370,6 +376,24 @@ def _refuse_separator_line(sample: Sample, chunks: Iterable[Chunk]) -> None:
             raise UsageError(
                 f"{path} begins with the line sep={spell(delimiter)}, which tells Excel the delimiter",
                 hint=f"--skip-lines 1 --delimiter {shlex.quote(spell(delimiter))} leaves it out of every file",
+            )
+
+
+def _refuse_other_line_ends(sample: Sample, chunks: Iterable[Chunk]) -> None:
+    """Refuses a first line that ends in another way than all below it: they would be one record, or bad ones."""
+    for chunk in chunks:
+        if not chunk.begins or _EMPTY_LINES.match(chunk.data):
+            continue
+        # What follows a carriage return at the very end decides what it is.
+        data = chunk.data if chunk.ends else chunk.data.rstrip(b"\r")
+        first, *others = _LINE_END.findall(_IN_QUOTES.sub(b"", data)) or [b""]
+        if len(set(others)) == 1 and first not in others:
+            path, other = sample.paths[chunk.file], others[0]
+            command = "perl -pe 's/\\r\\n?/\\n/g'" if b"\r" in (first, other) else "sed 's/\\r$//'"
+            raise UsageError(
+                f"{path}: its first line ends with {_LINE_ENDS[first]}, and those below it with {_LINE_ENDS[other]}",
+                hint=f"give all lines the same end: {command} FILE > NEW",
+                detail={"path": path},
             )
 
 

@@ -20,7 +20,7 @@ from tipple import _core
 from tipple.engines.base import STDIN, Identity, StreamForm
 from tipple.engines.core import TEXT_PLAN, core_error, source_plan
 from tipple.errors import TippleError, UsageError
-from tipple.plan.columnar import ARROW_MAGIC, PARQUET_MAGIC
+from tipple.plan.columnar import ARROW_MAGIC, ARROW_STREAM_START, PARQUET_MAGIC
 from tipple.plan.first_record import first_fields
 from tipple.plan.path_columns import values_in_path
 from tipple.plan.sniff_profile import Layout
@@ -352,6 +352,7 @@ def _not_text(head: bytes) -> tuple[str, str] | None:
         (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
         (PARQUET_MAGIC, "a Parquet file", _COLUMNAR_REMEDY.format("parquet")),
         (ARROW_MAGIC, "an Arrow file", _COLUMNAR_REMEDY.format("arrow")),
+        (ARROW_STREAM_START, "an Arrow stream", _COLUMNAR_REMEDY.format("arrow")),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", _SPREADSHEET_REMEDY),
         (
             b"SQLite format 3\0",

@@ -93,6 +93,8 @@ pub struct ColumnProfile {
     pub quoted_empty: usize,
     /// Unquoted fields that often stand for NULL, by their text; they are no values below.
     pub null_words: BTreeMap<&'static str, usize>,
+    /// Quoted fields with such a text; they are values, unless somebody says that they mean NULL too.
+    pub quoted_null_words: BTreeMap<&'static str, usize>,
     /// All other fields, by kind.
     pub kinds: BTreeMap<Kind, usize>,
     /// Fields that begin and end with a double quote, or with an apostrophe, which the dialect does not take for one.
@@ -339,6 +341,9 @@ impl<'a> Columns<'a> {
             return;
         }
         let kind = kind::classify(text);
+        if marked && let Some(word) = NULL_WORDS.iter().find(|word| word.as_bytes() == text) {
+            *column.quoted_null_words.entry(word).or_default() += 1;
+        }
         *column.kinds.entry(kind).or_default() += 1;
         column.longest = column.longest.max(text.len());
         column.shortest = column.shortest.min(text.len());
@@ -398,6 +403,14 @@ mod tests {
         assert_eq!(at.kinds, BTreeMap::from([(Kind::Date, 2)]));
         assert_eq!(at.null_words, BTreeMap::from([("NULL", 1)]));
         assert_eq!(profile.columns_with_heads[0].kinds, BTreeMap::from([(Kind::Integer, 2), (Kind::Text, 1)]));
+    }
+
+    #[test]
+    fn quoted_words_for_null_are_values_that_are_counted() {
+        let profile = profile(&[whole("a\n1\n\"NA\"\nNA\n\"NAN\"\n")], &Dialect::csv());
+        let [a] = &profile.columns[..] else { panic!("a column") };
+        assert_eq!(a.quoted_null_words, BTreeMap::from([("NA", 1)]));
+        assert_eq!((a.null_words["NA"], a.kinds[&Kind::Text]), (1, 1));
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl<'j> ChunkFeed<'j> {
         Self { feed: BatchFeed::new(job), write_path: target.write_path, server: ServerVersion(target.server_version) }
     }
 
-    /// Hands the slice's rows to `send`, with their origin where `with_origin` says so; the totals have a digest where
+    /// Hands the slice's rows to `send`, with their origin where `with_origin` says so or they cannot be read again; the totals have a digest where
     /// rows go as COPY binary.
     pub(super) fn read<'lc, 'lp>(
         &mut self,
@@ -41,6 +41,7 @@ impl<'j> ChunkFeed<'j> {
     ) -> Result<SliceTotals> {
         let mut binary = BatchBinaryEncoder::new(&context.plan.columns, self.server, context.plan.digest);
         let format = self.write_path;
+        let with_origin = with_origin || context.is_in_memory();
         let mut totals = self.feed.read(context, stream, work, log, |fed, log| {
             let Stored { batch, rows } = fed.conform(context, log)?;
             let mut first = 0;

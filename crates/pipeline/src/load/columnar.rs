@@ -9,7 +9,7 @@ use super::queue::Work;
 use super::rejects::{self, RejectLog};
 use super::violations::{Examined, Wanted, kept};
 use crate::counters::{Counters, StreamCounters, StreamState};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ServerError};
 use crate::plan::{ColumnarFormat, ColumnarPlan, FieldPlan, LoadPlan, Source, Target, WritePath};
 use crate::postgres::copy::{Chunk, CopyFailure, Origin, OriginRows, Place};
 use crate::source::columnar::ColumnarFile;
@@ -436,7 +436,9 @@ impl Fed<'_> {
     }
 
     fn complaint(&self, context: &Context<'_>, problem: &BatchProblem) -> Complaint {
-        context.batch_complaint(problem, &self.shape.conformer.value_text(self.batch, problem.row, problem.column))
+        let text = self.shape.conformer.value_text(self.batch, problem.row, problem.column);
+        let is_number = unpacked(self.batch.column(problem.column).data_type()).is_numeric();
+        context.batch_complaint(problem, &text, is_number)
     }
 
     fn explain(&self, context: &Context<'_>, problem: &BatchProblem) -> Error {
@@ -462,8 +464,8 @@ impl Context<'_> {
         !self.is_in_memory() && !self.plan.sources.iter().any(Source::is_stdin)
     }
 
-    /// What is wrong with a value of a batch.
-    fn batch_complaint(&self, problem: &BatchProblem, text: &[u8]) -> Complaint {
+    /// What is wrong with a value of a batch; `is_number`: whether the source has a number there.
+    fn batch_complaint(&self, problem: &BatchProblem, text: &[u8], is_number: bool) -> Complaint {
         let columns = self.columnar.as_ref().map_or(&self.plan.columns, |job| &job.columns);
         let column = &columns[problem.column];
         let text = locate::shown(text);
@@ -474,6 +476,11 @@ impl Context<'_> {
                 let remedy = match sqlstate {
                     "23502" => "give a value, or drop the constraint".into(),
                     "22021" => "mend the value, or give the column a type for bytes".into(),
+                    "22007" if is_number => format!(
+                        "a number does not say what it counts, or from when: make it a {} where the source is made, or \
+                         load it into a column of numbers",
+                        locate::type_name(&column.kind)
+                    ),
                     _ => remedy,
                 };
                 (reason, sqlstate, remedy)
@@ -516,12 +523,35 @@ impl Context<'_> {
         Complaint { column: Some(column.name.clone()), text, reason, sqlstate: sqlstate.into(), remedy }
     }
 
-    /// What the server said while rows of a columnar source were stored.
-    pub(super) fn explain_copy_of_row(&self, failure: CopyFailure) -> Error {
-        let CopyFailure { error, record, column } = failure;
-        let error = *error;
-        let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        let complaint = Complaint { text: String::new(), ..self.server_complaint(&[], server, column.as_deref()) };
-        self.explain_complaint(Place { offset: place.offset + index, ..place }, complaint)
+    /// What the server said of the row that stands so many rows behind a place of a columnar source.
+    pub(super) fn explain_copy_of_row(
+        &self,
+        (place, index): (Place, u64),
+        server: &ServerError,
+        failure: &CopyFailure,
+    ) -> Error {
+        let place = Place { offset: place.offset + index, ..place };
+        let column = failure.column.as_deref();
+        let kept = failure.origin.clone().or_else(|| Some((Arc::new(self.row_again(place)?), 0)));
+        let complaint = match kept {
+            Some((origin, row)) => {
+                let (_, _, record) = origin.record(row);
+                self.server_complaint(&record, server, column, |column| origin.value(row, column))
+            }
+            // What is gone is gone; the number and the server's message remain.
+            None => Complaint { text: String::new(), ..self.server_complaint(&[], server, column, |_| None) },
+        };
+        self.explain_complaint(place, complaint)
+    }
+
+    /// A row of a file, read once more.
+    fn row_again(&self, place: Place) -> Option<Origin> {
+        let job = self.columnar.as_ref().filter(|_| !self.is_in_memory())?;
+        let file = ColumnarFile::open(&self.plan.sources[place.source], job.plan.format).ok()?;
+        let (batch, row) = file.row(place.source, place.offset, &job.plan.fields).ok()??;
+        let fields = file.fields(&job.plan.fields).ok()?;
+        let csv = shape(&mut None, self, job, place.source, &fields).ok()?.csv.clone();
+        let rows = OriginRows::Batch { csv, batch, rows: vec![row] };
+        Some(Origin { slice: 0, place: Place { offset: place.offset - row as u64, ..place }, rows })
     }
 }

@@ -125,17 +125,20 @@ impl Context<'_> {
         {
             return missing;
         }
-        if self.columnar.is_some() {
-            return self.explain_copy_of_row(failure);
-        }
-        let CopyFailure { error, record, column } = failure;
-        let error = *error;
-        let (Some((place, index)), Error::Server(server)) = (record, &error) else { return error };
-        if server.sqlstate == TOO_LONG && column.is_none() {
+        let (Some((place, index)), Error::Server(server)) = (failure.record, failure.error.as_ref()) else {
+            return *failure.error;
+        };
+        if server.sqlstate == TOO_LONG && failure.column.is_none() {
             return self.explain_batch(place, index, server);
         }
+        if self.columnar.is_some() {
+            return self.explain_copy_of_row((place, index), server, &failure);
+        }
+        let CopyFailure { error, column, .. } = failure;
+        let error = *error;
+        let Error::Server(server) = &error else { return error };
         let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };
-        let complaint = self.server_complaint(&bytes, server, column.as_deref());
+        let complaint = self.server_complaint(&bytes, server, column.as_deref(), |_| None);
         let record = place.record.map(|first| first + index);
         self.explain_complaint(Place { source: place.source, offset, record }, complaint)
     }
@@ -168,14 +171,24 @@ impl Context<'_> {
         Error::Server(Box::new(server))
     }
 
-    /// What is wrong with a record, found by the server.
-    pub(super) fn server_complaint(&self, record: &[u8], server: &ServerError, column: Option<&str>) -> Complaint {
+    /// What is wrong with a record, found by the server; `value` gives the text of a column where the source is columnar.
+    pub(super) fn server_complaint(
+        &self,
+        record: &[u8],
+        server: &ServerError,
+        column: Option<&str>,
+        value: impl Fn(usize) -> Option<Vec<u8>>,
+    ) -> Complaint {
         let ServerError { message, sqlstate, detail, .. } = server;
-        // The record of a columnar source is no text of the plan's dialect.
-        let position = column
-            .filter(|_| self.columnar.is_none())
-            .and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
-        let text = position.map_or_else(|| locate::shown(record), |position| self.field_text(record, position));
+        let position = column.and_then(|name| self.plan.columns.iter().position(|column| column.name == *name));
+        let text = match position {
+            None => locate::shown(record),
+            // The record of a columnar source is no text of the plan's dialect.
+            Some(position) if self.columnar.is_some() => {
+                value(position).map_or_else(|| "NULL".into(), |text| locate::shown(&text))
+            }
+            Some(position) => self.field_text(record, position),
+        };
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
         let remedy = remedy(sqlstate, &reason);
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy }

@@ -109,7 +109,8 @@ impl<'c, 'p, 's> Guard<'c, 'p, 's> {
             match named.or_else(|| (high - low == 1).then_some(low)) {
                 Some(row) => {
                     let (_, _, record) = origin.record(row);
-                    let complaint = self.context.server_complaint(&record, server, failure.column.as_deref());
+                    let value = |column| origin.value(row, column);
+                    let complaint = self.context.server_complaint(&record, server, failure.column.as_deref(), value);
                     let refusal = Step::Refuse { row, complaint, refused_before: self.refused };
                     steps.extend([Step::Store(row + 1, high), refusal, Step::Store(low, row)]);
                 }
@@ -199,7 +200,7 @@ mod tests {
             constraint: None,
             doing: String::new(),
         }));
-        CopyFailure { error: Box::new(error), record: None, column: column.map(Into::into) }
+        CopyFailure { column: column.map(Into::into), ..error.into() }
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub(super) fn run(
     for statement in transaction.before {
         session.run(statement, "preparing the table")?;
     }
+    transaction::require_known_types(target, &session)?;
     let queue = WorkQueue::new(context, Order::of_tables(keep_order, 1));
     // Of what is cut while it is read, nobody knows beforehand how many slices there are: one stream keeps the order.
     let fed_in_order = keep_order && !context.plan.feeding.feeds.is_empty();

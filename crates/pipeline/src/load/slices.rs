@@ -11,6 +11,7 @@ use super::parse::Parser;
 use super::queue::{Order, Work, WorkQueue};
 use super::rejects::RejectLog;
 use super::router::{Divider, PartitionWriter, blocks_for};
+use super::transaction;
 use super::unique::KeyLog;
 use crate::counters::StreamState;
 use crate::error::{Error, Result};
@@ -169,6 +170,7 @@ impl<'c, 'p> Worker<'c, 'p> {
             keys.begin();
         }
         session.run(if self.rejects.is_some() { BEGIN_IMMEDIATE } else { "BEGIN" }, "beginning a slice")?;
+        transaction::require_known_types(target, session)?;
         if let Some(setting) = &target.slice_setting {
             session.run(&format!("SET LOCAL {setting} = {}", work.order()), "beginning a slice")?;
         }

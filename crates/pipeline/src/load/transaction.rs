@@ -1,10 +1,26 @@
-//! The end of a transaction that stores a whole job: bookkeeping and COMMIT.
+//! What transactions that store rows have in common: what they require, bookkeeping and COMMIT.
 
 use super::Context;
 use super::rejects::RejectLog;
 use crate::error::{Error, Result};
 use crate::plan::{AfterStatement, PostgresTarget, Slice};
 use crate::postgres::session::Session;
+
+/// Sees to it that values mean in this transaction what they are encoded for.
+///
+/// # Errors
+/// [`Error::ColumnsChanged`] where they would not.
+pub(super) fn require_known_types(target: &PostgresTarget, session: &Session) -> Result<()> {
+    let Some(known) = &target.known_types else { return Ok(()) };
+    if let Some(lock) = &known.lock {
+        session.run(lock, "locking the table")?;
+    }
+    let changed = session.query(&known.changed, "looking at the table's columns")?;
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(Error::ColumnsChanged { columns: changed.iter().map(|row| row.get(0)).collect() })
+}
 
 /// Writes into the ledger what was cut while it was read, and what was rejected.
 pub(super) fn write_cut_and_rejects(

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use futures_util::SinkExt;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use tipple_codec::encode::batch::csv_text::CsvRows;
@@ -17,6 +18,10 @@ use tokio_postgres::CopyInSink;
 /// Chunks after which a COPY is ended and a new one begun, so that its log stays small and an error that the server
 /// has already reported is noticed.
 const MAX_CHUNKS_PER_COPY: usize = 4096;
+
+/// Of so many bytes the origin is kept behind a chunk that was sent: more than the buffers of two kernels and of the
+/// connection hold, so that the server has judged what is older.
+const UNJUDGED_BYTES: usize = 16 << 20;
 
 /// Encoded records that came from one window.
 #[derive(Debug, Clone)]
@@ -29,7 +34,7 @@ pub struct Chunk {
     pub rows: u64,
     /// Where they come from.
     pub place: Place,
-    /// The records as the source has them, where single ones may have to be rejected.
+    /// The records as the source has them, where single ones may have to be rejected, or told and cannot be read again.
     pub origin: Option<Arc<Origin>>,
 }
 
@@ -98,6 +103,15 @@ impl Origin {
             }
         }
     }
+
+    /// The text of one value of a record of a batch, where the server refuses that; of text the plan knows the dialect.
+    #[must_use]
+    pub fn value(&self, index: usize, column: usize) -> Option<Vec<u8>> {
+        match &self.rows {
+            OriginRows::Text { .. } => None,
+            OriginRows::Batch { csv, batch, rows } => csv.value(batch, rows[index], column),
+        }
+    }
 }
 
 /// Where a run of records begins.
@@ -133,6 +147,9 @@ struct OpenCopy {
     /// Per chunk: the number of records before it in this COPY, and where it comes from.
     log: Vec<(u64, Place)>,
     rows: u64,
+    /// The last chunks that came with their origin: their places in the log, their bytes, and the sum of these.
+    origins: VecDeque<(usize, usize, Arc<Origin>)>,
+    origins_bytes: usize,
 }
 
 /// A server error, with the record it speaks of where that is known.
@@ -144,11 +161,13 @@ pub struct CopyFailure {
     pub record: Option<(Place, u64)>,
     /// The column that the server named.
     pub column: Option<String>,
+    /// What the record stands in, where that was kept, and which of its records it is.
+    pub origin: Option<(Arc<Origin>, usize)>,
 }
 
 impl From<Error> for CopyFailure {
     fn from(error: Error) -> Self {
-        Self { error: Box::new(error), record: None, column: None }
+        Self { error: Box::new(error), record: None, column: None, origin: None }
     }
 }
 
@@ -175,8 +194,7 @@ impl<'s> CopyWriter<'s> {
             self.open = Some(self.begin(chunk.format)?);
         }
         let Some(open) = self.open.as_mut() else { return Ok(()) };
-        open.log.push((open.rows, chunk.place));
-        open.rows += chunk.rows;
+        open.note(&chunk);
         let bytes = chunk.bytes;
         let sent = self.session.wait("sending rows", async {
             // Feeding before flushing lets the connection take several chunks at once; back-pressure comes from it.
@@ -234,7 +252,7 @@ impl<'s> CopyWriter<'s> {
             }
             Ok(sink)
         })?;
-        Ok(OpenCopy { format, sink, log: Vec::new(), rows: 0 })
+        Ok(OpenCopy { format, sink, log: Vec::new(), rows: 0, origins: VecDeque::new(), origins_bytes: 0 })
     }
 }
 
@@ -257,18 +275,35 @@ pub fn copy_in(
 }
 
 impl OpenCopy {
+    /// Notes where a chunk that is sent now comes from.
+    fn note(&mut self, chunk: &Chunk) {
+        if let Some(origin) = &chunk.origin {
+            self.origins.push_back((self.log.len(), chunk.bytes.len(), origin.clone()));
+            self.origins_bytes += chunk.bytes.len();
+        }
+        while self.origins.len() > 1 && self.origins_bytes > UNJUDGED_BYTES {
+            self.origins_bytes -= self.origins.pop_front().map_or(0, |(_, bytes, _)| bytes);
+        }
+        self.log.push((self.rows, chunk.place));
+        self.rows += chunk.rows;
+    }
+
     /// Finds the record that the server's context (`COPY t, line 7, column c: …`) speaks of.
     fn explain(&self, error: Error) -> CopyFailure {
         let Error::Server(server) = &error else { return error.into() };
         let Some(context) = &server.context else { return error.into() };
         let (line, column) = parse_context(context);
-        let record = line.and_then(|line| {
+        let found = line.and_then(|line| {
             let index = line.checked_sub(1)?;
             let chunk = self.log.partition_point(|(before, _)| *before <= index).checked_sub(1)?;
-            let (before, place) = self.log[chunk];
-            Some((place, index - before))
+            Some((chunk, index - self.log[chunk].0))
         });
-        CopyFailure { record, column, error: Box::new(error) }
+        let record = found.map(|(chunk, index)| (self.log[chunk].1, index));
+        let origin = found.and_then(|(chunk, index)| {
+            let (.., origin) = self.origins.iter().find(|(place, ..)| *place == chunk)?;
+            Some((origin.clone(), index as usize))
+        });
+        CopyFailure { record, column, origin, error: Box::new(error) }
     }
 }
 

@@ -206,7 +206,9 @@ pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::TOO_MANY_CONNECTIONS,
     ];
-    if lost.contains(server.code()) || server.code().code().starts_with("08") {
+    // A pooler says of a lost connection that the protocol was violated; of what COPY was sent, the server itself does.
+    let of_rows = server.where_().is_some_and(|place| place.starts_with("COPY "));
+    if lost.contains(server.code()) || (server.code().code().starts_with("08") && !of_rows) {
         return Error::Connection { message: server.message().into(), doing: doing.into() };
     }
     Error::Server(Box::new(ServerError {

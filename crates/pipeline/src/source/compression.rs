@@ -7,6 +7,18 @@ use std::io::{self, BufRead, BufReader, Read};
 /// How much of a compressed file is read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
+/// How packed data begin.
+const MAGICS: [(Compression, &[u8]); 4] = [
+    (Compression::Gzip, b"\x1f\x8b\x08"),
+    (Compression::Zstd, b"\x28\xb5\x2f\xfd"),
+    (Compression::Bzip2, b"BZh"),
+    (Compression::Xz, b"\xfd7zXZ\0"),
+];
+/// Behind the size of bzip2's blocks, a digit; `BZh` alone could be a text.
+const BZIP2_BLOCK: &[u8] = b"1AY&SY";
+/// So many bytes show what packed data are.
+pub(super) const MAGIC_BYTES: usize = 10;
+
 /// The first byte of each member of a gzip file.
 const GZIP_MAGIC: u8 = 0x1f;
 
@@ -63,6 +75,18 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
+/// What data with this beginning are packed by.
+pub(super) fn detect(head: &[u8]) -> Option<Compression> {
+    let (found, magic) = MAGICS.into_iter().find(|(_, magic)| head.starts_with(magic))?;
+    let is_block = || head.get(magic.len() + 1..).is_some_and(|rest| rest.starts_with(BZIP2_BLOCK));
+    (found != Compression::Bzip2 || is_block()).then_some(found)
+}
+
+/// Whether the name of the original file in a gzip header is longer than flate2 reads, which no writer makes.
+pub(super) fn has_long_name(error: &io::Error) -> bool {
+    error.to_string().contains("header field too long")
+}
+
 /// Whether it is no fault of the data: both have been asked to take no more than 128 MiB.
 pub(super) fn lacks_memory(error: &io::Error) -> bool {
     let text = error.to_string();
@@ -93,6 +117,15 @@ mod tests {
     fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         unpack(io::Cursor::new(bytes), Compression::Gzip)?.read_to_end(&mut text).map(|_| text)
+    }
+
+    #[test]
+    fn packed_data_are_known_by_their_beginning() {
+        assert_eq!(detect(&packed(b"x")), Some(Compression::Gzip));
+        assert_eq!(detect(b"BZh91AY&SYabc"), Some(Compression::Bzip2));
+        for text in [&b"BZh9,a\n"[..], b"BZh", b"a,b\n", b""] {
+            assert_eq!(detect(text), None);
+        }
     }
 
     #[test]

@@ -167,7 +167,8 @@ pub fn describe_structure(
         Irregularity::MixedLineEnds => (
             "a record end of another kind than the file's first one stands outside quotes".into(),
             None,
-            "convert the file to one kind of record end, or quote the value that holds it".into(),
+            "convert the file to one kind of record end (sed 's/\\r$//' makes LF of CRLF), or quote the value that holds it"
+                .into(),
         ),
         Irregularity::EndMarker => (
             "the end-of-data marker \\. stands elsewhere than alone on the file's last line".into(),
@@ -204,7 +205,10 @@ pub fn describe_refusal(refusal: Refusal, column: &Column, text: &str) -> (Strin
             "mend the value, or give the column more digits".into(),
         ),
         Refusal::OutOfRange => (
-            format!("value \"{text}\" is out of range for type {type_name}"),
+            match column.kind {
+                ColumnType::Opaque => format!("value \"{text}\" is out of range for {type_name}"),
+                _ => format!("value \"{text}\" is out of range for type {type_name}"),
+            },
             sqlstate,
             "mend the value, or give the column a wider type".into(),
         ),

@@ -154,8 +154,12 @@ impl TextReader {
     fn begin(&mut self, text: &mut Vec<u8>) -> std::result::Result<bool, Unreadable> {
         self.begun = true;
         let mut more = true;
-        while more && self.raw.len() < UTF8_MARK.len() {
+        let wanted = if self.form.compression.is_some() { compression::MAGIC_BYTES } else { UTF8_MARK.len() };
+        while more && self.raw.len() < wanted {
             more = self.fill_raw()?;
+        }
+        if self.form.compression.is_some() {
+            self.refuse_packed_twice()?;
         }
         let named = match &self.form.encoding {
             None => None,
@@ -227,6 +231,18 @@ impl TextReader {
         Ok(())
     }
 
+    /// What is packed twice unpacks to records of nonsense, or to none where a header is skipped.
+    fn refuse_packed_twice(&self) -> Result<()> {
+        match compression::detect(&self.raw) {
+            None => Ok(()),
+            Some(inner) => Err(Error::File {
+                file: self.planned.path.display().to_string(),
+                message: format!("is packed twice: it unpacks to {} data", compression::name(inner)),
+                remedy: "unpack it once first".into(),
+            }),
+        }
+    }
+
     /// Removes lines, or parts of them, from `begin` on.
     fn skip(&mut self, text: &mut Vec<u8>, begin: usize) {
         let end = self.dialect.line_end.last_byte();
@@ -264,6 +280,14 @@ impl TextReader {
                     "nothing was published; have {name} unpack it: {} {file} | tipple load - ...",
                     if compression == crate::plan::Compression::Zstd { "zstd --long=31 -dc" } else { "xz -dc" }
                 ),
+                file,
+            };
+        }
+        if compression::has_long_name(error) {
+            let file = self.planned.path.display().to_string();
+            return Error::File {
+                message: "cannot unpack it: its header has a file name or comment of more than 65,535 bytes".into(),
+                remedy: format!("nothing was published; have gzip unpack it: gzip -dc {file} | tipple load - ..."),
                 file,
             };
         }

@@ -18,6 +18,7 @@ from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask, Published
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, is_empty
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
+from tipple.errors import UsageError
 from tipple.plan.url import TableName, parse_table_name
 
 CREATE_STATEMENTS = (
@@ -358,12 +359,21 @@ def publish(connection: duckdb.DuckDBPyConnection, job_id: str, digest: str | No
     )
 
 
-def is_unfinished(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> bool:
-    """Whether a job of the same command is there to go on with."""
+def unfinished(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str | None:
+    """The job of the same command that is there to go on with, or None."""
     if not task.ledger or task.restart or not exists(connection):
-        return False
+        return None
     found = find_by_key(connection, task.request_key)
-    return found is not None and found["state"] == "loading"
+    return str(found["job_id"]) if found is not None and found["state"] == "loading" else None
+
+
+def require_resumable(task: LoadTask, job_id: str | None) -> None:
+    """Refuses --resume of another job than the one of this command, which is `job_id`, where there is one."""
+    if task.resume and (job_id is None or not job_id.startswith(task.resume.lower())):
+        raise UsageError(
+            f"there is nothing to resume of job {task.resume}",
+            hint="a load into DuckDB is one transaction: run the command without --resume",
+        )
 
 
 def rows_done(connection: duckdb.DuckDBPyConnection, job_id: str) -> int:

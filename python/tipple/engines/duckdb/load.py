@@ -96,10 +96,12 @@ class DuckLoad:
         cut = core.cut(self.task) if self.task.counts_slices else None
         result = self._result("planned", "-", slices=len(cut.slices) if cut is not None else 0)
         known = self.done_before()
+        unfinished = ledger.unfinished(self.connection, self.task)
+        ledger.require_resumable(self.task, known or unfinished)
         if known is not None:
             result.strategy, result.strategy_reason = NOTHING_TO_DO, f"job {known} has loaded this already"
         else:
-            if self.exists and self.task.mode == "create" and not ledger.is_unfinished(self.connection, self.task):
+            if self.exists and self.task.mode == "create" and unfinished is None:
                 raise table_exists(self.table)
             self.structure.require_empty()
             require_slices(self.task, cut)
@@ -146,11 +148,7 @@ class DuckLoad:
                 # It was made since the load was planned: nobody has asked the ledger for that table.
                 raise turns.busy(self.table)
             earlier = self._earlier_job() if task.ledger and ledger.exists(self.connection) else None
-            if task.resume and (earlier is None or not earlier["job_id"].startswith(task.resume.lower())):
-                raise UsageError(
-                    f"there is nothing to resume of job {task.resume}",
-                    hint="a load into DuckDB is one transaction: run the command without --resume",
-                )
+            ledger.require_resumable(task, earlier["job_id"] if earlier is not None else None)
             if earlier is not None and earlier["state"] == "published":
                 return self._already_loaded(earlier)
             if earlier is not None and task.atomic:

@@ -82,10 +82,11 @@ def _reject(
         f"INSERT INTO {REFUSED} SELECT unnest(?), unnest(?), unnest(?)",
         [[violation[place] for violation in found] for place in range(3)],
     )
-    refused = sorted(_refused(connection, task, what), key=lambda row: (row[1], row[2]))
+    told = sorted(_refused(connection, task, what), key=lambda row: (row[0][1], row[0][2]))
+    refused = [row for row, _ in told]
     most = task.rejects.max_count if task.rejects is not None else 0
     if most is not None and outcome["rejects"] + len(refused) > most:
-        record = _bad_record(task, refused[max(0, most - outcome["rejects"])])
+        record = _bad_record(task, *told[max(0, most - outcome["rejects"])])
         raise TooManyRejects(str(most), record) if most else record
     _core.spool_rejects(os.path.join(task.spool or "", "violations.rows"), job_id, refused)
     if outcome["digest"] is not None:
@@ -105,10 +106,12 @@ def _reject(
     ]
 
 
-def _refused(connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examination) -> list[_Refused]:
-    """The rejects as the core spools them."""
+def _refused(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examination
+) -> list[tuple[_Refused, str | None]]:
+    """The rejects as the core spools them, and the value where one is to blame."""
     loaded = [column.name for column in task.columns]
-    refused: list[_Refused] = []
+    refused: list[tuple[_Refused, str | None]] = []
     for number, constraint in enumerate(what.constraints):
         told = constraint.told(task.table.name, loaded)
         is_told = told.get("about_value") or told["about_key"] is not None
@@ -125,18 +128,19 @@ def _refused(connection: duckdb.DuckDBPyConnection, task: LoadTask, what: Examin
             elif told["about_key"] is not None:
                 reason += f" (Key ({', '.join(constraint.columns or ())})=({value}) {told['about_key']})"
             blamed = constraint.columns[0] if told.get("about_value") and constraint.columns else None
-            refused.append((n, source, offset, index, blamed, reason, told["sqlstate"], record))
+            row = n, source, offset, index, blamed, reason, told["sqlstate"], record
+            refused.append((row, value if told.get("about_value") else None))
     return refused
 
 
-def _bad_record(task: LoadTask, refused: _Refused) -> BadRecord:
+def _bad_record(task: LoadTask, refused: _Refused, value: str | None) -> BadRecord:
     _, source, offset, index, column, reason, sqlstate, record = refused
     return BadRecord(
         file=task.sources[source].path,
         record_number=index + 1,
         byte_offset=None if task.columnar is not None else offset,
         column=column,
-        text=record.decode(errors="replace").rstrip("\r\n"),
+        text=record.decode(errors="replace").rstrip("\r\n") if value is None else value,
         reason=reason,
         sqlstate=sqlstate,
     )

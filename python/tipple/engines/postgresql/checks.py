@@ -1,7 +1,10 @@
-"""The CHECK constraints of a new table, which what is staged for it has before the first row where that is the same."""
+"""What staged tables refuse before the first row comes in: the CHECK constraints of a new table, as far as they mean
+the same there, and what partitions that are there refuse by themselves."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -18,6 +21,32 @@ SELECT coalesce(-6 = ANY (conkey), false) OR EXISTS (SELECT FROM pg_depend d JOI
         AND p.provolatile <> 'i' AND strpos(lower(p.prosrc), lower(%(name)s)) > 0)
 FROM pg_constraint k WHERE conrelid = to_regclass(%(staging)s) AND contype = 'c' ORDER BY oid DESC LIMIT 1
 """
+
+# What they refuse and their table does not. A name for NOT NULL, and what it may be beside, is known from 18 on.
+_OF_PARTITIONS = """
+SELECT a.attrelid::bigint, coalesce((
+    SELECT format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(n.oid)) FROM pg_constraint n
+    WHERE n.conrelid = a.attrelid AND contype = 'n' AND conkey = ARRAY[a.attnum] AND connoinherit
+), format('ALTER COLUMN %%I SET NOT NULL', a.attname))
+FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname
+WHERE a.attrelid = ANY (%(leaves)s::oid[]) AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull
+    AND NOT a.attisdropped
+UNION ALL
+SELECT conrelid, format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint c
+WHERE conrelid = ANY (%(leaves)s::oid[]) AND contype = 'c' AND NOT EXISTS (
+    SELECT FROM pg_constraint r WHERE r.conrelid = to_regclass(%(table)s) AND r.contype = 'c' AND r.conname = c.conname)
+"""
+
+
+def of_partitions(
+    connection: psycopg.Connection[Any], table: TableName, leaves: Sequence[int]
+) -> defaultdict[int, list[str]]:
+    """What ALTER TABLE gives to a table that is like a partition of `table`, for it to refuse what that does by itself;
+    by the partitions' OIDs, `leaves`."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for oid, change in connection.execute(_OF_PARTITIONS, {"table": table.sql, "leaves": list(leaves)}).fetchall():
+        found[oid].append(change)
+    return found
 
 
 def of_task(task: LoadTask) -> list[str]:

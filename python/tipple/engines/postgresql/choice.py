@@ -267,7 +267,14 @@ class Chooser:
             return Choice("single", f"the table is new, and {published}: rows go into it under its name", exists)
         if not exists and task.partition_by is not None:
             task.keys_at_end = False
-            if structure.judges_by_rows(task) and not self._judges_afterwards() and structure.needs_order(task):
+            judges = structure.judges_by_rows(task) and not self._judges_afterwards()
+            if judges and task.together is not None and structure.has_foreign_key(task):
+                raise UsageError(
+                    f"{self.table}: its foreign keys say which records are rejects, and what they refer to is "
+                    "published together with it",
+                    hint='write publish = "each", or leave out on-error = "skip"',
+                )
+            if judges and structure.needs_order(task):
                 self.notes.append("one stream stores the records in their order: keys say which of them are rejects")
             return Choice("partition", "the table is new and partitioned: its partitions appear together", exists)
         if not exists:
@@ -363,7 +370,9 @@ class Chooser:
         if obstacle is None and not by_partition and self.task.structure is None:
             obstacle = partitions.preference(self.connection, self.task)
         if obstacle is None and self.task.rejects is not None:
-            obstacle = self._why_keys_judge_at_once(by_partition=by_partition)
+            # A replay's few records have their partitions, most likely, and go through the table where need be.
+            replays = self.task.request.get("on_error") == "replay"
+            obstacle = self._why_keys_judge_at_once(by_partition=by_partition and not replays)
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)

@@ -16,6 +16,7 @@ from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
     direct,
     emptying,
+    known_types,
     late_keys,
     ledger,
     merge,
@@ -104,6 +105,10 @@ class CorePlans:
         self, task: LoadTask, owned: OwnedJob, cut: Cut, slices: Sequence[dict[str, Any]], rejects_before: int
     ) -> str:
         """A search for the records of staged rows that the table has refused; nothing is stored."""
+        if owned.resumed:
+            # A column that became NOT NULL after they were staged: what was rejected for it meanwhile is told apart.
+            columns = [msgspec.structs.replace(column, not_null=False) for column in task.columns]
+            task = msgspec.structs.replace(task, columns=columns)
         target = self._target(owned, owned.staging or self.table, {"name": "refused", "slices": slices})
         return core.load_plan(task, owned.job_id, cut, target, digest=False, rejects_before=rejects_before)
 
@@ -265,6 +270,7 @@ class CorePlans:
             "table": into.sql,
             "routing": self._routing(owned, into) if routed else None,
             "growing": self._growing(),
+            "known_types": self._known_types(owned, into),
             "unique": late_keys.core_plan(owned.plan, self.task),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
@@ -274,6 +280,13 @@ class CorePlans:
             "retry_seconds": self.task.retry_seconds,
             "stall_seconds": self.task.stall_seconds,
         }
+
+    def _known_types(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
+        """The core's `KnownTypes`; what the server reads as text is right whatever a column has become."""
+        if into != self.table or self.write_path == "text" or not (self.exists or owned.strategy == "incremental"):
+            return None
+        locks = owned.strategy == "incremental" and not self.chooser.is_foreign
+        return known_types.core_plan(self.connection, into, self.task.columns, locks=locks)
 
     def _ledger(self, owned: OwnedJob) -> dict[str, Any]:
         """The core's `LedgerKey`."""

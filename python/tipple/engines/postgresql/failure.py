@@ -7,7 +7,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.postgresql import connection as connections
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, TippleError
-from tipple.plan.url import Target
+from tipple.plan.url import TableName, Target
 
 __all__ = ["INPUT_AGAIN", "LOOK", "failure", "may_pass"]
 
@@ -23,14 +23,31 @@ INPUT_AGAIN = (
 )
 
 
-def failure(target: Target, error: psycopg.Error, *, text: str | None = None, has_ledger: bool = True) -> TippleError:
-    """What has failed; `text` is what the server says, where it is told in other words."""
+def failure(
+    target: Target,
+    error: psycopg.Error,
+    *,
+    text: str | None = None,
+    has_ledger: bool = True,
+    table: TableName | None = None,
+) -> TippleError:
+    """What has failed; `text` is what the server says, where it is told in other words, and `table` the one that was
+    there when a load into it began."""
     if connections.is_lost(error):
         return core.ConnectionLost(
             f"the connection to the server was lost: {' '.join(str(error).split())}",
             hint=AGAIN if has_ledger else LOOK,
         )
     said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    come = None if table is None else _constraint(error)
+    if come is not None:
+        return TippleError(
+            f"{come} came to {table} while it was loaded, and what was loaded violates it (SQLSTATE {error.sqlstate}): "
+            f"{text or said}",
+            hint="nothing was published; run the command again: it then names the record, or makes a reject of it with "
+            "--on-error skip; or drop the constraint",
+            detail={"sqlstate": error.sqlstate, "message": said},
+        )
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     if error.sqlstate == "2BP01":
         # The server's own would take what somebody has made meanwhile, such as a view of a partition.
@@ -46,6 +63,19 @@ def failure(target: Target, error: psycopg.Error, *, text: str | None = None, ha
         or hint,
         detail={"sqlstate": error.sqlstate, "message": said},
     )
+
+
+def _constraint(error: psycopg.Error) -> str | None:
+    """The constraint that staged rows violate. They have met all those that were there when they came in, and were
+    named by their records."""
+    match error:
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name:
+            # A bound of partitions, which is none, has no name.
+            return f"the constraint {error.diag.constraint_name}"
+        case psycopg.errors.NotNullViolation() if error.diag.column_name:
+            return f"NOT NULL of the column {error.diag.column_name}"
+        case _:
+            return None
 
 
 def may_pass(error: BaseException) -> bool:

@@ -59,7 +59,8 @@ WHERE c.conrelid = to_regclass(%(table)s) AND c.contype = 'f' AND to_jsonb(c) ->
       JOIN pg_type t ON t.oid = a.atttypid WHERE a.attname <> ALL (%(loaded)s::text[]) AND NOT a.atthasdef
           AND a.attidentity = '' AND t.typtype <> 'd'))
   AND NOT EXISTS (SELECT FROM pg_constraint whole WHERE whole.oid = c.conparentid AND whole.conrelid = c.conrelid)
-ORDER BY c.oid
+ORDER BY coalesce((SELECT min(part.oid) FROM pg_constraint part
+                   WHERE part.conparentid = c.oid AND part.conrelid <> c.conrelid), c.oid)
 """
 _OF_PARTITIONS = """
 SELECT EXISTS (SELECT FROM pg_partition_tree(to_regclass(%s)) JOIN pg_constraint ON conrelid = relid

@@ -10,7 +10,7 @@ import psycopg
 from tipple.engines.base import Published
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.engines.postgresql import stage
-from tipple.engines.postgresql.ledger import LedgerJob, exists
+from tipple.engines.postgresql.ledger import LedgerJob, done_totals, exists
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
@@ -50,6 +50,22 @@ def require_unfollowed(connection: psycopg.Connection[Any], job: LedgerJob, foll
             f"job {job.job_id} has replaced partitions, and job {found[0]} of the same file has added rows; others "
             "have changed the table since, and to replace the partitions again would take those rows away",
             hint="load what is new by an entry, or a file, of its own; --restart loads all entries once more",
+        )
+
+
+def require_stored(connection: psycopg.Connection[Any], job: LedgerJob, table: TableName) -> None:
+    """Refuses to go on with an unfinished job whose rows were visible, and are gone.
+
+    Raises:
+        UsageError: somebody has emptied the table since, or made it anew.
+    """
+    if job.plan.get("strategy") != "incremental":
+        return
+    stored = done_totals(connection, job.job_id).rows
+    if stored and stage.is_surely_empty(connection, table):
+        raise UsageError(
+            f"job {job.job_id}, which is unfinished, has stored {stored:,} rows in {table}, and now it has none",
+            hint="load all of it: --restart",
         )
 
 

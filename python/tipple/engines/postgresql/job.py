@@ -5,8 +5,6 @@ The table's advisory lock says that its owner lives; the job's epoch shuts out a
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from tipple.engines.postgresql import (
     checks,
     defaults,
     history,
+    known_types,
     late_keys,
     ledger,
     merge,
@@ -153,6 +152,7 @@ class JobOwner:
                         self._refuse_other(other)
                 return None
             if found.state == "loading":
+                history.require_stored(self.connection, found, self.table)
                 return found.plan.get("strategy", "single"), f"job {found.job_id}, which was interrupted, goes on"
             undone = not self.exists or self._why_gone(found) is not None
         except psycopg.errors.InsufficientPrivilege:
@@ -297,12 +297,13 @@ class JobOwner:
         staging = TableName(*job.plan["staging"]) if job.plan["staging"] else None
         if staging is not None:
             stage.require_own(self.connection, staging, f"job {job.job_id}, which this command would go on with,")
+        history.require_stored(self.connection, job, self.table)
         self.session.terminate_streams(job.job_id)
         if staging is not None and not self._relation_exists(staging):
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
-        epoch = ledger.take_over(self.connection, job.job_id, _owner())
+        epoch = ledger.take_over(self.connection, job.job_id, ledger.this_process())
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
 
     def _relation_exists(self, table: TableName) -> bool:
@@ -347,9 +348,9 @@ class JobOwner:
                 self.connection.execute(f"SET LOCAL default_table_access_method = {quote_identifier(method)}")
             if strategy in ("swap", "partition"):
                 tablespaces.restrict_default(self.connection, exists=task.definition is None)
-            if strategy == "swap" and task.definition is None:
-                # Whoever changes the table waits for the end of this transaction, in which something is made like it.
-                self.connection.execute(f"LOCK TABLE {self.table.sql} IN ACCESS SHARE MODE")
+            if staging is not None and task.definition is None:
+                # What is staged is made like the table.
+                known_types.hold(self.connection, self.table, task.columns)
                 plan["shape"] = shape.of(self.connection, self.table)
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
@@ -382,7 +383,7 @@ class JobOwner:
                     plan=plan,
                     staging=staging.sql if staging else None,
                     slices=cut.slices,
-                    owner=_owner(),
+                    owner=ledger.this_process(),
                 )
                 if "unlogged" in plan:
                     unlogged.remember(self.connection, job_id)
@@ -594,7 +595,3 @@ def taken_over() -> JobBusy:
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:
     return any(source["path"] == STDIN for source in job.request["sources"])
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"

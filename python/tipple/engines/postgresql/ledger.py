@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +19,7 @@ import psycopg
 from psycopg import errors
 
 from tipple._core import RejectFiles
-from tipple.engines import spool
+from tipple.engines import core, spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
 from tipple.engines.postgresql import unlogged
 from tipple.engines.postgresql.connection import current_role
@@ -140,7 +142,8 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
             for statement in CREATE_STATEMENTS:
                 connection.execute(statement)
     except errors.InsufficientPrivilege as error:
-        raise _may_not_create(role, database, f": {error.diag.message_primary}") from None
+        said = error.diag.message_primary or ""
+        raise _may_not_create(role, database, f": {said}", core.tablespace_hint(said)) from None
 
 
 def foresee(connection: psycopg.Connection[Any]) -> None:
@@ -159,11 +162,11 @@ def foresee(connection: psycopg.Connection[Any]) -> None:
         raise _may_not_create(current_role(connection), quote_identifier(connection.info.dbname), "")
 
 
-def _may_not_create(role: str, database: str, why: str) -> UsageError:
+def _may_not_create(role: str, database: str, why: str, remedy: str | None = None) -> UsageError:
+    remedy = remedy or f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};"
     return UsageError(
         f"the role {role} may not create the ledger (schema tipple) in the database {database}{why}",
-        hint=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};\n"
-        "  or load with --no-ledger, which gives up resuming and the protection against loading twice",
+        hint=f"{remedy}\n  or load with --no-ledger, which gives up resuming and the protection against loading twice",
     )
 
 
@@ -265,6 +268,11 @@ def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> li
         (table.sql,),
     ).fetchall()
     return [_job(row) for row in rows]
+
+
+def this_process() -> str:
+    """What the ledger has of the process that owns a job."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[int, str]]:

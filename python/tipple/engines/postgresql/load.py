@@ -118,7 +118,7 @@ class PostgresLoad:
                     raise
                 lost = core.ConnectionLost(str(error), hint=error.hint)
             except psycopg.Error as error:
-                lost = failure(load.session.target, error, text=load._said(error), has_ledger=self.task.ledger)
+                lost = load._failure(error)
                 if not connections.is_lost(error):
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
@@ -242,10 +242,11 @@ class PostgresLoad:
             text = text.replace(f'"{own}"', f'"{name}"')
         return stage.in_public(text, self.table, structure.key_names(self.task))
 
-    def _said(self, error: psycopg.Error) -> str:
+    def _failure(self, error: psycopg.Error) -> TippleError:
         """What the server has refused."""
         text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-        return self._in_users_words(text)
+        text, table = self._in_users_words(text), self.table if self.exists else None
+        return failure(self.session.target, error, text=text, has_ledger=self.task.ledger, table=table)
 
     def _cut(self, choice: Choice) -> Cut:
         """All that there is to load."""
@@ -263,7 +264,7 @@ class PostgresLoad:
                 hint="nothing was published; load it once more with --write-path binary",
             )
         self.job.give_up(owned)
-        spool.discard(self.task)
+        spool.discard(self.task, whole=True)
         if self.task.write_path == "direct":
             raise TippleError(
                 f"--write-path direct is not possible: {reason}",
@@ -280,7 +281,7 @@ class PostgresLoad:
     def _judge_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
         """Begins anew where keys or indexes must judge each record as it is stored; nothing is published yet."""
         self.job.give_up(owned)
-        spool.discard(self.task)
+        spool.discard(self.task, whole=True)
         reason = self._in_users_words(reason)
         judges = "keys" if late_keys.of_job(owned.plan) else "indexes"
         self._say(runner, f"begun anew with the {judges} in place: {reason}")
@@ -544,7 +545,7 @@ class PostgresLoad:
                         f"{error}; standard input cannot be read again",
                         hint="nothing was published; run the command again with the same input",
                     ) from None
-                spool.discard(self.task)
+                spool.discard(self.task, whole=True)
                 retries += len(cut.slices)
                 rounds += 1
                 told = f"the transaction was lost and done again: {error}"

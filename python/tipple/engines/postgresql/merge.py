@@ -12,8 +12,9 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import obstacles, shape
+from tipple.engines.postgresql import merge_checks, obstacles, shape
 from tipple.engines.postgresql.merge_refusals import Merged, Merger
+from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 SLICE_SETTING = "tipple.slice"
@@ -51,13 +52,25 @@ def merge(
     is one too many.
 
     Raises:
-        TippleError: a key is there already, and `--on-conflict error` was asked for.
+        TippleError: a key is there already, and `--on-conflict error` was asked for; or may lie in a foreign table.
     """
     connection.execute(f"LOCK TABLE {target.sql} IN SHARE ROW EXCLUSIVE MODE")
     shape.require_same_columns(connection, staging, target, task.columns)
     connection.execute(f"ANALYZE {staging.sql}")
     extra = _key_range(connection, task, staging)
-    return Merger(connection, task, staging, target, most=most, extra=extra).run(read)
+    foreign = merge_checks.foreign_below(connection, task)
+    try:
+        return Merger(connection, task, staging, target, most=most, extra=extra).run(read)
+    except psycopg.errors.FeatureNotSupported as error:
+        if not foreign:
+            raise
+        raise TippleError(
+            f"PostgreSQL merges no rows into foreign tables, such as the partition {foreign[0][0]}: "
+            f"{error.diag.message_primary}",
+            hint="nothing was published; load without the records of such partitions, and beside them: the server "
+            "looks into all that lie between the lowest key and the highest one; or with --mode append",
+            detail={"sqlstate": error.sqlstate, "message": error.diag.message_primary},
+        ) from None
 
 
 # `format_type` with the modifier -1 writes the types whose bare names mean a length of 1 (character, bit) otherwise.

@@ -11,9 +11,9 @@ from tipple.engines.base import LoadTask, TableColumn
 from tipple.engines.merge import own_name
 from tipple.engines.postgresql.connection import make_ready
 from tipple.errors import UsageError
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
-__all__ = ["check"]
+__all__ = ["check", "foreign_below"]
 
 _OWN_NAMES = re.compile(r"tipple_(slice|row|turn|last_slice|last_row|u[0-9]+)")
 """Of columns that stand beside the staged rows, there and in the queries of `merge_refusals.py`."""
@@ -23,6 +23,19 @@ SELECT attname FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attidentity = 'a' AND attname = ANY (%s) ORDER BY attnum LIMIT 1
 """
 _RULE = "SELECT rulename FROM pg_rewrite WHERE ev_class = to_regclass(%s) AND ev_type <> '1' ORDER BY rulename LIMIT 1"
+
+# The tables below one whose rows another server has, and whether a range of keys may leave them out.
+_FOREIGN_BELOW = """
+WITH RECURSIVE below (oid) AS (
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(%(table)s)
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid)
+SELECT format('%%I.%%I', nspname, relname), EXISTS (
+    SELECT FROM pg_partition_ancestors(c.oid) JOIN pg_partitioned_table p ON partrelid = relid
+    JOIN pg_attribute a ON attrelid = relid AND attnum = partattrs[0]
+    WHERE partstrat IN ('r', 'l') AND attname = ANY (%(key)s))
+FROM below JOIN pg_class c ON c.oid = below.oid JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind = 'f' ORDER BY 2, 1
+"""
 
 
 def check(connection: psycopg.Connection[Any], task: LoadTask) -> None:
@@ -47,6 +60,19 @@ def check(connection: psycopg.Connection[Any], task: LoadTask) -> None:
         )
     if task.definition is None:
         _check_table(connection, task.table)
+        for foreign, may_be_left_out in foreign_below(connection, task):
+            if not may_be_left_out:
+                raise UsageError(
+                    f"PostgreSQL merges no rows into {task.table}: {foreign}, which belongs to it, is a foreign table",
+                    hint="load into the tables that are none, each by itself; or with --mode append; a key with the "
+                    "column that the table is divided by lets such partitions be left out where no key lies in them",
+                )
+
+
+def foreign_below(connection: psycopg.Connection[Any], task: LoadTask) -> list[tuple[TableName, bool]]:
+    """The foreign tables that belong to the table, and whether MERGE may leave them out, where no key lies in them."""
+    rows = connection.execute(_FOREIGN_BELOW, {"table": task.table.sql, "key": list(task.key)}).fetchall()
+    return [(parse_table_name(name), may_be_left_out) for name, may_be_left_out in rows]
 
 
 def _check_table(connection: psycopg.Connection[Any], table: TableName) -> None:

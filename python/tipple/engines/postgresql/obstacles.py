@@ -36,8 +36,8 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for ano
         AND pg_get_expr(o.indpred, o.indrelid) IS NOT DISTINCT FROM pg_get_expr(i.indpred, i.indrelid)
 """
 
-# Foreign keys that this role cannot give to another table, or that judge rows only as they come in. Before 18 there is no
-# column `conenforced`.
+# Foreign keys that this role cannot give to another table, or that judge rows only as they come in. Before 18 there is
+# no column `conenforced`.
 _MAY_NOT_REFER = """(NOT has_schema_privilege(o.relnamespace, 'USAGE') OR EXISTS (
     SELECT FROM unnest(k.confkey) n WHERE NOT has_column_privilege(o.oid, n, 'REFERENCES')))"""
 _BY_ITSELF = "(NOT convalidated AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false')"

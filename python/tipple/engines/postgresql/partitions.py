@@ -10,7 +10,6 @@ that says its bound, without a scan, and by it ATTACH PARTITION needs none eithe
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,18 +57,6 @@ LEFT JOIN pg_attrdef e ON e.adrelid = r.attrelid AND e.adnum = r.attnum
 WHERE a.attgenerated <> r.attgenerated OR a.attidentity <> r.attidentity
     OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid)
 LIMIT 1
-"""
-
-# Statements that give a hidden partition what one of the target refuses by itself.
-_OWN_REFUSALS = """
-SELECT a.attrelid::bigint, format('ALTER COLUMN %%I SET NOT NULL', a.attname)
-FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname
-WHERE a.attrelid = ANY (%(leaves)s::oid[]) AND a.attnum > 0 AND a.attnotnull AND NOT r.attnotnull
-    AND NOT a.attisdropped
-UNION ALL
-SELECT conrelid, format('ADD CONSTRAINT %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint c
-WHERE conrelid = ANY (%(leaves)s::oid[]) AND contype = 'c' AND NOT EXISTS (
-    SELECT FROM pg_constraint r WHERE r.conrelid = to_regclass(%(table)s) AND r.contype = 'c' AND r.conname = c.conname)
 """
 
 
@@ -334,10 +321,7 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
     """A partition for every one of the target, on every level."""
     made = {real.oid: staging}
     names = {real.oid: table, **{partition.oid: partition.name for partition in real.partitions}}
-    own: defaultdict[int, list[str]] = defaultdict(list)
-    leaves = [partition.oid for partition in real.leaves]
-    for oid, change in connection.execute(_OWN_REFUSALS, {"table": table.sql, "leaves": leaves}).fetchall():
-        own[oid].append(change)
+    own = checks.of_partitions(connection, table, [partition.oid for partition in real.leaves])
     statements, pairs = [], []
     for number, partition in enumerate(real.partitions):
         hidden = TableName(staging.schema, f"{staging.name}_{number}")

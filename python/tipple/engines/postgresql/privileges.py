@@ -16,7 +16,15 @@ from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["require", "require_copy", "require_sequences", "settle", "subject_to_row_security", "unsettled"]
+__all__ = [
+    "of_references",
+    "require",
+    "require_copy",
+    "require_sequences",
+    "settle",
+    "subject_to_row_security",
+    "unsettled",
+]
 
 # By grantee: who has rights on a table or a sequence that are not the owner's own.
 _HELD = """
@@ -44,6 +52,12 @@ WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass A
     AND d.deptype IN ('a', 'i')
 """
 
+# And whether there is such a right on some column. There is none to DELETE.
+_MISSING = """
+SELECT wanted, CASE WHEN wanted <> 'DELETE' THEN has_any_column_privilege(to_regclass(%(table)s), wanted) END
+FROM unnest(%(rights)s::text[]) AS wanted WHERE NOT has_table_privilege(to_regclass(%(table)s), wanted)
+"""
+
 
 def require(connection: psycopg.Connection[Any], table: TableName, rights: Sequence[str]) -> None:
     """Looks whether the role may do with the table what a load is going to.
@@ -52,15 +66,12 @@ def require(connection: psycopg.Connection[Any], table: TableName, rights: Seque
         UsageError: a right is missing; says what to grant.
     """
     # Rights on columns do not do: the table is locked.
-    found = connection.execute(
-        "SELECT wanted FROM unnest(%s::text[]) AS wanted WHERE NOT has_table_privilege(to_regclass(%s), wanted)",
-        (list(rights), table.sql),
-    )
-    missing = [right for (right,) in found.fetchall()]
+    missing = connection.execute(_MISSING, {"rights": list(rights), "table": table.sql}).fetchall()
     if missing:
         role = current_role(connection)
+        of_columns = "; rights on columns alone do not do" if any(has_some for _, has_some in missing) else ""
         raise UsageError(
-            f"the role {role} has not the right to {', '.join(missing)} on {table}",
+            f"the role {role} has not the right to {', '.join(right for right, _ in missing)} on {table}{of_columns}",
             hint=f"as its owner: GRANT {', '.join(rights)} ON {table.sql} TO {role};",
         )
 
@@ -90,6 +101,33 @@ def require_sequences(connection: psycopg.Connection[Any], table: TableName, loa
             f"the role {role} may not draw numbers from {names}, as defaults of columns of {table} do",
             hint=f"as its owner: GRANT USAGE ON SEQUENCE {names} TO {role}; or load these columns too",
         )
+
+
+_OF_REFERENCES = """
+SELECT conname, format('%%I.%%I', nspname, relname), quote_ident(nspname), has_schema_privilege(n.oid, 'USAGE'), lacks
+FROM pg_constraint JOIN pg_class o ON o.oid = confrelid JOIN pg_namespace n ON n.oid = relnamespace
+CROSS JOIN concat_ws(', ', CASE WHEN NOT has_table_privilege(o.oid, 'SELECT') THEN 'SELECT' END, CASE WHEN EXISTS (
+    SELECT FROM unnest(confkey) k (n) WHERE NOT has_column_privilege(o.oid, k.n, 'REFERENCES')) THEN 'REFERENCES' END
+) AS r (lacks)
+WHERE contype = 'f' AND conrelid = to_regclass(%s) AND conparentid = 0
+    AND (lacks <> '' OR NOT has_schema_privilege(n.oid, 'USAGE'))
+ORDER BY pg_constraint.oid
+"""
+
+
+def of_references(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """Remarks on foreign keys that judge each record as it is stored for want of a right; with what to grant."""
+    found = connection.execute(_OF_REFERENCES, (table.sql,)).fetchall()
+    role = current_role(connection) if found else ""
+    remarks = []
+    for key, other, schema, has_schema, lacks in found:
+        grants = [] if has_schema else [f"GRANT USAGE ON SCHEMA {schema} TO {role};"]
+        grants += [f"GRANT {lacks} ON {other} TO {role};"] if lacks else []
+        remarks.append(
+            f"the foreign key {key} judges each record as it is stored, which is slow, for want of rights on {other}; "
+            f"with them all rows are judged at once, unless something else is in the way: {' '.join(grants)}"
+        )
+    return remarks
 
 
 def subject_to_row_security(connection: psycopg.Connection[Any], table: TableName) -> str | None:

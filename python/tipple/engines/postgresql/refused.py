@@ -124,17 +124,27 @@ def _find(
 
 
 def stored_slices(connection: psycopg.Connection[Any], job_id: str) -> list[StagedSlice]:
-    """The slices that a job has stored, as the ledger has them."""
-    slices = {
-        n: StagedSlice(n=n, pieces=pieces, rows=rows)
-        for n, pieces, rows in connection.execute(
-            "SELECT n, pieces, rows FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
-        )
-    }
+    """The slices that a job has stored, as the ledger has them.
+
+    Raises:
+        TippleError: the ledger has lost rejects of theirs, which are not to be taken for rows.
+    """
+    slices, counts = {}, {}
+    for n, pieces, rows, rejects in connection.execute(
+        "SELECT n, pieces, rows, rejects FROM tipple.slice WHERE job_id = %s AND state = 'done'", (job_id,)
+    ):
+        slices[n], counts[n] = StagedSlice(n=n, pieces=pieces, rows=rows), rejects
     for n, source, offset in connection.execute(
         "SELECT n, source, byte_offset FROM tipple.reject WHERE job_id = %s", (job_id,)
     ):
         slices[n].rejected.append((source, offset))
+    lost = sum(counts[n] - len(part.rejected) for n, part in slices.items())
+    if lost:
+        raise TippleError(
+            f"{lost:,} rejects of job {job_id} are gone from the ledger (tipple.reject): without them nobody knows "
+            "which records its rows come from",
+            hint="nothing was published; run the same command again: it loads from the beginning",
+        )
     return list(slices.values())
 
 

@@ -55,10 +55,12 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
 
 
 def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """The name of a foreign key to its own table; None where there is none."""
+    """The name of a foreign key to its own table, or of one of its partitions; None where there is none."""
     found = connection.execute(
-        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = %s AND confrelid = conrelid LIMIT 1",
-        (_oid(connection, table),),
+        "WITH own AS (SELECT %(oid)s::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(oid)s)) "
+        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid IN (SELECT oid FROM own) "
+        "AND confrelid IN (SELECT oid FROM own) ORDER BY conparentid LIMIT 1",
+        {"oid": _oid(connection, table)},
     ).fetchone()
     return None if found is None else str(found[0])
 

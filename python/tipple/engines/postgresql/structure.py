@@ -415,6 +415,11 @@ def judges_by_rows(task: LoadTask) -> bool:
     )
 
 
+def has_foreign_key(task: LoadTask) -> bool:
+    """Whether a new table is to refer to others."""
+    return task.definition is not None and any(map(constraints.is_foreign_key, task.definition.constraints))
+
+
 def needs_order(task: LoadTask) -> bool:
     """Whether what is staged takes one of two records, the first one."""
     return judges_records(task) and task.definition is not None and task.definition.has_keys

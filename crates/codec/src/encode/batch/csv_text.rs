@@ -17,15 +17,22 @@ pub struct CsvRows {
 impl CsvRows {
     /// Appends a row of `batch`, its record end included. Bytes that are no text stand as they are.
     pub fn write(&self, batch: &RecordBatch, row: usize, out: &mut Vec<u8>) {
-        for (index, (array, (unpack, spelling))) in batch.columns().iter().zip(&self.columns).enumerate() {
+        for index in 0..batch.num_columns() {
             if index > 0 {
                 out.push(b',');
             }
-            if let Some(text) = text_of(array, row, unpack.as_ref(), *spelling) {
+            if let Some(text) = self.value(batch, row, index) {
                 quote(&text, out);
             }
         }
         out.push(b'\n');
+    }
+
+    /// The text of one value of `batch`; `None` for NULL.
+    #[must_use]
+    pub fn value(&self, batch: &RecordBatch, row: usize, column: usize) -> Option<Vec<u8>> {
+        let (unpack, spelling) = &self.columns[column];
+        text_of(batch.column(column), row, unpack.as_ref(), *spelling)
     }
 }
 

@@ -144,6 +144,30 @@ impl<'p> ColumnarFile<'p> {
         (rows(&units[..first]), rows(&units[first..end]))
     }
 
+    /// A batch with the row of this number, from 0, of the source `source`, and which of its rows that is.
+    ///
+    /// # Errors
+    /// As [`ColumnarFile::batches`].
+    pub fn row(&self, source: usize, number: u64, fields: &[FieldPlan]) -> Result<Option<(RecordBatch, usize)>> {
+        let mut before = 0;
+        let unit = self.units().into_iter().find(|unit| {
+            before += unit.rows;
+            number < before
+        });
+        let Some(Unit { offset, .. }) = unit else { return Ok(None) };
+        let piece = Piece { source, offset, length: 1 };
+        let (mut first, _) = self.rows_of(piece);
+        for batch in self.batches(piece, fields)? {
+            let batch = batch?;
+            let rows = batch.num_rows() as u64;
+            if number < first + rows {
+                return Ok(Some((batch, (number - first) as usize)));
+            }
+            first += rows;
+        }
+        Ok(None)
+    }
+
     /// The batches of a piece, of those `fields` only.
     ///
     /// # Errors
