@@ -354,6 +354,31 @@ def test_keys_that_the_server_judges(postgres_target: PostgresTarget, tmp_path: 
     assert target.count("t") == len(lines)
 
 
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_what_to_grant_for_keys_that_judge_at_once(
+    postgres_target: PostgresTarget, tmp_path: Path, *, partitioned: bool
+) -> None:
+    target, name = postgres_target, postgres_target.database
+    target.server.execute("CREATE TABLE r (k integer PRIMARY KEY); INSERT INTO r VALUES (1), (2)", name)
+    target.execute(f"CREATE TABLE t (k integer, v text){' PARTITION BY RANGE (k)' if partitioned else ''}")
+    if partitioned:
+        target.execute("CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    target.server.execute("ALTER TABLE t ADD FOREIGN KEY (k) REFERENCES r", name)
+    path = write(tmp_path / "in.csv", "1,a\n5,b\n2,c\n")
+    options = {"header": "no", "on_error": "skip", "max_rejects": 3, "mode": "replace", "rejects": tmp_path / "bad"}
+    planned = load_here(target, path, dry_run=True, **options)
+    assert any("GRANT SELECT, REFERENCES ON public.r TO" in note for note in planned.summary["notes"])
+    run = load_here(target, path, check=3, **options)
+    (note,) = [note for note in run.summary["notes"] if "judges each record as it is stored" in note]
+    (grant,) = re.findall(r"GRANT .*;", note)
+    assert run.summary["strategy"] == "single"
+    target.server.execute(grant, name)
+    run = load_here(target, path, check=3, restart=True, **options)
+    assert run.summary["strategy"] == ("partition" if partitioned else "swap")
+    assert not any("judges each record" in note for note in run.summary["notes"])
+    assert target.sorted_rows("t") == [(1, "a"), (2, "c")]
+
+
 def test_killed_again_and_again(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Rows and rejects are those of an undisturbed load, wherever the one before was killed."""
     target = postgres_target

@@ -133,6 +133,9 @@ class Chooser:
         )
         if self.is_foreign and remark not in self.notes:
             self.notes.append(remark)
+        if self.task.rejects is not None and choice.strategy == "single" and choice.exists:
+            remarks = privileges.of_references(self.connection, self.table)
+            self.notes.extend(remark for remark in remarks if remark not in self.notes)
         hidden = choice.strategy in ("swap", "partition")
         if self.task.preserve_order and hidden and self.task.streams > 1:
             self.notes.append(
