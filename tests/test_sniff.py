@@ -348,10 +348,10 @@ def test_two_characters_between_fields(tmp_path: Path) -> None:
 
 def test_a_title_above_the_header(tmp_path: Path) -> None:
     titled = sniff(write(tmp_path / "a.csv", "Report;;\nId;Name;Sum\n1;a;2\n2;b;3\n3;c;4\n")).header
-    assert titled.value == "no"
-    assert titled.confidence < LOW_CONFIDENCE
+    assert (titled.value, titled.confidence < LOW_CONFIDENCE) == ("no", True)
     assert "--skip-lines" in titled.reason
     assert sniff(write(tmp_path / "b.csv", "a;;\n1;b;2\n2;c;3\n")).header.confidence >= LOW_CONFIDENCE
+    assert sniff(write(tmp_path / "c.csv", "id;;\n1;4;2\n2;5;3\n")).header.confidence < LOW_CONFIDENCE
 
 
 def test_low_confidence(tmp_path: Path) -> None:

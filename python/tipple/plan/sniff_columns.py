@@ -94,7 +94,7 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
         return _header("no", 0.6, f"{against}, and a text stands among values below: --skip-lines leaves a title out")
     if against:
         balanced = 0 < sum(map(_is_no_name, texts)) <= sum(not _is_no_name(text) for text in narrow)
-        return _header("no", 0.6 if balanced else 0.95, against)
+        return _header("no", 0.6 if balanced or any(map(_is_usual_name, narrow)) else 0.95, against)
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
         # Over years it is one of them; over other numbers it may be the name of a column.
         over_years = all(_holds_years(profile.columns[index]) for index in years)

@@ -174,7 +174,7 @@ fn contradict<'p>(
     match *found {
         Some((first, example)) if line_end != first => Err(Error::Invalid {
             message: format!(
-                "{} ends its records with {}, but {} with {}; load them by separate commands",
+                "{} ends its records with {}, but {} with {}; convert them to one, or load them by separate commands",
                 planned.path.display(),
                 spell(line_end),
                 example.path.display(),
