@@ -83,14 +83,14 @@ CARRIED = {
         "(SELECT count(*) FROM pg_trigger WHERE tgconstraint = k.oid) "
         "FROM pg_constraint k WHERE conrelid = 't'::regclass AND contype = 'f'",
     ),
-}  # fmt: skip
-"""What `belongings` gives to the table that takes the place, or is made again."""
-KEPT = {
     "serial column": (
         "CREATE SEQUENCE \"my s\"; ALTER TABLE t ADD s bigint DEFAULT nextval('\"my s\"');"
         "ALTER SEQUENCE \"my s\" OWNED BY t.s; SELECT setval('\"my s\"', 41); GRANT USAGE ON \"my s\" TO PUBLIC",
         "SELECT pg_get_serial_sequence('t', 's'), relacl::text, oid FROM pg_class WHERE relname = 'my s'",
     ),
+}  # fmt: skip
+"""What `belongings` gives to the table that takes the place, or is made again."""
+KEPT = {
     "statistics target of an index": (
         "CREATE INDEX e ON t ((id + 1)); ALTER INDEX e ALTER 1 SET STATISTICS 7",
         "SELECT attstattarget FROM pg_attribute WHERE attrelid = 'e'::regclass",
@@ -141,7 +141,7 @@ def test_swap_keeps(postgres_target: PostgresTarget, tmp_path: Path, name: str) 
     assert postgres_target.leftovers("t", "r", "other") == set()
 
 
-OF_TABLES = ("comment of a constraint", "foreign key", "statistics")
+OF_TABLES = ("comment of a constraint", "foreign key", "serial column", "statistics")
 CARRIED_BY_PARTITIONS = [name for name in CARRIED if name not in OF_TABLES]
 
 

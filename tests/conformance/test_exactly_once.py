@@ -150,6 +150,7 @@ def test_a_failed_job_can_be_run_again(engine_target: Target, tmp_path: Path) ->
 def test_resume_of_a_finished_or_unknown_job(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")
+    load(engine_target, path, resume="nonsense", dry_run=True, check=2)
     first = load(engine_target, path)
     assert first.summary is not None
     again = load(engine_target, path, resume=first.summary["job_id"])

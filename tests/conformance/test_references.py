@@ -1,4 +1,4 @@
-"""Tables with foreign keys, whose place another table takes: those that they refer to are read all the time."""
+"""Tables with foreign keys and serial columns whose place another table takes, while others use what they need."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from command import run_tipple, start_tipple
 from faults.oracle import wait_for
 from loading import load_here, load_words
 from targets import PostgresTarget, write
+from tipple.engines.postgresql import together
 
 FACTS = (
     "CREATE TABLE r (k integer PRIMARY KEY, x text UNIQUE); "
@@ -163,6 +164,38 @@ def test_what_only_the_server_judges(
     run = load_here(target, bad, header="no", columns=columns, check=1)
     assert "foreign key" in run.stderr
     assert target.count("t") == 50
+
+
+def test_somebody_has_drawn_a_number(
+    postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a serial column, in a transaction that is open: it is waited for, and rows are copied if that takes long."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (id serial PRIMARY KEY, v text); INSERT INTO t (v) VALUES ('old')")
+    path = write(tmp_path / "in.csv", "a\nb\n")
+    options = {"header": "no", "columns": "v", "mode": "replace"}
+    owned = "SELECT pg_get_serial_sequence('t', 'id')"
+    with psycopg.connect(target.url) as other:
+        other.execute("SELECT nextval('t_id_seq')")
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        try:
+            waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = 't_id_seq'::regclass"
+            assert wait_for(lambda: target.rows(waiting))
+            assert target.rows("SELECT v FROM t") == [("old",)]
+            other.commit()
+            run = command.wait()
+        finally:
+            command.kill()
+        assert (run.exit_code, run.summary["strategy"]) == (0, "swap"), str(run)
+        assert target.rows("SELECT id, v FROM t ORDER BY id") == [(3, "a"), (4, "b")]
+        assert target.rows(owned) == [("public.t_id_seq",)]
+        monkeypatch.setattr(together, "PATIENCE_SECONDS", 1)
+        other.execute("SELECT nextval('t_id_seq')")
+        run = load_here(target, path, restart=True, **options)
+        assert any("were copied, not swapped in" in note for note in run.summary["notes"])
+        assert target.rows("SELECT v FROM t ORDER BY id") == [("a",), ("b",)]
+    assert target.rows(owned) == [("public.t_id_seq",)]
+    assert target.leftovers("t") == set()
 
 
 @pytest.mark.parametrize("partitioned", [False, True])

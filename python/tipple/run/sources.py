@@ -397,7 +397,11 @@ def read_head(identity: Identity, dialect_plan: dict[str, Any], wanted: int = HE
     try:
         return _core.read_head(json.dumps(source_plan(identity)), json.dumps(dialect_plan), wanted)
     except _core.CoreError as error:
-        raise core_error(error) from None
+        found = core_error(error)
+        if ": is packed twice" in found.message:
+            # Nothing was begun.
+            raise UsageError(found.message, hint=found.hint) from None
+        raise found from None
 
 
 def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, Any]) -> list[str]:

@@ -141,7 +141,11 @@ class JobOwner:
     def foreseen(self) -> tuple[str, str] | None:
         """Strategy and reason of a load that the ledger knows already; None where it will begin anew."""
         task = self.task
-        if not task.ledger or task.restart or not ledger.exists(self.connection):
+        if not task.ledger or task.restart:
+            return None
+        if not ledger.exists(self.connection):
+            if task.resume is not None:
+                raise ledger.no_such_job(task.resume)
             return None
         try:
             found = ledger.find_by_key(self.connection, task.request_key)
@@ -164,9 +168,8 @@ class JobOwner:
         """Refuses --resume of another job than the one of this command."""
         if self.task.resume is None:
             return
-        wanted = ledger.find_by_id(self.connection, self.task.resume)
-        if wanted is None:
-            raise UsageError(f"there is no single job {self.task.resume}", hint="tipple jobs URL lists them")
+        if (wanted := ledger.find_by_id(self.connection, self.task.resume)) is None:
+            raise ledger.no_such_job(self.task.resume)
         if wanted.state not in ("loading", "published"):
             raise UsageError(f"the job {wanted.job_id} is {wanted.state}", hint="there is nothing to resume")
         if found is None or wanted.job_id != found.job_id:

@@ -261,6 +261,11 @@ def find_by_id(connection: psycopg.Connection[Any], job_id: str) -> LedgerJob | 
     return _job(rows[0]) if len(rows) == 1 else None
 
 
+def no_such_job(job_id: str) -> UsageError:
+    """Where `find_by_id` finds none, or several."""
+    return UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+
+
 def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> list[LedgerJob]:
     """Jobs into `table` that are neither published nor given up, newest first."""
     rows = connection.execute(

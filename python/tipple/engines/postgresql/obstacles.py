@@ -162,6 +162,9 @@ UNION ALL SELECT DISTINCT d.refobjid,
            OR d.deptype = 'n' AND d.refobjsubid = 0)
       AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
+      -- Serial columns: see `belongings.take_sequences`.
+      AND NOT (d.classid = 'pg_class'::regclass AND d.deptype = 'a' AND NOT %(partition)s AND EXISTS (
+               SELECT FROM pg_class s WHERE s.oid = d.objid AND s.relkind = 'S' AND s.relpersistence = 'p'))
       AND NOT (d.classid = 'pg_rewrite'::regclass AND NOT %(partition)s AND EXISTS ({views.REMADE}))
 UNION ALL SELECT c.oid, 'its row type is used by ' || pg_describe_object(d.classid, d.objid, d.objsubid)
     FROM pg_class c JOIN pg_type t ON t.oid = c.reltype

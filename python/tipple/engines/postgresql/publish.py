@@ -445,6 +445,10 @@ class Publish:
                 return None
             except NotRestored as error:
                 obstacle = f"a view of it cannot be made again ({error})"
+            except psycopg.errors.LockNotAvailable:
+                if not self.is_patient:
+                    raise
+                obstacle = "others draw numbers from a sequence of it all the time"
         self.views.restore(self.connection)
         return obstacle
 

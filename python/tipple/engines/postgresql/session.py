@@ -280,7 +280,7 @@ class PostgresSession:
         connection.require_writable(self.connection, self.target)
         job = ledger.find_by_id(self.connection, job_id) if ledger.exists(self.connection) else None
         if job is None:
-            raise UsageError(f"there is no single job {job_id}", hint="tipple jobs URL lists them")
+            raise ledger.no_such_job(job_id)
         ledger.check_rights(self.connection)
         if job.staging:
             stage.require_own(self.connection, parse_table_name(job.staging), f"the job {job.job_id}")

@@ -253,17 +253,19 @@ def swap(
     if exists:
         belonging = belongings.rest(connection, [(staging, table)], keeps_indexes=keeps_indexes)[table]
         belonging += belongings.statistics(connection, staging, table)
+    connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
+    if staging.schema != table.schema and table.schema is not None:
+        connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
+    moved = TableName(table.schema, staging.name)
+    if exists:
+        belongings.take_sequences(connection, moved, table)
         if set_aside.refers_to_others(connection, table):
             set_aside.put(connection, table, staging)
         else:
             connection.execute(f"DROP TABLE {table.sql}")
-    connection.execute(f"ALTER TABLE {staging.sql} RESET (autovacuum_enabled)")
-    if staging.schema != table.schema and table.schema is not None:
-        connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     for own, name in renames:
         index = TableName(table.schema, own)
         connection.execute(f"ALTER INDEX {index.sql} RENAME TO {quote_identifier(name)}")
-    moved = TableName(table.schema, staging.name)
     connection.execute(f"ALTER TABLE {moved.sql} RENAME TO {quote_identifier(table.name)}")
     rename_constraints(connection, table, staging)
     rename_sequences(connection, table, staging)
