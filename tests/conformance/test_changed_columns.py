@@ -136,11 +136,13 @@ def test_emptied_between_two_runs(postgres_target: PostgresTarget, tmp_path: Pat
         assert wait_for(lambda: target.count("t") > 0)
     finally:
         command.kill()
-    target.execute("TRUNCATE t")
-    for more in ({"dry_run": True}, {}):
-        run = load_here(target, path, check=2, **options, **more)
-        assert "and now it has none" in run.stderr
-        assert "--restart" in run.stderr
+    for statement, words in (("TRUNCATE t", "and now it has none"), ("DROP TABLE t", "which is gone")):
+        target.execute(statement)
+        options["schema"] = write(tmp_path / "t.sql", "CREATE TABLE t (k integer, v integer)")
+        for more in ({"dry_run": True}, {}):
+            run = load_here(target, path, check=2, **options, **more)
+            assert words in run.stderr
+            assert "--restart" in run.stderr
     load_here(target, path, restart=True, **options)
     assert target.count("t") == 60_000
 

@@ -147,6 +147,22 @@ def test_a_failed_job_can_be_run_again(engine_target: Target, tmp_path: Path) ->
     assert engine_target.leftovers("t") == set()
 
 
+@pytest.mark.parametrize("mode", [None, "append", "create"])
+def test_two_commands_after_the_table_was_dropped(engine_target: Target, tmp_path: Path, mode: str | None) -> None:
+    """The first one makes it anew, and the second sees that its rows cannot be in that."""
+    options = {"schema": write(tmp_path / "t.sql", "CREATE TABLE t (a integer)")}
+    first, second = (write(tmp_path / f"{n}.csv", f"{n}\n") for n in (1, 2))
+    for _ in range(2):
+        load(engine_target, first, mode=mode, **options)
+        load(engine_target, second, mode=None if mode == "create" else mode, **options)
+        assert engine_target.sorted_rows("t") == [(1,), (2,)]
+        # And both are there, as they say.
+        assert (
+            "already loaded" in load(engine_target, second, mode=None if mode == "create" else mode, **options).output
+        )
+        engine_target.execute("DROP TABLE t")
+
+
 def test_resume_of_a_finished_or_unknown_job(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")

@@ -83,9 +83,63 @@ def test_the_next_load_drops_it(postgres_target: PostgresTarget, tmp_path: Path)
             command.wait()
         assert target.value(SET_ASIDE) == 1
         reader.commit()
+    # Be it one that finds nothing to do.
     assert "already" in load_here(target, path, **options_of("replace")).output
-    load_here(target, write(tmp_path / "other.csv", "1,one\n"), table="r2", header="no", schema="auto")
-    assert target.leftovers("t", "r", "r2", "w") == set()
+    assert target.leftovers("t", "r", "w") == set()
+
+
+def test_what_is_set_aside_is_in_nobodys_way(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """But for the tables that it refers to: not the table itself, nor a sequence, nor what others it has hung upon."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE r (k integer PRIMARY KEY); INSERT INTO r VALUES (1); "
+        "CREATE FUNCTION good(integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 > 0'; "
+        "CREATE TABLE t (s serial PRIMARY KEY, k integer DEFAULT 1 REFERENCES r CHECK (good(k))); "
+        "INSERT INTO t (k) VALUES (1)"
+    )
+    path = write(tmp_path / "in.csv", "1\n1\n")
+    with psycopg.connect(target.server.url(dbname=target.database)) as reader:
+        reader.execute("SELECT count(*) FROM r")
+        run = load_here(target, path, header="no", columns="k", mode="replace")
+        assert (run.summary["strategy"], target.value(SET_ASIDE)) == ("swap", 1)
+        reader.commit()
+    target.execute("DROP TABLE t; DROP FUNCTION good(integer)")
+    # One that cannot be dropped at all keeps nobody from dropping the others.
+    left = target.value("SELECT oid::regclass::text FROM pg_class WHERE relname LIKE 'stage\\_%' AND relkind = 'r'")
+    target.execute(f"CREATE VIEW upon AS SELECT * FROM {left}")
+    found = run_tipple("jobs", target.url, "clean")
+    assert (found.exit_code, "kept the staging table" in found.stdout) == (0, True), str(found)
+    target.execute("DROP VIEW upon")
+    assert "dropped the staging table" in run_tipple("jobs", target.url, "clean").stdout
+
+
+DIVIDED = (
+    "CREATE TABLE r (k integer PRIMARY KEY) PARTITION BY RANGE (k); CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) "
+    "TO (5); CREATE TABLE r2 PARTITION OF r DEFAULT; INSERT INTO r SELECT generate_series(1, 9); "
+)
+
+
+@pytest.mark.parametrize("way", ["empty", "structure", "no ledger", "skip", "partitions"])
+def test_it_refers_to_a_partitioned_table(postgres_target: PostgresTarget, tmp_path: Path, way: str) -> None:
+    """The server makes constraints for its partitions, under names of its own; rights are those of the root."""
+    target = postgres_target
+    divided = " PARTITION BY RANGE (n); CREATE TABLE t1 PARTITION OF t DEFAULT" if way == "partitions" else ""
+    target.execute(f"{DIVIDED}CREATE TABLE t (n integer PRIMARY KEY, k integer CONSTRAINT f REFERENCES r){divided}")
+    # Rights on the partitions are nobody's.
+    target.server.execute("ALTER TABLE r1 OWNER TO CURRENT_USER; ALTER TABLE r2 OWNER TO CURRENT_USER", target.database)
+    given: dict[str, object] = {
+        "structure": {"structure": "sorted", "key": "n"},
+        "no ledger": {"no_ledger": True},
+        "skip": {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"},
+    }.get(way, {})
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 9 + 1}\n" for n in range(50)))
+    for _ in range(2):
+        run = load_here(target, path, header="no", restart="no_ledger" not in given, mode="replace", **given)
+        assert run.summary["strategy"] == ("partition" if way == "partitions" else "swap")
+        assert not any("were copied" in note for note in run.summary["notes"])
+        assert target.count("t") == 50
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        target.execute("INSERT INTO t VALUES (-1, 99)")
 
 
 def test_a_key_that_is_made_anew_meanwhile(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -280,6 +280,28 @@ fn nothing_finer_than_the_target_is_cut_off() {
     assert_eq!(by_batch(&batch, &columns).expect_err("a time of day").unfit, Unfit::Lossy(Loss::TimeOfDay));
 }
 
+/// A server that has no such type of its own gets the text of numbers that are of it.
+#[test]
+fn integers_without_a_sign_are_read_for_copy_text() {
+    let kind = |bits| ColumnType::Integer { bits, signed: false };
+    let floats = |value: f64| Arc::new(arrow_array::Float64Array::from(vec![value])) as ArrayRef;
+    let integers = |value: i64| Arc::new(arrow_array::Int64Array::from(vec![value])) as ArrayRef;
+    let most = 9_223_372_036_854_775_808.0;
+    for (bits, array, text) in
+        [(64, floats(most), "9223372036854775808\n"), (32, integers(4_294_967_295), "4294967295\n")]
+    {
+        let (batch, columns) = one_column(kind(bits), array);
+        assert_eq!(text_of(&batch, &columns), text.as_bytes());
+    }
+    for (bits, array) in [(64, integers(-1)), (32, integers(1 << 32)), (64, floats(1.5)), (64, floats(2.0 * most))] {
+        let (batch, columns) = one_column(kind(bits), array);
+        assert_eq!(conform(&batch, &columns, Taker::CopyText).expect_err("no such number").row, 0);
+    }
+    let (batch, columns) = one_column(kind(64), Arc::new(arrow_array::NullArray::new(1)));
+    let columns = columns.map(|column| Column { not_null: false, ..column });
+    assert_eq!(text_of(&batch, &columns), b"\\N\n");
+}
+
 /// What a foreign producer calls text is looked at: a string cut within a character, and bytes that are none.
 #[test]
 fn text_of_others_is_checked() {

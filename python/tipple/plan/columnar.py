@@ -160,6 +160,32 @@ def pick_fields(names: Sequence[str], wanted: Sequence[str], columns: Sequence[s
     )
 
 
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names for columns where case tells none apart, one for each field: `A`, `a_2` for `A`, `a`, as a header's are.
+
+    Args:
+        names: the fields', each of them once.
+    """
+    known = {in_one_case(name) for name in names}
+    seen: set[str] = set()
+    distinct: list[str] = []
+    for name in names:
+        unique, count = name, 1
+        # A field that has such a name itself keeps it.
+        while in_one_case(unique) in (seen if count == 1 else known):
+            count += 1
+            unique = f"{name}_{count}"
+        seen.add(in_one_case(unique))
+        known.add(in_one_case(unique))
+        distinct.append(unique)
+    return distinct
+
+
+def in_one_case(name: str) -> str:
+    """A name as DuckDB compares them: of ASCII letters alone the case does not matter."""
+    return name.encode().lower().decode()
+
+
 def join_fields(described: Sequence[Sequence[Field]]) -> list[Field]:
     """The fields of the first source as they are in all of them, with types for a table that holds the values of all.
 
@@ -188,6 +214,8 @@ def _join(fields: Sequence[Field]) -> Field:
 _INTEGER_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -|\bInterval\(DayTime\)")
+# Of other decimals DuckDB's JSON has a zero before the point.
+_BARE_FRACTION = re.compile(r"\bDecimal\d+\((1[6-9]|[23]\d), \1\)")
 _ENCODED = ("arrow.parquet.variant", "arrow.opaque", "pandas.period")
 _ENGINE_DIGITS = 38
 """The most digits of a decimal where an engine has a limit."""
@@ -247,7 +275,7 @@ def new_table(
         fields: the source's fields.
         unbounded_numeric: whether the engine has a `numeric` for any number of digits.
         uneven_lists: whether lists in a list may have different lengths.
-        reads_arrow: whether the engine takes nested values from Arrow itself.
+        reads_arrow: whether the engine takes nested values from Arrow itself. Such a one tells no names apart by case.
 
     Raises:
         UsageError: there is no field, or one without a name or whose values no type holds.
@@ -259,8 +287,9 @@ def new_table(
         raise UsageError(
             f"--schema auto: column {unnamed} of the source has no name", hint="give it one where the source is made"
         )
+    names = [field.name for field in fields]
     columns = []
-    for field in fields:
+    for field, column in zip(fields, distinct_names(names) if reads_arrow else names, strict=True):
         type_text = _type_of(field)
         digits = _DECIMAL.fullmatch(type_text)
         if not unbounded_numeric and digits and int(digits[1]) > _ENGINE_DIGITS:
@@ -269,7 +298,7 @@ def new_table(
             type_text = "json"
         if not uneven_lists and type_text.endswith("[][]"):
             type_text = "json"
-        columns.append((field.name, type_text, not field.nullable))
+        columns.append((column, type_text, not field.nullable))
     return plain_table(name, columns)
 
 
@@ -307,6 +336,11 @@ def engine_reads(arrow_type: str) -> bool:
     return not _UNREAD.search(arrow_type)
 
 
+def has_bare_fractions(arrow_type: str) -> bool:
+    """Whether it has decimals that DuckDB writes into JSON as `.5`, which is none: all their digits are places."""
+    return _BARE_FRACTION.search(arrow_type) is not None
+
+
 def casting_of(arrow_type: str, casting: Mapping[str, Any], *, takes_arrow: bool) -> dict[str, Any]:
     """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan.
 
@@ -333,6 +367,43 @@ def casting_of(arrow_type: str, casting: Mapping[str, Any], *, takes_arrow: bool
     if takes_arrow and arrow_type == "Date64":
         found["part"] = "day"
     return found
+
+
+_TEXTS = re.compile(
+    r"(?:(?:^|, )(?:Null|(?:Large)?Utf8(?:View)?|Dictionary\(U?Int\d+, (?:Large)?Utf8\)|RunEndEncoded\(.*Utf8\)))+"
+)
+_NUMBERS = frozenset({*_INTEGER_DIGITS, "real", "double precision"})
+_SERVER_BITS = {
+    "xid8": 64,
+    **dict.fromkeys(("xid", "cid", "oid", "regclass", "regcollation", "regconfig", "regdictionary"), 32),
+    **dict.fromkeys(("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"), 32),
+}
+"""PostgreSQL's types without a sign: it reads -1 as their greatest number, and before 16 the beginning of a text."""
+
+
+def server_casting_of(field: Field, column: str, type_text: str) -> dict[str, Any]:
+    """The parts of a `casting` that have the core read numbers of which PostgreSQL would make others, unasked.
+
+    Args:
+        field: the field.
+        column: its column's name, and `type_text` its type: only texts go into a `"char"`, of which numbers have the
+            first digit.
+
+    Raises:
+        UsageError: values of the field are none of such a type.
+    """
+    bits = _SERVER_BITS.get(type_text)
+    if (bits is None and type_text != '"char"') or _TEXTS.fullmatch(field.arrow_type):
+        return {}
+    kind = field.sql_type or ""
+    if bits is not None and (kind in _NUMBERS or _DECIMAL.fullmatch(kind)):
+        return {"read_as": {"integer": {"bits": bits, "signed": False}}}
+    as_number = "" if bits is None else f" or to UInt{bits}"
+    raise UsageError(
+        f"the column {column} of type {type_text} cannot be loaded from {field.arrow_type}: the server would store "
+        "something else, or refuse it",
+        hint=f"cast it where the source is made: to text{as_number}",
+    )
 
 
 def plan_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,17 @@ import msgspec
 
 from tipple.engines.base import TableColumn, for_batches
 from tipple.errors import UsageError
-from tipple.plan.columnar import Field, casting_of, engine_reads, pick_fields, plan_of, refuse_encoded
+from tipple.plan.columnar import (
+    Field,
+    casting_of,
+    engine_reads,
+    has_bare_fractions,
+    in_one_case,
+    pick_fields,
+    plan_of,
+    refuse_encoded,
+    server_casting_of,
+)
 from tipple.plan.path_columns import wanted_of_paths
 from tipple.plan.url import fold_identifier
 from tipple.run.columnar import Columnar
@@ -56,7 +67,8 @@ def remedy_for_twins(names: Sequence[str]) -> str | None:
             kept = ",".join(one for one in names if one != other)
             return (
                 f"the source's columns {other} and {name} differ in upper and lower case only: leave one out, such as "
-                f"{other} by --columns {shlex.quote(kept)}, or rename it where the source is made"
+                f"{other} by --columns {shlex.quote(kept)}, or rename it where the source is made; a table that "
+                f"--schema auto makes has a column {name}_2 for it"
             )
     return None
 
@@ -86,7 +98,10 @@ def choose_columnar(
     in_paths = wanted_of_paths(columnar.in_paths, loadable, wanted)
     fields = [*columnar.fields, *in_paths]
     names = [field.name for field in fields]
-    if wanted is not None:
+    twins = _columns_of_twins(names, loadable, wanted) if takes_arrow else None
+    if twins is not None:
+        names, chosen = list(twins), list(twins.values())
+    elif wanted is not None:
         if left_out_of(wanted) and "-" not in loadable:
             raise UsageError(
                 "--columns names fields of Parquet and Arrow sources, and - is none",
@@ -111,9 +126,12 @@ def choose_columnar(
         {column.type_text for column in chosen if column.nanoseconds},
     )
     types = {field.name: field.arrow_type for field in fields}
+    by_name = {field.name: field for field in fields}
     for field, column in zip(plan["fields"], chosen, strict=True):
         if for_batches(column).codec_type == "opaque":
             field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
+        if column.codec_type == "opaque" and not takes_arrow:
+            field |= server_casting_of(by_name[field["name"]], column.name, column.type_text)
     moments = {field.name for field in fields if field.is_moment}
     notes = [
         f"{name} holds moments: the column without time zone stores their UTC time"
@@ -128,11 +146,59 @@ def choose_columnar(
     )
 
 
+def _columns_of_twins(
+    names: Sequence[str], loadable: Mapping[str, TableColumn], wanted: Sequence[str] | None
+) -> dict[str, TableColumn] | None:
+    """The columns of fields of which some differ in case only, in a table that was made for them.
+
+    None where none do, or the table is not such a one. The order of the fields is that of one source only, so each is
+    found by its name: `a` is in `a`, or else in `a_2`, and never in `A`.
+    """
+    known = [in_one_case(name) for name in names]
+    if len(set(known)) == len(known):
+        return None
+    in_table = {in_one_case(column): column for column in loadable}
+    found: dict[str, str] = {}
+    for name in names:
+        numbered = [
+            column
+            for column in loadable
+            if re.fullmatch("_[0-9]+", column[len(name) :])
+            and column.startswith(name)
+            and in_one_case(column) not in known
+        ]
+        if name in loadable:
+            found[name] = name
+        elif known.count(in_one_case(name)) == 1 and in_one_case(name) in in_table:
+            found[name] = in_table[in_one_case(name)]
+        elif len(numbered) == 1:
+            found[name] = numbered[0]
+    # `--columns` may name the columns, too.
+    fields = {column: name for name, column in found.items()}
+    taken = names if wanted is None else [fields.get(name.strip(), name.strip()) for name in wanted]
+    if len(set(taken)) < len(taken) or not found.keys() >= set(taken):
+        return None
+    return {name: loadable[found[name]] for name in taken}
+
+
+_NAMES_AND_LABELS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+_JSON_WITHIN = re.compile(r"\bJSON(?=[\[,)]|$)")
+
+
 def _by_text(arrow_type: str, column: TableColumn, taken: TableColumn) -> TableColumn:
     """Where the engine would cast what it cannot read from Arrow: JSON takes the text, and nothing else does."""
     # Integers are read by the core.
     is_read = isinstance(column.codec_type, dict) and "integer" in column.codec_type
-    if taken.codec_type != "opaque" or is_read or engine_reads(arrow_type):
+    if taken.codec_type != "opaque" or is_read:
+        return taken
+    is_json = has_bare_fractions(arrow_type) and _JSON_WITHIN.search(_NAMES_AND_LABELS.sub("", column.type_text))
+    if is_json and column.codec_type != "json":
+        raise UsageError(
+            f"the column {column.name} of type {column.type_text} cannot be loaded from {arrow_type}: DuckDB writes "
+            "decimals that have no digit before the point into JSON as no JSON has them",
+            hint="cast them where the source is made: to a decimal of one digit more and as many places, or to text",
+        )
+    if not is_json and engine_reads(arrow_type):
         return taken
     if isinstance(column.codec_type, dict) and "interval" in column.codec_type:
         return column

@@ -153,7 +153,7 @@ class Sniffer:
                 sniffed_encoding = encoding.value
         chunks = _chunks(sample, sniffed_encoding)
         _refuse_separator_line(sample, chunks)
-        if expected_fields is None:
+        if expected_fields is None and self.given.quote in (None, '"'):
             # Where the columns are known, such lines are bad records, which can be skipped.
             _refuse_other_line_ends(sample, chunks)
         layout = self._planned_layout

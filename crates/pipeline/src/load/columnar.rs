@@ -114,7 +114,9 @@ fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Ve
         let kind = plan.casting.read_as.clone().filter(|kind| {
             let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
             // Bytes as text have a form of their own in every engine.
-            (is_text && *kind != ColumnType::Bytea) || (from.is_numeric() && matches!(kind, ColumnType::Integer { .. }))
+            // What is NULL everywhere in the first file may be numbers in the next.
+            let is_number = from.is_numeric() || from == DataType::Null;
+            (is_text && *kind != ColumnType::Bytea) || (is_number && matches!(kind, ColumnType::Integer { .. }))
         });
         Column { kind: kind.unwrap_or_else(|| column.kind.clone()), ..column.clone() }
     };

@@ -120,17 +120,22 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     }
 
 
+_STANDS_ALONE = "({job}.mode IN ('replace', 'create') OR {job}.plan ->> 'creates' IS NOT NULL)"
+"""Whether a job's rows were all that the table had."""
+
+
 def was_undone(connection: duckdb.DuckDBPyConnection, job: dict[str, Any], followers: Sequence[bytes]) -> bool:
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
-    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table,
-    which any later job changes, but for the `followers`, with which it was run as a whole, and replays of its rejects.
+    The rows of any job are gone after a later `replace`, and where a later one has made the table; a `replace` stands
+    for the whole content of the table, which any later job changes, but for the `followers`, with which it was run as a
+    whole, and replays of its rejects.
     """
     found = first_row(
         connection,
         f"SELECT count(*) FROM {_job(connection)} later JOIN {_job(connection)} job ON later.target = job.target "
         "WHERE job.job_id = ? AND later.job_id <> job.job_id AND later.state = 'published' "
-        "AND later.finished_at > job.finished_at AND (later.mode = 'replace' OR job.mode = 'replace') "
+        f"AND later.finished_at > job.finished_at AND ({_STANDS_ALONE.format(job='later')} OR job.mode = 'replace') "
         "AND later.request ->> 'replays' IS DISTINCT FROM job.job_id::VARCHAR "
         "AND NOT coalesce(list_contains(CAST(? AS BLOB[]), later.request_key), false)",
         [job["job_id"], list(followers)],
@@ -153,8 +158,9 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
             FROM (
                 SELECT job_id, finished_at, request FROM {_job(connection)}
                 WHERE target = $target AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
-                  AND finished_at >= coalesce((SELECT max(finished_at) FROM {_job(connection)} WHERE target = $target
-                                               AND state = 'published' AND mode = 'replace'), '-infinity'::TIMESTAMP)
+                  AND finished_at >= coalesce((
+                      SELECT max(finished_at) FROM {_job(connection)} whole WHERE target = $target
+                          AND state = 'published' AND {_STANDS_ALONE.format(job="whole")}), '-infinity'::TIMESTAMP)
                 QUALIFY sum(strlen(request)) OVER (ORDER BY finished_at DESC) - strlen(request) <= {MOST_BYTES}
             )
         )

@@ -400,6 +400,7 @@ class DuckLoad:
             mode=task.mode,
             request=task.request,
             plan={"line_end": cut.line_end}
+            | ({"creates": True} if task.definition is not None else {})
             | ({"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes} if cut.feeds else {}),
             started_at=_now(),
             slices=cut.slices,

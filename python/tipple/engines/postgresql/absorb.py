@@ -85,8 +85,7 @@ def take_over_rows(connection: psycopg.Connection[Any], task: LoadTask, staging:
     """
     columns = stage.stored_columns(connection, task.table)
     connection.execute(f"INSERT INTO {staging.sql} ({columns}) SELECT {columns} FROM {task.table.sql}".encode())
-    # The server alters no table whose rows a deferred key has yet to judge.
-    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    stage.judge_now(connection, [staging])
     if not work.is_done:
         work.tablespace = tablespaces.of_indexes(connection, task, staging, like=task.table)
         indexes.build_here(connection, work)

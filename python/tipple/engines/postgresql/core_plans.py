@@ -270,7 +270,7 @@ class CorePlans:
             "table": into.sql,
             "routing": self._routing(owned, into) if routed else None,
             "growing": self._growing(),
-            "known_types": self._known_types(owned, into),
+            "known_types": self._known_types(owned, into) if strategy["name"] in ("single", "slices") else None,
             "unique": late_keys.core_plan(owned.plan, self.task),
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,

@@ -69,8 +69,8 @@ def _constraint(error: psycopg.Error) -> str | None:
     """The constraint that staged rows violate. They have met all those that were there when they came in, and were
     named by their records."""
     match error:
-        case psycopg.errors.CheckViolation() if error.diag.constraint_name:
-            # A bound of partitions, which is none, has no name.
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name and error.diag.table_name:
+            # A bound of partitions, which is none, has no name, and a domain's has no table.
             return f"the constraint {error.diag.constraint_name}"
         case psycopg.errors.NotNullViolation() if error.diag.column_name:
             return f"NOT NULL of the column {error.diag.column_name}"

@@ -14,18 +14,21 @@ from tipple.engines.postgresql.ledger import LedgerJob, done_totals, exists
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
+_STANDS_ALONE = "({job}.mode IN ('replace', 'create') OR {job}.plan ? 'creates')"
+"""Whether a job's rows were all that the table had."""
+
 
 def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> bool:
     """Whether a later job has taken a published job's rows out of the table again, or added others to a replaced one.
 
-    The rows of any job are gone after a later `replace`; and a `replace` stands for the whole content of the table, or
-    of partitions, which any later job changes, but for the `followers`, with which it was run as a whole, and replays
-    of its rejects.
+    The rows of any job are gone after a later `replace`, and where a later one has made the table; a `replace` stands
+    for the whole content of the table, or of partitions, which any later job changes, but for the `followers`, with
+    which it was run as a whole, and replays of its rejects.
     """
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.job_id <> job.job_id AND later.state = 'published' AND later.finished_at > job.finished_at "
-        "AND (later.mode = 'replace' OR starts_with(job.mode, 'replace')) "
+        f"AND ({_STANDS_ALONE.format(job='later')} OR starts_with(job.mode, 'replace')) "
         "AND later.request ->> 'replays' IS DISTINCT FROM job.job_id::text "
         "AND (later.request_key = ANY (%s::bytea[])) IS NOT TRUE)",
         (job.job_id, list(followers)),
@@ -62,9 +65,12 @@ def require_stored(connection: psycopg.Connection[Any], job: LedgerJob, table: T
     if job.plan.get("strategy") != "incremental":
         return
     stored = done_totals(connection, job.job_id).rows
-    if stored and stage.is_surely_empty(connection, table):
+    found = connection.execute("SELECT to_regclass(%s) IS NULL", (table.sql,)).fetchone()
+    is_gone = found is not None and bool(found[0])
+    if stored and (is_gone or stage.is_surely_empty(connection, table)):
         raise UsageError(
-            f"job {job.job_id}, which is unfinished, has stored {stored:,} rows in {table}, and now it has none",
+            f"job {job.job_id}, which is unfinished, has stored {stored:,} rows in {table}, "
+            + ("which is gone" if is_gone else "and now it has none"),
             hint="load all of it: --restart",
         )
 
@@ -88,15 +94,16 @@ def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> li
     return notes
 
 
-_LOADED_BEFORE = """
+_LOADED_BEFORE = f"""
 SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
 FROM (
     SELECT job_id, finished_at, request,
            sum(pg_column_size(request)) OVER (ORDER BY finished_at DESC) - pg_column_size(request) AS before
     FROM tipple.job
     WHERE target = %(target)s AND state = 'published' AND request ->> 'on_error' IS DISTINCT FROM 'replay'
-      AND finished_at >= coalesce((SELECT max(finished_at) FROM tipple.job
-                                   WHERE target = %(target)s AND state = 'published' AND mode = 'replace'), '-infinity')
+      AND finished_at >= coalesce((SELECT max(finished_at) FROM tipple.job whole
+                                   WHERE target = %(target)s AND state = 'published'
+                                       AND {_STANDS_ALONE.format(job="whole")}), '-infinity')
 ) j, jsonb_array_elements(CASE WHEN before <= %(most)s THEN request -> 'sources' END) source
 WHERE source ->> 'content' = ANY (%(contents)s)
 ORDER BY finished_at DESC

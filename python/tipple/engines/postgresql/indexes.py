@@ -153,7 +153,7 @@ class _Build:
                     connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
                     _execute(connection, work, statement)
                 return
-            except psycopg.errors.LockNotAvailable:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 time.sleep(PAUSE_SECONDS)
         if not self._stopped:
             _execute(connection, work, statement)

@@ -332,7 +332,7 @@ class JobOwner:
             "staging": [staging.schema, staging.name] if staging else None,
             "line_end": cut.line_end,
             "planned": len(cut.slices),
-        }
+        } | ({"creates": True} if task.definition is not None else {})
         plan |= late_keys.plan_of(self.late_keys, task, strategy)
         if cut.feeds:
             plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
@@ -354,7 +354,7 @@ class JobOwner:
             if staging is not None and task.definition is None:
                 # What is staged is made like the table.
                 known_types.hold(self.connection, self.table, task.columns)
-                plan["shape"] = shape.of(self.connection, self.table)
+                plan |= {"shape": shape.of(self.connection, self.table)} if strategy == "swap" else {}
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:

@@ -37,7 +37,8 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for ano
 """
 
 # Foreign keys that this role cannot give to another table, or that judge rows only as they come in. Before 18 there is
-# no column `conenforced`.
+# no column `conenforced`. One that refers to a partitioned table has others below it (`conparentid`), which are the
+# server's own.
 _MAY_NOT_REFER = """(NOT has_schema_privilege(o.relnamespace, 'USAGE') OR EXISTS (
     SELECT FROM unnest(k.confkey) n WHERE NOT has_column_privilege(o.oid, n, 'REFERENCES')))"""
 _BY_ITSELF = "(NOT convalidated AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false')"
@@ -48,7 +49,7 @@ SELECT k.conrelid, CASE WHEN {_MAY_NOT_REFER}
     WHEN o.relpersistence = 'u' THEN format('its foreign key %%s refers to an unlogged table', conname)
     ELSE format('its foreign key %%s is to find rows that are published together with it', conname) END
 FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
-WHERE contype = 'f' AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
+WHERE contype = 'f' AND conparentid = 0 AND conrelid = ANY (%(oids)s::oid[]) AND NOT %(partition)s
     AND (%(together)s OR o.relpersistence = 'u' AND %(restructured)s OR {_BY_ITSELF} OR {_MAY_NOT_REFER})
 """
 
@@ -181,7 +182,7 @@ UNION ALL SELECT 'the foreign key ' || conname || ' refers to it' FROM pg_constr
 UNION ALL SELECT CASE WHEN {_BY_ITSELF} THEN format('its foreign key %%s is not valid', conname)
     ELSE format('this role may not refer to %%s, as its foreign key %%s does', o.relname, conname) END
     FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
-    WHERE contype = 'f' AND conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s))
+    WHERE contype = 'f' AND conparentid = 0 AND conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s))
         AND ({_BY_ITSELF} OR {_MAY_NOT_REFER})
 UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
 UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s

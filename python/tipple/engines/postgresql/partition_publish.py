@@ -272,18 +272,20 @@ class PartitionPublish:
         columns = stage.stored_columns(self.connection, self.task.table)
         if self.task.mode == "replace":
             self._delete_replaced(steps)
+        filled = []
         for step in steps:
             leaf = step.leaf.name.sql
             if step.action == "insert" and step.leaf.size_bytes:
                 # Through the table itself: its bounds may have changed, and its rights are those that count.
                 into = self.task.table.sql
                 self.connection.execute(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {leaf}".encode())
+                filled.append(self.task.table)
             elif step.action == "absorb" and step.real is not None:
                 self.connection.execute(
                     f"INSERT INTO {leaf} ({columns}) SELECT {columns} FROM {step.real.name.sql}".encode()
                 )
-        # The server alters no table whose rows a deferred key has yet to judge.
-        self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                filled.append(step.leaf.name)
+        stage.judge_now(self.connection, filled)
 
     def _delete_replaced(self, steps: list[Step]) -> None:
         """Rows that are to be replaced in partitions that stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,8 @@ class Publish:
         """Whether the transaction that publishes has done so: a snapshot from before its end shows a part of them."""
         self.is_patient = True
         """Whether locks are waited for, however long it takes."""
+        self.may_copy = True
+        """Whether others have been in the way for so long that rows are to be copied."""
         self.views = OwnViews()
         self.copies = 0
         """How often rows of the table were copied to the staged ones."""
@@ -111,8 +113,8 @@ class Publish:
                         self._analyze(runner, owned, choice)
                 with runner.phase(self.task.publish_phase):
                     is_visible = self._publish(runner, owned, choice, rows, digest)
-                    if is_visible:
-                        self._drop_set_aside(owned)
+                    if is_visible and owned.strategy == "swap":
+                        self._drop_set_aside()
                     return is_visible
             except Incomplete:
                 self.notes.append(f"{self.table} got an index or a partition meanwhile: staged partitions got it too")
@@ -121,14 +123,12 @@ class Publish:
             hint="nothing was published; when that has ended, run the same command again",
         )
 
-    def _drop_set_aside(self, owned: OwnedJob) -> None:
-        """Drops the table whose place the staged one has taken, and what other loads could not drop."""
-        swapped = owned.strategy == "swap" and set_aside.refers_to_others(self.connection, self.table)
-        try:
-            self.notes += set_aside.drop_all(self.connection, set_aside.PATIENCE_SECONDS if swapped else 0)
-        except psycopg.Error:
-            # The rows are there; whoever comes by next will drop it.
-            return
+    def _drop_set_aside(self) -> None:
+        """Drops the table whose place the staged one has taken."""
+        # The rows are there; whoever comes by next will drop it.
+        with suppress(psycopg.Error):
+            if set_aside.refers_to_others(self.connection, self.table):
+                self.notes += set_aside.drop_all(self.connection, set_aside.PATIENCE_SECONDS)
 
     @contextmanager
     def _naming_records(self, owned: OwnedJob, *, checks: bool) -> Iterator[None]:
@@ -237,7 +237,7 @@ class Publish:
             has_views = owned.strategy == "swap" and choice.exists and self.views.exist(self.connection, self.table)
             absorbs = owned.strategy == "swap" and choice.exists and self._rows_move(owned)
             takes_turns = owned.strategy in ("swap", "partition") and choice.exists
-            self.is_patient = not takes_turns or seconds >= together.PATIENCE_SECONDS
+            self.is_patient = self.may_copy = not takes_turns or seconds >= together.PATIENCE_SECONDS
             self.mixes, said = False, len(self.notes)
             try:
                 with self.connection.transaction():
@@ -446,7 +446,7 @@ class Publish:
             except NotRestored as error:
                 obstacle = f"a view of it cannot be made again ({error})"
             except psycopg.errors.LockNotAvailable:
-                if not self.is_patient:
+                if not self.may_copy:
                     raise
                 obstacle = "others draw numbers from a sequence of it all the time"
         self.views.restore(self.connection)

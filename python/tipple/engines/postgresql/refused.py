@@ -138,7 +138,7 @@ def stored_slices(connection: psycopg.Connection[Any], job_id: str) -> list[Stag
         "SELECT n, source, byte_offset FROM tipple.reject WHERE job_id = %s", (job_id,)
     ):
         slices[n].rejected.append((source, offset))
-    lost = sum(counts[n] - len(part.rejected) for n, part in slices.items())
+    lost = sum(max(counts[n] - len(part.rejected), 0) for n, part in slices.items())
     if lost:
         raise TippleError(
             f"{lost:,} rejects of job {job_id} are gone from the ledger (tipple.reject): without them nobody knows "

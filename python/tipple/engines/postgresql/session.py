@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
@@ -14,7 +15,18 @@ import psycopg
 from tipple.engines import core, loaded_before
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Published, Runner, Table
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import backends, columns, connection, doctor, history, ledger, sizes, stage, unlogged
+from tipple.engines.postgresql import (
+    backends,
+    columns,
+    connection,
+    doctor,
+    history,
+    ledger,
+    set_aside,
+    sizes,
+    stage,
+    unlogged,
+)
 from tipple.engines.postgresql.backends import Backend
 from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
@@ -161,6 +173,9 @@ class PostgresSession:
             with Watch(self.target, task.stall_seconds, self.blockers) as self.watch:
                 self.watch.add(self.connection)
                 self.backend = backends.own(self.connection)
+                # What other loads have left may be in the way; whoever comes by next will try again.
+                with suppress(psycopg.Error):
+                    set_aside.drop_all(self.connection)
                 return PostgresLoad(self, task).run(runner)
         except VerifyFailed as error:
             trigger = self._trigger_of_rows(task.table)
@@ -322,6 +337,7 @@ class PostgresSession:
             "'\"tipple\".\"' || substring(c.relname FROM '^stage_[0-9a-f]{32}') || '\"') "
             "AND pg_has_role(c.relowner, 'USAGE') ORDER BY length(c.relname)"
         ).fetchall()
+        set_aside.drop_all(self.connection, set_aside.PATIENCE_SECONDS)
         done = [stage.dropped(self.connection, name) for (name,) in rows]
         forgotten = self.connection.execute(ledger.FORGET_REJECTS).rowcount
         return [

@@ -12,9 +12,10 @@ from typing import Any
 
 import psycopg
 
+from tipple.engines.postgresql import connection as connections
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["drop_all", "is_dropped", "leave", "put", "refers_to_others"]
+__all__ = ["drop_all", "leave", "put", "refers_to_others", "why_kept"]
 
 REMARK = "tipple: nobody needs this table any more"
 """The comment of such a table: whoever comes by drops it."""
@@ -67,10 +68,13 @@ def put(connection: psycopg.Connection[Any], table: TableName, staging: TableNam
     leave(connection, aside)
 
 
-# Whatever has a name beside other tables' of the schema.
+# Whatever has a name beside other tables' of the schema, or depends on what somebody may want to drop.
 _BELONGINGS = """
 SELECT format('ALTER TABLE %%s DROP CONSTRAINT %%I', %(table)s::text, conname) FROM pg_constraint
-WHERE conrelid = to_regclass(%(table)s) AND contype IN ('p', 'u', 'x')
+WHERE conrelid = to_regclass(%(table)s) AND contype IN ('p', 'u', 'x', 'c')
+UNION ALL
+SELECT format('ALTER TABLE %%s ALTER %%I DROP DEFAULT', %(table)s::text, attname) FROM pg_attribute
+WHERE attrelid = to_regclass(%(table)s) AND atthasdef AND attgenerated = '' AND NOT attisdropped
 UNION ALL
 SELECT format('DROP INDEX %%I.%%I', n.nspname, c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -95,26 +99,36 @@ def drop_all(connection: psycopg.Connection[Any], patience_seconds: float = 0.0)
     until = time.monotonic() + patience_seconds
     while True:
         left = connection.execute(_LEFT, {"remark": REMARK}).fetchall()
-        left = [(name, others) for name, others in left if not is_dropped(connection, name)]
-        if not left or time.monotonic() >= until:
+        kept = [(name, others, why) for name, others in left if (why := why_kept(connection, name)) is not None]
+        if not kept or time.monotonic() >= until:
             break
         time.sleep(PAUSE_SECONDS)
     return [
-        f"the table {name}, which is empty and whose place another one has taken, could not be dropped: it refers to "
-        f"{others or 'others'}, which others use; the next load drops it, or tipple jobs URL clean"
-        for name, others in left
+        f"the table {name}, which is empty and which nobody needs any more, could not be dropped ({why}); it refers to "
+        f"{others or 'others'}; the next load drops it, or tipple jobs URL clean"
+        for name, others, why in kept
     ]
 
 
-def is_dropped(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Drops a table, by its quoted name, unless others read what it refers to; says whether it is gone."""
+def why_kept(connection: psycopg.Connection[Any], name: str) -> str | None:
+    """Drops a table, by its quoted name; says why that cannot be now, or None."""
     try:
         with connection.transaction():
-            before = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+            before = connection.execute(
+                "SELECT current_setting('lock_timeout'), current_setting('statement_timeout')"
+            ).fetchone()
+            # The one is for each of the tables that it refers to.
             connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
+            connection.execute(f"SET LOCAL statement_timeout = {2 * LOCK_MILLISECONDS}".encode())
             connection.execute(f"DROP TABLE IF EXISTS {name}".encode())
             # It may be a part of a larger transaction.
-            connection.execute("SELECT set_config('lock_timeout', %s, true)", before)
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-        return False
-    return True
+            connection.execute(
+                "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true)", before
+            )
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.QueryCanceled):
+        return "others use a table that it refers to"
+    except psycopg.Error as error:
+        if connections.is_lost(error):
+            raise
+        return str(error.diag.message_primary or error)
+    return None

@@ -43,7 +43,7 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
 
 _FOREIGN_KEYS = """
 SELECT format('%%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
-WHERE conrelid = to_regclass(%s) AND contype = 'f'
+WHERE conrelid = to_regclass(%s) AND contype = 'f' AND conparentid = 0
 """
 _INDEXES = "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = to_regclass(%s)"
 

@@ -76,6 +76,18 @@ def deferring_references(connection: psycopg.Connection[Any], table: TableName) 
     return [] if found is None or found[0] is None else [f"SET CONSTRAINTS {found[0]} DEFERRED"]
 
 
+def judge_now(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> None:
+    """Has deferred keys of these judge the rows that have come in: the server alters no table before."""
+    found = connection.execute(
+        "SELECT DISTINCT format('%%I.%%I', nspname, conname) FROM pg_constraint c "
+        "JOIN pg_namespace n ON n.oid = c.connamespace WHERE condeferrable AND conrelid IN ("
+        "SELECT to_regclass(name) FROM unnest(%s::text[]) AS name)",
+        ([table.sql for table in tables],),
+    ).fetchall()
+    if found:
+        connection.execute(f"SET CONSTRAINTS {', '.join(name for (name,) in found)} IMMEDIATE".encode())
+
+
 def has_checks(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether a CHECK constraint may refuse rows."""
     found = connection.execute(
@@ -172,7 +184,7 @@ def drop(connection: psycopg.Connection[Any], staging: TableName) -> None:
         table = TableName(staging.schema, name)
         if not _is_bound(connection, table):
             connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
-        elif not set_aside.is_dropped(connection, table.sql):
+        elif set_aside.why_kept(connection, table.sql) is not None:
             set_aside.leave(connection, table)
 
 
@@ -231,9 +243,8 @@ def drop_unlisted(connection: psycopg.Connection[Any]) -> list[str]:
 
 def dropped(connection: psycopg.Connection[Any], name: str) -> str:
     """Drops a staging table, by its quoted name, if that can be now; says what became of it."""
-    if set_aside.is_dropped(connection, name):
-        return f"dropped the staging table {name}"
-    return f"kept the staging table {name}: others use a table that it refers to; run this again"
+    why = set_aside.why_kept(connection, name)
+    return f"dropped the staging table {name}" if why is None else f"kept the staging table {name}: {why}"
 
 
 def swap(

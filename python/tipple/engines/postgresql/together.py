@@ -109,6 +109,7 @@ def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
             for one in apart:
                 one.publish.may_swap = one.publish.may_mix = False
         for one in staged:
+            one.publish.may_copy = is_patient
             with _blaming(one), one.publish.borrowing(connection):
                 try:
                     done = one.publish.make_visible(one.owned, one.choice, one.rows, one.digest)

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Casting {
-    /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses.
+    /// The type to read values as, where an engine would otherwise cast them by itself and name none that it refuses, or a
+    /// server would make other numbers of them.
     pub read_as: Option<ColumnType>,
     /// What it stores of values, where that is not all.
     pub part: Option<Part>,
