@@ -53,6 +53,23 @@ def test_whole_records_behind_a_stray_quote_are_not_too_long(
     assert len(told(rejects)) == len(stray)
 
 
+def test_slices_behind_a_stray_quote(engine_target: Target, tmp_path: Path) -> None:
+    """Lines within a text of several lines are no records, though they look like some."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c integer)")
+    lines = [
+        f'{n},"mail:\n-{n},forwarded,7\nend",3\n' if n % 300 == 0 else f"{n},{'t' * 90},{n % 100}\n"
+        for n in range(200_000)
+    ]
+    lines[5] = '5,"abc,1\n'
+    rejects = tmp_path / "bad"
+    path = write(tmp_path / "in.csv", "".join(lines))
+    run = load(engine_target, path, **SKIP, rejects=rejects, verify="checksum", check=3)
+    assert run.summary is not None
+    assert run.summary["slices"] > 2
+    assert rejects.read_text() == lines[5]
+    assert engine_target.rows("SELECT count(*), min(a) FROM t") == [(199_999, 0)]
+
+
 def test_a_value_that_only_the_server_reads_has_no_digest(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Without a ledger too the rows by pages are then verified by their count."""
     make_ready(postgres_target.server, postgres_target.database)

@@ -6,8 +6,10 @@
 
 mod comments;
 mod count;
+mod quoting;
 
 pub use comments::CommentFilter;
+pub use quoting::begins_inside;
 
 use crate::dialect::{Dialect, Family};
 

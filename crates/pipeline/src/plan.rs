@@ -133,6 +133,9 @@ pub struct CutPlan {
     pub sources: Vec<Source>,
     /// How they are written.
     pub dialect: Dialect,
+    /// Whether bad records are skipped: a quote may then be too many.
+    #[serde(default)]
+    pub skips: bool,
     /// Whether the first record of each file is a header.
     pub header: bool,
     /// The size to aim at, in bytes.

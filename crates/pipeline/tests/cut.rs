@@ -71,6 +71,28 @@ proptest! {
     }
 }
 
+/// Behind a quote that is too many, where bad records are skipped: no cut is within a text of several lines.
+#[test]
+fn behind_a_stray_quote() {
+    let mut content = b"1,\"abc,x\n".to_vec();
+    let mut begins = vec![0];
+    for n in 2..2_000 {
+        begins.push(content.len() as u64);
+        let line =
+            if n % 7 == 0 { format!("{n},\"mail:\n-{n},y\nend\",x\n") } else { format!("{n},{},x\n", "t".repeat(40)) };
+        content.extend_from_slice(line.as_bytes());
+    }
+    let files = Files::new(&[content]);
+    for slice_bytes in (100..5_000).step_by(77) {
+        let plan = CutPlan { skips: true, ..files.cut_plan(&Dialect::csv(), slice_bytes) };
+        let Cut { slices, .. } = cut(&plan).expect("slices");
+        assert!(slices.len() > 3);
+        for slice in &slices[1..] {
+            assert!(begins.contains(&slice.pieces[0].offset), "{slice_bytes}: {}", slice.pieces[0].offset);
+        }
+    }
+}
+
 #[test]
 fn small_files_are_grouped() {
     let contents: Vec<Vec<u8>> = (0..2500).map(|n| format!("{n},x\n").into_bytes()).collect();

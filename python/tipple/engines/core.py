@@ -57,6 +57,7 @@ def cut(task: LoadTask) -> Cut:
     plan = {
         "sources": _sources(task),
         "dialect": task.dialect,
+        "skips": task.rejects is not None,
         "header": task.header,
         "slice_bytes": task.slice_bytes,
         "streams": task.streams,

@@ -21,6 +21,8 @@ const SAMPLE_BYTES: usize = 1 << 20;
 const TAIL_BYTES: u64 = 64 * 1024;
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
+/// How much behind a cut is looked at to tell whether it is inside quotes.
+const LOOK_BYTES: u64 = 256 * 1024;
 /// The most sources that one slice groups, so that resuming stays cheap.
 const MAX_PIECES: usize = 1024;
 
@@ -324,16 +326,41 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
             .expect("no thread panics while it holds this")
             .unwrap_or_else(|| Err(Error::Internal { message: format!("part {part} was not scanned") }))?;
         // The first part begins with a record; the record that begins in a later one is its cut.
-        if part > 0
-            && let Some(cut) = scanned.first_record[state as usize]
-            && cut < data.end
-        {
-            cuts.push(cut);
+        if part > 0 {
+            if plan.skips && is_inside_out(source, &scanned, state, data.end, dialect)? {
+                state = inside_out(state);
+            }
+            cuts.extend(scanned.first_record[state as usize].filter(|&cut| cut < data.end));
         }
         state = scanned.after[state as usize];
     }
     cuts.push(data.end);
     Ok(cuts)
+}
+
+/// Behind a quote that is too many or missing.
+fn inside_out(state: State) -> State {
+    if state == State::Outside { State::Inside } else { State::Outside }
+}
+
+/// Whether the quotes behind a part's cut say that there is no record, and those behind the other one that there is.
+///
+/// Only where bad records are skipped: else the first such quote ends the load.
+fn is_inside_out(
+    source: &SourceFile<'_>,
+    part: &ScannedPart,
+    state: State,
+    end: u64,
+    dialect: &Dialect,
+) -> Result<bool> {
+    let mut inside = [false; 2];
+    for (inside, state) in inside.iter_mut().zip([state, inside_out(state)]) {
+        let Some(cut) = part.first_record[state as usize].filter(|&cut| cut < end) else { return Ok(false) };
+        let mut bytes = vec![0; (end - cut).min(LOOK_BYTES) as usize];
+        source.read_exact_at(&mut bytes, cut)?;
+        *inside = split::begins_inside(&bytes, dialect);
+    }
+    Ok(inside == [true, false])
 }
 
 fn scan_part(source: &SourceFile<'_>, from: u64, to: u64, dialect: &Dialect, buffer: &mut [u8]) -> Result<ScannedPart> {

@@ -34,6 +34,7 @@ impl Files {
             groups: true,
             sources: self.sources.clone(),
             dialect: dialect.clone(),
+            skips: false,
             header: false,
             slice_bytes,
             streams: 2,
