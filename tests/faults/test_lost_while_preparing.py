@@ -14,7 +14,7 @@ from servers.proxy import Proxy
 from targets import PostgresTarget, write
 
 STEP_BYTES = 61 if LONG else 487
-MOST_BYTES = 40_000
+MOST_BYTES = 60_000
 
 
 @pytest.mark.timeout(1800)
