@@ -194,8 +194,11 @@ def batches():
         time.sleep(pause)
         yield pyarrow.record_batch([pyarrow.array(range(1000))], schema)
 
+# It is the script's and not the thread's: pyarrow itself ends the process where a thread lets go of it at the very end.
+reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
+
 def load():
-    tipple.load(pyarrow.RecordBatchReader.from_batches(schema, batches()), into=into, table="t", schema="auto")
+    tipple.load(reader, into=into, table="t", schema="auto")
 
 threading.excepthook = lambda error: None
 threading.Thread(target=load, daemon=True).start()
