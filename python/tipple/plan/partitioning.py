@@ -264,8 +264,8 @@ def _hash(reader: _Reader, columns: list[str], *, named: bool) -> PartitionBy:
 
 LONGEST_ENDING_BYTES = 40
 INSTEAD_OF_SCOPE = (
-    "delete the rows that are to be replaced (those of Parquet files cannot be), and load with --mode append; without "
-    "--replace-scope, --mode replace takes all rows of the table away"
+    "delete the rows that are to be replaced, and load with --mode append (those of Parquet files cannot be deleted); "
+    "without --replace-scope, --mode replace takes all rows of the table away"
 )
 """The remedy where partitions cannot be replaced by themselves."""
 
