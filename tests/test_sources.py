@@ -143,7 +143,6 @@ def test_bad_bytes_in_a_header(target: DuckdbTarget, tmp_path: Path) -> None:
 
 
 AWKWARD = {
-    "names_alike": (pa.table({"a": [1], "A": [2]}), "already exists"),
     "no_name": (pa.table({"b": [1], "": [2]}), "column 2 of the source has no name"),
     "no_columns": (pa.table({}), "no columns"),
 }
