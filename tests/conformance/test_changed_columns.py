@@ -109,7 +109,7 @@ def test_before_the_load_has_its_lock(postgres_target: PostgresTarget, tmp_path:
 def test_between_two_slices(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     target = postgres_target
     target.execute("CREATE TABLE t (k integer, v integer)")
-    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(60_000)))
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(150_000)))
     options = {"header": "no", "no_atomic": True, "commit_every": 300}
     command = start_tipple(*load_words(target.url, (path,), "t", options))
     try:
@@ -129,7 +129,7 @@ def test_emptied_between_two_runs(postgres_target: PostgresTarget, tmp_path: Pat
     """What --no-atomic had stored before it was killed is gone, and nobody calls the rest all of it."""
     target = postgres_target
     target.execute("CREATE TABLE t (k integer, v integer)")
-    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(60_000)))
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(150_000)))
     options = {"header": "no", "no_atomic": True, "commit_every": 300}
     command = start_tipple(*load_words(target.url, (path,), "t", options))
     try:
@@ -144,7 +144,7 @@ def test_emptied_between_two_runs(postgres_target: PostgresTarget, tmp_path: Pat
             assert words in run.stderr
             assert "--restart" in run.stderr
     load_here(target, path, restart=True, **options)
-    assert target.count("t") == 60_000
+    assert target.count("t") == 150_000
 
 
 @pytest.mark.parametrize("mode", ["replace", "upsert"])
