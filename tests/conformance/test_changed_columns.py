@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from command import start_tipple
+from command import Command, start_tipple
 from faults.oracle import wait_for
 from loading import load_here, load_words
 from servers.postgres import LOADER
@@ -64,6 +66,7 @@ def test_another_type(postgres_target: PostgresTarget, tmp_path: Path, mode: str
     assert not any("stage_" in name for name in target.tables())
 
 
+SLICES: dict[str, object] = {"header": "no", "no_atomic": True, "commit_every": 300}
 WAYS: dict[str, dict[str, object]] = {
     "append": {},
     "skip": {"on_error": "skip", "max_rejects": 1},
@@ -106,39 +109,39 @@ def test_before_the_load_has_its_lock(postgres_target: PostgresTarget, tmp_path:
     assert target.value(f"SELECT count(*) FROM t WHERE v = '{meant}'::{to}") == 20
 
 
-def test_between_two_slices(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    target = postgres_target
+@contextmanager
+def storing_slices(target: PostgresTarget, path: Path) -> Iterator[Command]:
+    """A load that has stored some of its slices, and not all; it is killed at the end, if it still runs."""
     target.execute("CREATE TABLE t (k integer, v integer)")
-    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(150_000)))
-    options = {"header": "no", "no_atomic": True, "commit_every": 300}
-    command = start_tipple(*load_words(target.url, (path,), "t", options))
+    write(path, "".join(f"{n},{n % 10}\n" for n in range(150_000)))
+    command = start_tipple(*load_words(target.url, (path,), "t", SLICES))
     try:
         assert wait_for(lambda: target.count("t") > 0)
-        target.execute("ALTER TABLE t ALTER v TYPE real")
-        run = command.wait()
+        yield command
     finally:
         command.kill()
+
+
+def test_between_two_slices(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    target, path = postgres_target, tmp_path / "in.csv"
+    with storing_slices(target, path) as command:
+        target.execute("ALTER TABLE t ALTER v TYPE real")
+        run = command.wait()
     assert run.exit_code == 1, str(run)
     assert "was changed while it was loaded: column v" in run.stderr
     assert target.value("SELECT count(*) FROM t WHERE v <> k % 10") == 0
-    run = load_here(target, path, check=2, **options)
+    run = load_here(target, path, check=2, **SLICES)
     assert "change them back" in run.stderr
 
 
 def test_emptied_between_two_runs(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """What --no-atomic had stored before it was killed is gone, and nobody calls the rest all of it."""
-    target = postgres_target
-    target.execute("CREATE TABLE t (k integer, v integer)")
-    path = write(tmp_path / "in.csv", "".join(f"{n},{n % 10}\n" for n in range(150_000)))
-    options = {"header": "no", "no_atomic": True, "commit_every": 300}
-    command = start_tipple(*load_words(target.url, (path,), "t", options))
-    try:
-        assert wait_for(lambda: target.count("t") > 0)
-    finally:
-        command.kill()
+    target, path = postgres_target, tmp_path / "in.csv"
+    with storing_slices(target, path):
+        pass
+    options = {**SLICES, "schema": write(tmp_path / "t.sql", "CREATE TABLE t (k integer, v integer)")}
     for statement, words in (("TRUNCATE t", "and now it has none"), ("DROP TABLE t", "which is gone")):
         target.execute(statement)
-        options["schema"] = write(tmp_path / "t.sql", "CREATE TABLE t (k integer, v integer)")
         for more in ({"dry_run": True}, {}):
             run = load_here(target, path, check=2, **options, **more)
             assert words in run.stderr

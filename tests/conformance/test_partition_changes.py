@@ -175,7 +175,7 @@ def test_what_a_partition_has_no_more(
     )
     path = write(tmp_path / "in.csv", "1,new\n11,new\n")
     with at_publish(postgres_target, path) as (command, holder):
-        holder.execute(change)  # type: ignore[call-overload]
+        holder.execute(change.encode())
         holder.commit()
         run = command.wait()
     assert run.exit_code == 0, run
@@ -238,7 +238,7 @@ def test_what_violates_a_constraint_that_has_come_meanwhile(
     postgres_target.execute("DELETE FROM t; ALTER TABLE t ADD w text")
     path = write(tmp_path / "in.csv", "1,new,a\n2,x,\n11,new,a\n")
     with at_publish(postgres_target, path) as (command, holder):
-        holder.execute(change)  # type: ignore[call-overload]
+        holder.execute(change.encode())
         holder.commit()
         run = command.wait()
     assert run.exit_code == 1, run

@@ -42,10 +42,14 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' may be taken for ano
 _MAY_NOT_REFER = """(NOT has_schema_privilege(o.relnamespace, 'USAGE') OR EXISTS (
     SELECT FROM unnest(k.confkey) n WHERE NOT has_column_privilege(o.oid, n, 'REFERENCES')))"""
 _BY_ITSELF = "(NOT convalidated AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false')"
+_SAYS_NOT_ALLOWED = (
+    "format('this role may not refer to %%s, as its foreign key %%s does (GRANT REFERENCES)', o.relname, conname)"
+)
+_SAYS_NOT_VALID = "format('its foreign key %%s is not valid', conname)"
 _REFERENCES = f"""
 SELECT k.conrelid, CASE WHEN {_MAY_NOT_REFER}
-    THEN format('this role may not refer to %%s, as its foreign key %%s does', o.relname, conname)
-    WHEN {_BY_ITSELF} THEN format('its foreign key %%s is not valid', conname)
+    THEN {_SAYS_NOT_ALLOWED}
+    WHEN {_BY_ITSELF} THEN {_SAYS_NOT_VALID}
     WHEN o.relpersistence = 'u' THEN format('its foreign key %%s refers to an unlogged table', conname)
     ELSE format('its foreign key %%s is to find rows that are published together with it', conname) END
 FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
@@ -179,8 +183,8 @@ _DETOURS = f"""
 SELECT 'it has the trigger ' || tgname FROM pg_trigger WHERE tgrelid = %(oid)s AND NOT tgisinternal
 UNION ALL SELECT 'the foreign key ' || conname || ' refers to it' FROM pg_constraint
     WHERE contype = 'f' AND confrelid = %(oid)s AND conparentid = 0
-UNION ALL SELECT CASE WHEN {_BY_ITSELF} THEN format('its foreign key %%s is not valid', conname)
-    ELSE format('this role may not refer to %%s, as its foreign key %%s does', o.relname, conname) END
+UNION ALL SELECT CASE WHEN {_BY_ITSELF} THEN {_SAYS_NOT_VALID}
+    ELSE {_SAYS_NOT_ALLOWED} END
     FROM pg_constraint k JOIN pg_class o ON o.oid = confrelid
     WHERE contype = 'f' AND conparentid = 0 AND conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s))
         AND ({_BY_ITSELF} OR {_MAY_NOT_REFER})

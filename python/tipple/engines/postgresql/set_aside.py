@@ -25,14 +25,13 @@ PAUSE_SECONDS = 0.2
 PATIENCE_SECONDS = 3.0
 """How long a load tries to drop what it has set aside itself."""
 
-# A constraint that refers to a partitioned table has one for each partition of it.
 _REFERS = "SELECT FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f' LIMIT 1"
+# What refers to a partitioned table has a constraint for each partition of it too (`conparentid`).
 _LEFT = """
 SELECT format('%%I.%%I', n.nspname, c.relname), (
     SELECT string_agg(DISTINCT format('%%I.%%I', s.nspname, o.relname), ', ') FROM pg_constraint k
     JOIN pg_class o ON o.oid = k.confrelid JOIN pg_namespace s ON s.oid = o.relnamespace
-    WHERE k.conrelid = c.oid AND k.contype = 'f' AND (k.conparentid = 0 OR NOT EXISTS (
-        SELECT FROM pg_constraint whole WHERE whole.oid = k.conparentid AND whole.conrelid = k.conrelid)))
+    WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.conparentid = 0)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
 WHERE c.relkind = 'r' AND starts_with(c.relname, 'stage_') AND d.description = %(remark)s
