@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extension.pages import make_ready
-from loading import load
+from loading import load, load_stdin
 from spoilt import told
 from targets import PostgresTarget, Target, write
 
@@ -53,21 +54,80 @@ def test_whole_records_behind_a_stray_quote_are_not_too_long(
     assert len(told(rejects)) == len(stray)
 
 
-def test_slices_behind_a_stray_quote(engine_target: Target, tmp_path: Path) -> None:
-    """Lines within a text of several lines are no records, though they look like some."""
-    engine_target.execute("CREATE TABLE t (a integer, b varchar, c integer)")
+@pytest.fixture(scope="module")
+def between() -> list[str]:
+    """Records of which some have a text of several lines that look like records; the sixth has a quote too many."""
     lines = [
         f'{n},"mail:\n-{n},forwarded,7\nend",3\n' if n % 300 == 0 else f"{n},{'t' * 90},{n % 100}\n"
         for n in range(200_000)
     ]
     lines[5] = '5,"abc,1\n'
+    lines[-2] = "bad,abc,1\n"
+    return lines
+
+
+@pytest.mark.parametrize("source", ["file", "packed", "stdin"])
+@pytest.mark.parametrize("ledger", [True, False])
+def test_slices_behind_a_stray_quote(
+    engine_target: Target, tmp_path: Path, between: list[str], source: str, ledger: bool
+) -> None:
+    """Lines within a text of several lines are no records, and each reject has its number."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c integer)")
     rejects = tmp_path / "bad"
-    path = write(tmp_path / "in.csv", "".join(lines))
-    run = load(engine_target, path, **SKIP, rejects=rejects, verify="checksum", check=3)
+    data = "".join(between).encode()
+    options: dict[str, Any] = SKIP | {"rejects": rejects, "verify": "checksum", "no_ledger": not ledger}
+    if source == "stdin":
+        done = load_stdin(engine_target, data, **options)
+        assert done.returncode == 3, done.stderr.decode()
+    else:
+        path = tmp_path / "in.csv"
+        path.write_bytes(gzip.compress(data, 1) if source == "packed" else data)
+        run = load(engine_target, path, **options, check=3)
+        assert run.summary is not None
+        assert run.summary["slices"] > 2
+    assert rejects.read_text() == between[5] + between[-2]
+    places = [(n + 1, sum(map(len, between[:n]))) for n in (5, len(between) - 2)]
+    assert [row[:2] for row in told(rejects)] == places
+    assert engine_target.rows("SELECT count(*), min(a) FROM t") == [(199_998, 0)]
+
+
+def load_one_stray_quote(target: Target, tmp_path: Path, **options: Any) -> None:
+    """No quote follows in what is unpacked, and more of it than a record may have."""
+    target.execute("CREATE TABLE t (a integer, b varchar, c integer)")
+    lines = [f"{n},abcdefg,{n % 7}\n" for n in range(100_000)]
+    lines[50_000] = '50000,abc"defg,1\n'
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress("".join(lines).encode(), 1))
+    rejects = tmp_path / "bad"
+    run = load(target, path, **SKIP, **options, rejects=rejects, max_record_size="64KiB", check=3)
     assert run.summary is not None
-    assert run.summary["slices"] > 2
-    assert rejects.read_text() == lines[5]
-    assert engine_target.rows("SELECT count(*), min(a) FROM t") == [(199_999, 0)]
+    assert run.summary["rows"] == target.count("t") == 99_999
+    assert rejects.read_text() == lines[50_000]
+    assert [row[:2] for row in told(rejects)] == [(50_001, sum(map(len, lines[:50_000])))]
+
+
+def test_one_stray_quote_takes_its_line_only(engine_target: Target, tmp_path: Path) -> None:
+    load_one_stray_quote(engine_target, tmp_path)
+
+
+def test_one_stray_quote_in_short_transactions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    load_one_stray_quote(postgres_target, tmp_path, no_atomic=True, commit_every=1000)
+
+
+def test_small_sources_and_parts_of_large_ones(engine_target: Target, tmp_path: Path) -> None:
+    """What shares a transaction with other sources is numbered in its own."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    paths = []
+    for number, rows in enumerate([3, 90_000, 3, 3, 90_000, 3]):
+        lines = [f"{n},{'x' * 200}\n" for n in range(rows)]
+        lines[1], lines[-1] = "bad,y\n", f'{rows},"z\n'
+        paths.append(tmp_path / f"{number}.csv.gz")
+        paths[-1].write_bytes(gzip.compress("".join(lines).encode(), 1))
+    rejects = tmp_path / "bad"
+    load(engine_target, *paths, **SKIP, rejects=rejects, jobs=1, check=3)
+    numbers = [number for number, *_ in told(rejects)]
+    assert numbers == [2, 3, 2, 90_000, 2, 3, 2, 3, 2, 90_000, 2, 3]
+    assert engine_target.count("t") == 180_012 - 12
 
 
 def test_a_value_that_only_the_server_reads_has_no_digest(postgres_target: PostgresTarget, tmp_path: Path) -> None:

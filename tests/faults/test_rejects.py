@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import signal
 import time
@@ -68,6 +69,33 @@ def test_killed_with_rejects(
         f"SIGKILL of a load with rejects, {engine}, {kind}: {rounds} rounds, {killed} while it ran, {resumed} slices "
         "taken over; each time the rejects of an undisturbed load"
     )
+
+
+def test_rejects_of_what_is_unpacked(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
+    """Where its slices begin is found out again, and which records come before them."""
+    made = spoil(900_000, 0.0005, seed=34)
+    path = write(tmp_path / "in.csv", gzip.compress(made.data, 1))
+    rejects = tmp_path / "bad.csv"
+    target = PostgresTarget(server_of(18))
+    try:
+        target.execute(TABLE)
+        words = load_words(target.url, (path,), "t", {"on_error": "skip", "max_rejects": 1000, "rejects": rejects})
+        command = start_tipple(*words)
+        ledger = "SELECT count(*) FROM pg_tables WHERE schemaname = 'tipple' AND tablename = 'slice'"
+        done = "SELECT count(*) FROM tipple.slice WHERE state = 'done'"
+        assert wait_for(lambda: target.value(ledger) and target.value(done) >= 1)
+        command.signal(signal.SIGKILL)
+        command.wait()
+        rejects.unlink(missing_ok=True)
+        run = start_tipple(*words).wait()
+        assert run.exit_code == 3, str(run)
+        assert run.summary is not None
+        assert run.summary["slices_resumed"] >= 1
+        assert told(rejects) == made.bad
+        assert rejects.read_bytes() == made.raw
+        assert target.count("t") == len(made.good)
+    finally:
+        target.close()
 
 
 @pytest.mark.timeout(3600)

@@ -93,6 +93,8 @@ pub struct Feeding {
     pub block_bytes: usize,
     /// The most records of a slice; 0 where there is no limit.
     pub block_records: u64,
+    /// Whether the quotes behind a cut count too, and a slice that holds a part of a source holds nothing else.
+    pub resyncs: bool,
     /// Text that is read at a time; 0 for the default.
     pub chunk_bytes: usize,
 }
@@ -136,6 +138,9 @@ pub struct CutPlan {
     /// Whether bad records are skipped: a quote may then be too many.
     #[serde(default)]
     pub skips: bool,
+    /// The columns that their fields belong to.
+    #[serde(default)]
+    pub columns: usize,
     /// Whether the first record of each file is a header.
     pub header: bool,
     /// The size to aim at, in bytes.

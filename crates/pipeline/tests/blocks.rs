@@ -8,7 +8,8 @@ use std::io::Write;
 use tipple_codec::dialect::{Dialect, LineEnd};
 use tipple_pipeline::error::{Error, Result};
 use tipple_pipeline::plan::{Compression, Source, StreamForm};
-use tipple_pipeline::source::blocks::{BlockCutter, BlockText, BlockWindows, Cutting};
+use tipple_pipeline::source::block_windows::BlockWindows;
+use tipple_pipeline::source::blocks::{BlockCutter, BlockText, Cutting};
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
@@ -16,12 +17,14 @@ fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, 
     Cutting {
         sources,
         dialect,
+        columns: 2,
         header: false,
         block_bytes,
         block_records: 0,
         chunk_bytes,
         max_record_bytes,
         skips: false,
+        resyncs: false,
     }
 }
 
@@ -72,6 +75,12 @@ fn expected(contents: &[Vec<u8>], dialect: &Dialect, header: bool) -> Vec<(usize
     all
 }
 
+/// Whether a block is a part of one source, or some sources from beginning to end.
+fn holds_whole_sources_or_one(block: &BlockText, all: &[BlockText]) -> bool {
+    let of = |source| all.iter().flat_map(|block| &block.pieces).filter(move |it| it.piece.source == source).count();
+    block.pieces.len() == 1 || block.pieces.iter().all(|it| of(it.piece.source) == 1)
+}
+
 fn with_form(files: &mut Files, form: &StreamForm) {
     for source in &mut files.sources {
         source.form = Some(form.clone());
@@ -111,13 +120,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_block_size((dialect, contents) in any_files(3, 6), header: bool, chunk_bytes in 1_usize..40, block_records in 0_u64..4) {
+    fn every_block_size((dialect, contents) in any_files(3, 6), header: bool, resyncs: bool, chunk_bytes in 1_usize..40, block_records in 0_u64..4) {
         let mut files = Files::new(&contents);
         with_form(&mut files, &StreamForm::default());
         let total: usize = contents.iter().map(Vec::len).sum();
+        // A quote within a field is a stray one.
+        let resyncs = resyncs && !contents.iter().any(|content| content.windows(2).any(|pair| pair == b"a\""));
         let expected = expected(&contents, &dialect, header);
         for block_bytes in (1..=total + 1).step_by(1 + total / 40) {
-            let how = Cutting { header, block_records, ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
+            let how = Cutting { header, block_records, resyncs, ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
             let cut = blocks(how).map_err(|error| TestCaseError::fail(error.to_string()))?;
             // An unclosed escape at the very end is dropped, as COPY does.
             let mut found = records(&cut, how);
@@ -129,7 +140,9 @@ proptest! {
             }
             prop_assert_eq!(&found, &expected, "block {}", block_bytes);
             let (last, others) = cut.split_last().map_or((None, &cut[..0]), |(last, others)| (Some(last), others));
-            if block_records == 0 {
+            if resyncs {
+                prop_assert!(cut.iter().all(|block| holds_whole_sources_or_one(block, &cut)));
+            } else if block_records == 0 {
                 prop_assert!(others.iter().all(|block| block.text.len() >= block_bytes));
             } else {
                 let counts = cut.iter().map(|block| records(std::slice::from_ref(block), how).len() as u64);
@@ -354,4 +367,99 @@ fn a_file_of_nothing_but_a_header_fills_no_block() {
     let how = Cutting { header: true, block_records: 1, ..cutting(&files.sources, &dialect, 1000, 1) };
     let found = blocks(how).expect("blocks");
     assert_eq!(found.iter().map(|block| records(std::slice::from_ref(block), how).len()).collect::<Vec<_>>(), [1, 1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever the quotes are like, each byte is in one block, and what is read at a time makes no difference.
+    #[test]
+    fn stray_quotes_lose_nothing(
+        lines in proptest::collection::vec(proptest::sample::select(
+            vec!["1,a", "2,\"b\"", "3,\"c\nd,e\"", "4,\"f", "5,g\"h", "6,\"\"\"\"", "7,\"i \"\"j\"\" k\"", "8,\"l\nm\nn,o\np,q\""]
+        ), 1..60),
+        cuts in 1_usize..4,
+        block_bytes in 1_usize..200,
+        block_records in 0_u64..4,
+        chunk_bytes in 1_usize..100,
+        max_record_bytes in 20_usize..100,
+    ) {
+        let contents: Vec<Vec<u8>> = lines
+            .chunks(lines.len().div_ceil(cuts))
+            .map(|lines| lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
+            .collect();
+        let mut files = Files::new(&contents);
+        with_form(&mut files, &StreamForm::default());
+        let dialect = Dialect::csv();
+        let how = Cutting { block_records, max_record_bytes, skips: true, resyncs: true,
+            ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
+        let cut = blocks(how).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let mut next = vec![0; contents.len()];
+        for block in &cut {
+            prop_assert!(holds_whole_sources_or_one(block, &cut));
+            for piece in &block.pieces {
+                let (source, length) = (piece.piece.source, piece.piece.length as usize);
+                prop_assert_eq!(piece.piece.offset, next[source] as u64);
+                if piece.overlong.is_none() {
+                    prop_assert_eq!(&block.text[piece.begin..piece.end], &contents[source][next[source]..][..length]);
+                }
+                next[source] += length;
+            }
+        }
+        prop_assert_eq!(next, contents.iter().map(Vec::len).collect::<Vec<_>>());
+        let other = blocks(Cutting { chunk_bytes: 0, ..how }).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let ranges = |blocks: &[BlockText]| -> Vec<_> {
+            blocks.iter().map(|block| block.pieces.iter().map(|it| it.piece).collect::<Vec<_>>()).collect()
+        };
+        prop_assert_eq!(ranges(&cut), ranges(&other));
+    }
+}
+
+/// Records that only the text around them tells from lines of a text: those are nowhere cut.
+#[test]
+fn blocks_behind_a_stray_quote_begin_with_records() {
+    let line = |n: usize| match n {
+        5 => "5,\"abc\n".to_owned(),
+        _ if n.is_multiple_of(3) => format!("{n},\"mail:\n-{n},forwarded\nend\"\n"),
+        _ => format!("{n},text\n"),
+    };
+    let lines: Vec<String> = (0..60_000).map(line).collect();
+    let mut files = Files::new(&[lines.concat()]);
+    with_form(&mut files, &StreamForm::default());
+    let dialect = Dialect::csv();
+    for (block_bytes, block_records) in [(100_000, 0), (1 << 20, 3000)] {
+        let how =
+            Cutting { block_records, skips: true, resyncs: true, ..cutting(&files.sources, &dialect, block_bytes, 0) };
+        let cut = blocks(how).expect("sound data");
+        assert!(cut.len() > 5, "{}", cut.len());
+        let mut begins = lines.iter().scan(0, |end, line| Some(std::mem::replace(end, *end + line.len() as u64)));
+        for block in cut {
+            assert!(begins.any(|begin| begin == block.pieces[0].piece.offset), "{}", block.pieces[0].piece.offset);
+        }
+    }
+}
+
+/// Without another quote in the source nothing seems to end behind one; with the longest record so much is read on.
+#[test]
+fn one_stray_quote_is_the_end_of_its_line() {
+    let line = |n: usize| if n == 5 { "5,\"abc\n".to_owned() } else { format!("{n},text\n") };
+    let lines: Vec<String> = (0..5_000).map(line).collect();
+    let mut files = Files::new(&[lines.concat()]);
+    with_form(&mut files, &StreamForm::default());
+    let dialect = Dialect::csv();
+    for (block_bytes, block_records) in [(1_000, 0), (1 << 14, 100), (1, 0), (20_000, 0)] {
+        let how = Cutting {
+            block_records,
+            max_record_bytes: 1000,
+            skips: true,
+            resyncs: true,
+            ..cutting(&files.sources, &dialect, block_bytes, 64)
+        };
+        let cut = blocks(how).expect("sound data");
+        assert!(cut.iter().all(|block| block.pieces[0].overlong.is_none()));
+        assert!(cut.iter().all(|block| block.text.len() < block_bytes + 1000), "{block_bytes}");
+        assert_eq!(cut.iter().flat_map(|block| block.text.clone()).collect::<Vec<_>>(), lines.concat().into_bytes());
+        // All but the one behind it are what they would be without it.
+        assert!(cut.iter().skip(1).all(|block| lines.iter().any(|line| block.text.starts_with(line.as_bytes()))));
+    }
 }

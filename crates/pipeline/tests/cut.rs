@@ -93,6 +93,28 @@ fn behind_a_stray_quote() {
     }
 }
 
+/// No other quote follows it, so that nothing seems to end any more: that would be one slice.
+#[test]
+fn behind_the_only_quote() {
+    let lines: Vec<String> =
+        (0..2_000).map(|n| if n == 5 { "5,\"abc\n".into() } else { format!("{n},text\n") }).collect();
+    let files = Files::new(&[lines.concat()]);
+    for columns in [1, 2, 3] {
+        for slice_bytes in (100..5_000).step_by(77) {
+            let plan = CutPlan {
+                skips: true,
+                columns,
+                max_record_bytes: 1000,
+                ..files.cut_plan(&Dialect::csv(), slice_bytes)
+            };
+            let Cut { slices, .. } = cut(&plan).expect("slices");
+            assert_eq!(slices.len() > 2, columns == 2, "{slice_bytes}: {}", slices.len());
+            let mut begins = lines.iter().scan(0, |end, line| Some(std::mem::replace(end, *end + line.len() as u64)));
+            assert!(slices.iter().all(|slice| begins.any(|begin| begin == slice.pieces[0].offset)), "{slice_bytes}");
+        }
+    }
+}
+
 #[test]
 fn small_files_are_grouped() {
     let contents: Vec<Vec<u8>> = (0..2500).map(|n| format!("{n},x\n").into_bytes()).collect();

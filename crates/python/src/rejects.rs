@@ -153,7 +153,7 @@ fn spool_rejects(path: PathBuf, job_id: &str, rows: Vec<SpooledRow>) -> PyResult
     let job = JobId::parse(job_id).ok_or_else(|| PyValueError::new_err("the job's id is no UUID"))?;
     let mut written = Vec::new();
     for (slice, source, offset, index, column, reason, sqlstate, record) in rows {
-        let place = Place { source, offset, record: None };
+        let place = Place::uncounted(source, offset);
         row::write(&mut written, (job, slice, place, index), (column.as_deref(), &reason, &sqlstate), &record)
             .map_err(|error| exception(&error))?;
     }

@@ -182,6 +182,9 @@ class Cut(msgspec.Struct, kw_only=True):
     """The least text of a slice that is cut while it is read."""
     block_records: int = 0
     """The most records of such a slice; 0: no limit."""
+    resyncs: bool = False
+    """Whether the quotes behind a cut count too, and a slice that holds a part of a source holds nothing else: records
+    are numbered by slice then. Jobs of earlier versions were cut in the other way."""
     first_part_n: int = FIRST_PART_N
     """The number of the first slice that is the rest of another one."""
 
@@ -189,6 +192,14 @@ class Cut(msgspec.Struct, kw_only=True):
     def is_done(self) -> bool:
         """Whether nothing is left."""
         return not self.slices and not self.feeds
+
+    def feeding(self) -> dict[str, Any]:
+        """What the plan of a job keeps of the way in which feeds are cut, so that the same slices are found again."""
+        if not self.feeds:
+            return {}
+        kept = {"feeds": self.feeds, "first_n": self.first_n, "block_bytes": self.block_bytes}
+        limited = {"block_records": self.block_records} if self.block_records else {}
+        return kept | limited | ({"resyncs": True} if self.resyncs else {})
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,7 +22,6 @@ from tipple.errors import (
     SourceChanged,
     TippleError,
     TooManyRejects,
-    UsageError,
 )
 
 TEXT_PLAN: dict[str, Any] = {
@@ -58,6 +57,7 @@ def cut(task: LoadTask) -> Cut:
         "sources": _sources(task),
         "dialect": task.dialect,
         "skips": task.rejects is not None,
+        "columns": len(task.columns),
         "header": task.header,
         "slice_bytes": task.slice_bytes,
         "streams": task.streams,
@@ -77,6 +77,7 @@ def cut(task: LoadTask) -> Cut:
         first_n=len(slices),
         block_bytes=task.block_bytes,
         block_records=task.commit_every or 0,
+        resyncs=task.rejects is not None,
     )
 
 
@@ -119,6 +120,7 @@ def load_plan(
                 "first_n": cut.first_n,
                 "block_bytes": cut.block_bytes,
                 "block_records": cut.block_records,
+                "resyncs": cut.resyncs,
             },
             "streams": _streams(task, cut, in_order=task.preserve_order if in_order is None else in_order),
             "cpus": task.cpus,
@@ -200,6 +202,8 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 _STREAM_FAILED = "the stream failed: "
 _OVERLONG = "; an unclosed quote?"
+_REMEDY = re.compile(r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them)\b)")
+"""Where what to do begins in what the core says."""
 _MEND = "mend the cause and run the same command again"
 _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
@@ -295,7 +299,7 @@ def core_error(error: Exception) -> TippleError:
         case "server":
             lines = [message, *(facts[key] for key in ("detail", "context") if facts.get(key))]
             text = "\n  ".join(lines)
-            return TippleError(
+            return ServerRefused(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
                 hint=rights_hint(facts["sqlstate"], message)
                 or _copy_hint(facts)
@@ -339,7 +343,9 @@ def core_error(error: Exception) -> TippleError:
             what, _, otherwise = message.partition(_OVERLONG)
             return TippleError(what, hint=f"{_OVERLONG.removeprefix('; ')}{otherwise}; nothing was published")
         case "invalid":
-            return UsageError(message, exit_status=1)
+            # Not a UsageError: rows may be under way already.
+            what, *remedy = _REMEDY.split(message)
+            return TippleError(what, hint=f"{remedy[-1] if remedy else _MEND}; nothing was published")
         case _:
             return TippleError(
                 f"internal error: {message}",
@@ -418,6 +424,10 @@ class ConnectionLost(ConnectionFailed):
     """A connection that was there broke, and did not come back in time."""
 
     default_exit_status = 1
+
+
+class ServerRefused(TippleError):
+    """A statement failed on a session of the core's; the detail has its SQLSTATE and message."""
 
 
 class Unsuited(TippleError):

@@ -242,7 +242,7 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
                     context.check_cancelled()?;
                     let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
                     stream.enter(StreamState::Encode);
-                    let place = Place { source: piece.source, offset: first_row + rows, record: None };
+                    let place = Place::uncounted(piece.source, first_row + rows);
                     store(&mut Fed { batch: &part, shape, place, slice: work.n() }, log)?;
                     rows += part.num_rows() as u64;
                     // Bytes are the file's own, in proportion to the rows.
@@ -293,7 +293,7 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
                 .project(&indices)
                 .map_err(|error| Error::Invalid { message: format!("the stream failed: {error}") })?;
             stream.enter(StreamState::Encode);
-            let place = Place { source: 0, offset: first_row, record: None };
+            let place = Place::uncounted(0, first_row);
             store(&mut Fed { batch: &batch, shape, place, slice: work.n() }, log)?;
             stream.add(0, batch.num_rows() as u64);
             rows += batch.num_rows() as u64;

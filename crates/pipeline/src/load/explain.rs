@@ -140,7 +140,7 @@ impl Context<'_> {
         let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };
         let complaint = self.server_complaint(&bytes, server, column.as_deref(), |_| None);
         let record = place.record.map(|first| first + index);
-        self.explain_complaint(Place { source: place.source, offset, record }, complaint)
+        self.explain_complaint(Place { offset, record, ..place }, complaint)
     }
 
     /// A key without a partition that the server has found, where one can be made for it. The server tells it in its detail,

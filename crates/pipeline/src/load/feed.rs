@@ -197,12 +197,14 @@ pub(super) fn cutting(plan: &LoadPlan) -> Cutting<'_> {
     Cutting {
         sources: &plan.sources,
         dialect: &plan.dialect,
+        columns: plan.columns.len(),
         header: plan.header,
         block_bytes: plan.feeding.block_bytes,
         block_records: plan.feeding.block_records,
         chunk_bytes: plan.feeding.chunk_bytes,
         max_record_bytes: plan.max_record_bytes,
         skips: plan.rejects.is_some(),
+        resyncs: plan.feeding.resyncs,
     }
 }
 

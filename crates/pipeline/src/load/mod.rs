@@ -18,7 +18,6 @@ mod pin;
 mod queue;
 mod refused;
 mod rejects;
-mod resync;
 mod router;
 mod row_groups;
 mod sender;

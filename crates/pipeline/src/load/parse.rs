@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::plan::Piece;
 use crate::postgres::copy::Place;
 use crate::source::SourceFile;
-use crate::source::blocks::BlockWindows;
+use crate::source::block_windows::BlockWindows;
 use crate::source::locate;
+use crate::source::resync::line_of_unclosed;
 use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
@@ -84,8 +85,14 @@ impl Parser {
                     let mut reader =
                         WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
                     let limit_records = if divisible { left } else { u64::MAX };
-                    let begin =
-                        PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1), limit_records };
+                    let begin = PieceBegin {
+                        source: piece.source,
+                        slice: slice.n,
+                        record: None,
+                        is_numbered: false,
+                        read: (1, 1),
+                        limit_records,
+                    };
                     let (rows, end) =
                         parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
                     source.check_unchanged()?;
@@ -106,6 +113,8 @@ impl Parser {
                         source: index,
                         slice: block.n(),
                         record: Some(piece.first_record),
+                        // Behind a quote too many nobody knows before all is read.
+                        is_numbered: !plan.feeding.resyncs,
                         read: (block.file_bytes(), block.text().len() as u64),
                         limit_records: u64::MAX,
                     };
@@ -177,6 +186,8 @@ struct PieceBegin {
     slice: u32,
     /// The number of its first record in the source, from 1, where it was counted.
     record: Option<u64>,
+    /// Whether that is certain.
+    is_numbered: bool,
     /// Bytes of the file per bytes of text.
     read: (u64, u64),
     /// The most regular records to read.
@@ -195,8 +206,12 @@ fn parse_piece<'c, 'p>(
 ) -> Result<(u64, Option<u64>)> {
     let Finder { scanner, guesses } = finder;
     let rejects_before = count(rejects);
+    let line_of = |text: &[u8], bytes, is_all| {
+        line_of_unclosed(&context.plan.dialect, context.plan.columns.len(), text, bytes, is_all)
+    };
     // Where records were counted beforehand, their numbers are those in the source.
-    let first = begin.record.map_or(0, |record| record - 1);
+    let counted = begin.record.map_or(0, |record| record - 1);
+    let (first, before) = if begin.is_numbered { (counted, 0) } else { (0, counted) };
     let mut piece_records = first;
     let mut left = begin.limit_records;
     let mut end = None;
@@ -208,7 +223,8 @@ fn parse_piece<'c, 'p>(
         let place = Place {
             source: begin.source,
             offset: window.offset,
-            record: begin.record.is_some().then_some(piece_records + 1),
+            record: begin.record.map(|_| before + piece_records + 1),
+            records_before: before,
         };
         if window.overlong {
             let (plan, columns) = (context.plan, context.plan.columns.len());
@@ -217,7 +233,7 @@ fn parse_piece<'c, 'p>(
                 return Err(too_long(&plan.sources[begin.source], window.offset, limit));
             };
             let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
-            let unclosed = context.line_of_unclosed(window.bytes, window.bytes.len(), false);
+            let unclosed = line_of(window.bytes, window.bytes.len(), false);
             let line = unclosed.map(|length| window.bytes[..length].to_vec());
             let offset = window.offset;
             let left_out = reader.leave_out(&mut || context.check_cancelled())?;
@@ -284,7 +300,7 @@ fn parse_piece<'c, 'p>(
                 problem.end = window.bytes.len();
             }
             let (text, length) = (&window.bytes[problem.start..], problem.end - problem.start);
-            let unclosed = context.line_of_unclosed(text, length, window.last);
+            let unclosed = line_of(text, length, window.last);
             let complaint = match unclosed {
                 Some(length) => {
                     problem.end = problem.start + length;
@@ -305,7 +321,7 @@ fn parse_piece<'c, 'p>(
             let Some(log) = rejects else {
                 return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
             };
-            let unclosed = context.line_of_unclosed(window.bytes, window.bytes.len(), true);
+            let unclosed = line_of(window.bytes, window.bytes.len(), true);
             consumed = unclosed.unwrap_or(window.bytes.len());
             let record = &window.bytes[..consumed];
             let complaint = if unclosed.is_some() { Context::unclosed(record) } else { Context::unterminated(record) };

@@ -211,7 +211,7 @@ pub(super) struct PartitionWriter<'s> {
 }
 
 /// The place of a row that was kept back is not known any more: who needs it loads the slice again, unrouted.
-const NOWHERE: Place = Place { source: usize::MAX, offset: 0, record: None };
+const NOWHERE: Place = Place::uncounted(usize::MAX, 0);
 
 fn forget_nowhere(failure: CopyFailure) -> CopyFailure {
     let record = failure.record.filter(|(place, _)| place.source != NOWHERE.source);

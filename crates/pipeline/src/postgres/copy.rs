@@ -123,13 +123,25 @@ pub struct Place {
     pub offset: u64,
     /// The number of the first record, from 1, where it was counted.
     pub record: Option<u64>,
+    /// The records of the source that come before those that are numbered here.
+    pub records_before: u64,
 }
 
 impl Place {
-    /// So many bytes further on, where the record with this number from 0 begins.
+    /// A place of which nobody has counted the records before it.
+    #[must_use]
+    pub const fn uncounted(source: usize, offset: u64) -> Self {
+        Self { source, offset, record: None, records_before: 0 }
+    }
+
+    /// So many bytes further on, where the record begins that has this number, from 0, where it is numbered.
     #[must_use]
     pub fn behind(self, bytes: usize, index: u64) -> Self {
-        Self { offset: self.offset + bytes as u64, record: self.record.map(|_| index + 1), ..self }
+        Self {
+            offset: self.offset + bytes as u64,
+            record: self.record.map(|_| self.records_before + index + 1),
+            ..self
+        }
     }
 }
 

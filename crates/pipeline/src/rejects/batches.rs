@@ -134,7 +134,7 @@ mod tests {
         for (number, path) in paths.iter().enumerate() {
             let mut rows = Vec::new();
             for offset in (0..count).filter(|_| number != 1) {
-                let place = Place { source: number, offset, record: None };
+                let place = Place::uncounted(number, offset);
                 let column = (offset % 2 == 0).then_some("c");
                 row::write(&mut rows, (JobId([0; 16]), 5, place, offset), (column, "r", "22P02"), &[255]).unwrap();
             }

@@ -202,7 +202,7 @@ mod tests {
     const JOB: JobId = JobId([7; 16]);
 
     fn place(source: usize, offset: u64) -> Place {
-        Place { source, offset, record: None }
+        Place::uncounted(source, offset)
     }
 
     proptest! {

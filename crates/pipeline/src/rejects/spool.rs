@@ -205,7 +205,7 @@ mod tests {
             let path = directory.path().join(format!("{number}.rows"));
             let mut rows = Vec::new();
             for &(slice, source, offset) in places {
-                let place = Place { source, offset, record: None };
+                let place = Place::uncounted(source, offset);
                 let told = (None, "two\nlines", "");
                 row::write(&mut rows, (JobId([0; 16]), slice, place, offset), told, &offset.to_be_bytes()).unwrap();
             }

@@ -2,12 +2,16 @@
 //!
 //! A block is the shortest run of whole records that is not shorter than the plan says; small sources share one. So
 //! where blocks begin depends on nothing but the text, and an interrupted job finds the same ones again.
+//!
+//! Where bad records are skipped, a quote may be too many or missing, and all behind it seems to be inside out. So what
+//! lies behind a cut is looked at; and where no record seems to end any more, what lies behind the line that began it.
 
 use super::SourceFile;
-use super::cut::end_marker_bytes;
+use super::cut::{LOOK_BYTES, end_marker_bytes};
 use super::locate;
+use super::resync::line_of_unclosed;
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
-use super::window::{LeftOut, Window, Windows, end_last_record, too_long};
+use super::window::{end_last_record, too_long};
 use crate::counters::Counters;
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::{Piece, Source};
@@ -51,6 +55,8 @@ pub struct Cutting<'p> {
     pub sources: &'p [Source],
     /// How they are written.
     pub dialect: &'p Dialect,
+    /// The columns that its fields belong to.
+    pub columns: usize,
     /// Whether the first record of each is a header.
     pub header: bool,
     /// The least length of a block.
@@ -64,6 +70,8 @@ pub struct Cutting<'p> {
     /// Whether bad records are skipped: one that is longer than the limit, or has a byte without a character, then does
     /// not end the source.
     pub skips: bool,
+    /// Whether the quotes behind a cut count too, and a block that holds a part of a source holds nothing else.
+    pub resyncs: bool,
 }
 
 /// Cuts the sources of one feed.
@@ -81,6 +89,14 @@ pub struct BlockCutter<'p> {
     scanned: usize,
     /// What the bytes before `scanned` have left the reader in.
     state: State,
+    /// Where the last record of the block begins that is known to be one, whatever the quotes before it.
+    sure: usize,
+    /// Where a record ends that may be the block's last one.
+    candidate: Option<usize>,
+    /// The record at the end of the block is longer than the limit, whatever its quotes.
+    is_long: bool,
+    /// The block has a part of a source.
+    has_part: bool,
     /// The record at the end of the block is longer than the limit.
     overlong: Option<Overlong>,
 }
@@ -106,6 +122,10 @@ struct OpenSource {
     records: u64,
     header: bool,
     begun: bool,
+    /// Its beginning is in another block.
+    was_cut: bool,
+    /// All of it was read.
+    ended: bool,
     file_bytes: u64,
 }
 
@@ -123,6 +143,10 @@ impl<'p> BlockCutter<'p> {
             whole: 0,
             scanned: 0,
             state: State::Outside,
+            sure: 0,
+            candidate: None,
+            is_long: false,
+            has_part: false,
             overlong: None,
         }
     }
@@ -137,7 +161,8 @@ impl<'p> BlockCutter<'p> {
             let Some(source) = &mut self.open else {
                 let full = self.block.text.len() >= self.how.block_bytes
                     || self.block.pieces.len() >= MAX_PIECES
-                    || self.is_at_limit();
+                    || self.is_at_limit()
+                    || self.has_part;
                 let next = if full { None } else { self.feed.next() };
                 match next {
                     Some(&index) => self.begin_source(index)?,
@@ -152,64 +177,122 @@ impl<'p> BlockCutter<'p> {
                 }
                 continue;
             }
-            if !source.header
-                && let Some(cut) = self.find_cut()
-            {
-                return Ok(Some(self.cut_at(cut, &mut fresh)));
+            let (has_header, ended) = (source.header, source.ended);
+            if !has_header {
+                let cut = self.find_cut();
+                if let Some(begin) = self.begin_behind_others(cut.is_some()) {
+                    return Ok(Some(self.hand_out_up_to(begin, &mut fresh)));
+                }
+                if let Some(cut) = cut {
+                    return Ok(Some(self.cut_at(cut, &mut fresh)));
+                }
             }
-            if !self.read_on()? {
+            if ended {
                 self.end_source()?;
+            } else if !self.read_on()? {
+                // What comes behind a cut is known only now.
+                match self.open.as_mut().filter(|_| self.how.resyncs) {
+                    Some(source) => source.ended = true,
+                    None => self.end_source()?,
+                }
             }
         }
+    }
+
+    /// Where the open source begins in the block, where it does not fit in behind others: records are numbered by block,
+    /// so one of several sources holds whole ones.
+    fn begin_behind_others(&self, has_cut: bool) -> Option<usize> {
+        let does_not_fit = has_cut || self.block.text.len() >= self.how.block_bytes.max(1);
+        let source = self.open.as_ref().filter(|_| self.how.resyncs && does_not_fit)?;
+        (!self.block.pieces.is_empty()).then_some(source.begin)
     }
 
     fn begin_source(&mut self, index: usize) -> Result<()> {
         let planned = &self.how.sources[index];
         let reader = TextReader::open(planned, self.how.dialect, self.how.chunk_bytes, self.counters.as_ref())?
             .marking(self.how.skips);
-        self.scanned = self.block.text.len();
-        self.whole = self.scanned;
-        self.state = State::Outside;
+        let begin = self.block.text.len();
+        self.scan_from(begin);
         self.open = Some(OpenSource {
             index,
             reader,
-            begin: self.scanned,
+            begin,
             offset: 0,
             records_before: 0,
             records: 0,
             header: self.how.header,
             begun: false,
+            was_cut: false,
+            ended: false,
             file_bytes: 0,
         });
         Ok(())
     }
 
+    /// Scans on from there, where a record begins.
+    fn scan_from(&mut self, begin: usize) {
+        (self.scanned, self.whole, self.sure) = (begin, begin, begin);
+        self.state = State::Outside;
+        (self.candidate, self.is_long) = (None, false);
+    }
+
     /// Where the block ends, if that is known: something has to follow, so that the end of a source is seen as such.
     fn find_cut(&mut self) -> Option<usize> {
-        if self.how.block_records > 0 {
-            return self.find_cut_by_records();
+        loop {
+            if self.candidate.is_none() {
+                self.candidate =
+                    if self.how.block_records > 0 { self.find_cut_by_records() } else { self.find_cut_by_bytes() };
+            }
+            if !self.minds_quotes() {
+                return self.candidate;
+            }
+            match self.candidate {
+                Some(cut) => return self.behind_quotes(cut),
+                None if self.scanned < self.longest() => return None,
+                None => self.go_on_behind_line(),
+            }
         }
+    }
+
+    /// Whether quotes are not taken for what they seem to be.
+    fn minds_quotes(&self) -> bool {
+        self.how.resyncs && self.how.dialect.family == Family::Csv && !self.is_long
+    }
+
+    /// So far a block goes at most, if no record is longer than the limit.
+    fn longest(&self) -> usize {
+        self.how.block_bytes.saturating_add(self.how.max_record_bytes)
+    }
+
+    /// How far the text is looked through.
+    fn known(&self) -> usize {
+        let bytes = self.block.text.len();
+        if self.minds_quotes() { bytes.min(self.longest()) } else { bytes }
+    }
+
+    fn find_cut_by_bytes(&mut self) -> Option<usize> {
+        let known = self.known();
         let source = self.open.as_mut()?;
         let text = &self.block.text;
         let (least, dialect) = (self.how.block_bytes.max(1), self.how.dialect);
-        let counted_to = text.len().min(least - 1);
+        let counted_to = known.min(least - 1);
         if self.scanned < counted_to {
             let (records, state) = split::count_records(&text[self.scanned..counted_to], self.state, dialect);
             source.records += records;
             (self.scanned, self.state) = (counted_to, state);
         }
-        if text.len() < least {
+        if known < least {
             return None;
         }
-        match split::first_record(&text[self.scanned..], self.state, dialect) {
+        match split::first_record(&text[self.scanned..known], self.state, dialect) {
             Some(length) if self.scanned + length < text.len() => {
                 source.records += 1;
                 Some(self.scanned + length)
             }
             Some(_) => None,
             None => {
-                self.state = split::count_records(&text[self.scanned..], self.state, dialect).1;
-                self.scanned = text.len();
+                self.state = split::count_records(&text[self.scanned..known], self.state, dialect).1;
+                self.scanned = known;
                 None
             }
         }
@@ -221,11 +304,12 @@ impl<'p> BlockCutter<'p> {
 
     /// The same where records are limited: they are looked at one by one.
     fn find_cut_by_records(&mut self) -> Option<usize> {
+        let known = self.known();
         while !self.is_at_limit() && self.whole < self.how.block_bytes.max(1) {
-            let rest = &self.block.text[self.scanned..];
+            let rest = &self.block.text[self.scanned..known];
             let Some(length) = split::first_record(rest, self.state, self.how.dialect) else {
                 self.state = split::count_records(rest, self.state, self.how.dialect).1;
-                self.scanned = self.block.text.len();
+                self.scanned = known;
                 return None;
             };
             self.scanned += length;
@@ -235,6 +319,41 @@ impl<'p> BlockCutter<'p> {
             self.open.as_mut()?.records += 1;
         }
         (self.whole < self.block.text.len()).then_some(self.whole)
+    }
+
+    /// Where the block ends that seems to end at `cut`, as far as the quotes behind it tell; `None` where more has to be
+    /// read for that.
+    fn behind_quotes(&self, cut: usize) -> Option<usize> {
+        let behind = &self.block.text[cut..];
+        let look = LOOK_BYTES as usize;
+        if behind.len() < look && !self.open.as_ref()?.ended {
+            return None;
+        }
+        let behind = &behind[..behind.len().min(look)];
+        let dialect = self.how.dialect;
+        let length = split::begins_inside(behind, dialect)
+            .then(|| split::first_record(behind, State::Inside, dialect))
+            .flatten()
+            .filter(|&length| !split::begins_inside(&behind[length..], dialect));
+        Some(cut + length.unwrap_or(0))
+    }
+
+    /// The record at the end of the block does not end where it should: its first line may have a quote too many.
+    fn go_on_behind_line(&mut self) {
+        let Some(source) = &mut self.open else { return };
+        let scanned = &self.block.text[..self.scanned];
+        let start = last_record_start(scanned, self.sure, self.how.dialect);
+        let record = &scanned[start..];
+        let line = line_of_unclosed(self.how.dialect, self.how.columns, record, record.len(), false);
+        let Some(length) = line else {
+            self.is_long = true;
+            return;
+        };
+        source.records += 1;
+        if self.how.block_records > 0 {
+            self.block_records += 1;
+        }
+        self.scan_from(start + length);
     }
 
     /// Reads on in a record that is longer than the limit, and hands out the block where it ends.
@@ -261,32 +380,39 @@ impl<'p> BlockCutter<'p> {
         self.close_piece(own_end as usize);
         self.overlong = None;
         self.note_file_bytes();
-        if let Some(source) = &mut self.open {
-            source.begin = 0;
-        }
-        self.scanned = 0;
-        self.whole = 0;
-        self.state = State::Outside;
+        self.begin_anew(true);
         Ok(Some(self.hand_out(text[end..].to_vec(), fresh)))
     }
 
     /// Hands out the block up to `cut`; what follows begins the next one.
     fn cut_at(&mut self, cut: usize, fresh: &mut Option<Vec<u8>>) -> BlockText {
-        let rest = self.block.text[cut..].to_vec();
-        self.block.text.truncate(cut);
+        let rest = self.block.text.split_off(cut);
         self.close_piece(cut);
         self.note_file_bytes();
+        self.begin_anew(true);
+        self.hand_out(rest, fresh)
+    }
+
+    /// Hands out the sources before the open one, which begins the next block.
+    fn hand_out_up_to(&mut self, begin: usize, fresh: &mut Option<Vec<u8>>) -> BlockText {
+        let rest = self.block.text.split_off(begin);
+        self.begin_anew(false);
+        self.hand_out(rest, fresh)
+    }
+
+    /// The next block begins with the open source, of which something may be in the one before.
+    fn begin_anew(&mut self, was_cut: bool) {
         if let Some(source) = &mut self.open {
             source.begin = 0;
+            source.records = 0;
+            source.was_cut |= was_cut;
         }
-        self.scanned = 0;
-        self.whole = 0;
-        self.state = State::Outside;
-        self.hand_out(rest, fresh)
+        self.scan_from(0);
     }
 
     fn hand_out(&mut self, rest: Vec<u8>, fresh: &mut Option<Vec<u8>>) -> BlockText {
         self.block_records = 0;
+        self.has_part = false;
         let mut text = fresh.take().unwrap_or_default();
         text.clear();
         text.reserve(self.how.block_bytes.max(rest.len()) + CHUNK_BYTES);
@@ -324,10 +450,8 @@ impl<'p> BlockCutter<'p> {
     fn read_on(&mut self) -> Result<bool> {
         let Some(source) = &self.open else { return Ok(false) };
         // What was looked through to its end, so far behind where a block may end, holds one record.
-        if self.scanned == self.block.text.len()
-            && self.scanned > self.how.block_bytes.saturating_add(self.how.max_record_bytes)
-        {
-            let start = self.last_record_start(source);
+        if self.scanned == self.block.text.len() && self.scanned > self.longest() {
+            let start = last_record_start(&self.block.text, self.sure, self.how.dialect);
             if self.how.skips {
                 let kept = self.block.text.len().min(start + self.how.max_record_bytes);
                 let left_out = (self.block.text.len() - kept) as u64;
@@ -372,22 +496,13 @@ impl<'p> BlockCutter<'p> {
         Ok(more)
     }
 
-    /// Where in the block the record that has no end yet begins.
-    fn last_record_start(&self, source: &OpenSource) -> usize {
-        let mut start = source.begin;
-        while let Some(length) = split::first_record(&self.block.text[start..], State::Outside, self.how.dialect) {
-            start += length;
-        }
-        start
-    }
-
     fn undecodable(&self, offset: u64, encoding: &str) -> Error {
         let Some(source) = &self.open else {
             return Error::Internal { message: "an undecodable byte in no source".into() };
         };
         let text = &self.block.text[source.begin..];
         let (records, _) = split::count_records(text, State::Outside, self.how.dialect);
-        let start = self.last_record_start(source);
+        let start = last_record_start(&self.block.text, self.sure, self.how.dialect);
         Error::BadRecord(Box::new(BadRecord {
             file: self.how.sources[source.index].path.display().to_string(),
             record_number: source.records_before + records + u64::from(!source.header),
@@ -420,6 +535,8 @@ impl<'p> BlockCutter<'p> {
         }
         self.close_piece(own);
         self.note_file_bytes();
+        let was_cut = self.open.as_ref().is_some_and(|source| source.was_cut);
+        self.has_part = self.how.resyncs && was_cut && !self.block.pieces.is_empty();
         // A block without pieces is not full, whatever was counted: a header, or an end-of-data marker.
         self.block_records = if self.block.pieces.is_empty() { 0 } else { self.block_records + 1 };
         if let Some(source) = self.open.take() {
@@ -432,83 +549,11 @@ impl<'p> BlockCutter<'p> {
     }
 }
 
-/// Windows of one piece of a block.
-#[derive(Debug)]
-pub struct BlockWindows<'b> {
-    dialect: &'b Dialect,
-    piece: BlockPiece,
-    text: &'b [u8],
-    position: usize,
-    window_bytes: usize,
-    max_record_bytes: usize,
-    /// The window that was given last held no whole record.
-    grow: usize,
-}
-
-impl<'b> BlockWindows<'b> {
-    /// Windows of `piece`, which is one of `text`'s.
-    #[must_use]
-    pub fn new(
-        dialect: &'b Dialect,
-        piece: BlockPiece,
-        text: &'b [u8],
-        window_bytes: usize,
-        max_record_bytes: usize,
-    ) -> Self {
-        Self { dialect, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
+/// Where the record begins that has no end yet; `from` there begins one.
+fn last_record_start(text: &[u8], from: usize, dialect: &Dialect) -> usize {
+    let mut start = from;
+    while let Some(length) = split::first_record(&text[start..], State::Outside, dialect) {
+        start += length;
     }
-
-    fn offset(&self) -> u64 {
-        self.piece.piece.offset + (self.position - self.piece.begin) as u64
-    }
-}
-
-impl Windows for BlockWindows<'_> {
-    fn fill(&mut self) -> Result<Option<Window<'_>>> {
-        if self.position == self.piece.end {
-            return Ok(None);
-        }
-        let cut_off = self.piece.overlong == Some(self.position);
-        if cut_off || self.grow >= self.max_record_bytes.max(self.window_bytes) {
-            let bytes = &self.text[self.position..self.piece.end];
-            let (source_bytes, offset) = (bytes.len(), self.offset());
-            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
-        }
-        let rest = self.piece.overlong.unwrap_or(self.piece.end) - self.position;
-        let length = self.window_bytes.max(2 * self.grow).min(rest);
-        self.grow = length;
-        let own_end = self.piece.begin + self.piece.piece.length as usize;
-        let end = self.position + length;
-        Ok(Some(Window {
-            bytes: &self.text[self.position..end],
-            source_bytes: end.min(own_end) - self.position.min(own_end),
-            offset: self.offset(),
-            last: end == self.piece.end,
-            overlong: false,
-        }))
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.position += bytes;
-        if bytes > 0 {
-            self.grow = 0;
-        }
-    }
-
-    fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
-        let rest = &self.text[self.position..self.piece.end];
-        let end = if self.piece.overlong == Some(self.position) {
-            None
-        } else {
-            split::first_record(rest, State::Outside, self.dialect)
-        };
-        let length = end.unwrap_or(rest.len());
-        self.consume(length);
-        Ok(LeftOut { bytes: length as u64, ended: end.is_some() })
-    }
-
-    fn go_back(&mut self, _offset: u64) -> bool {
-        // The block has only the beginning of what was left out.
-        false
-    }
+    start
 }

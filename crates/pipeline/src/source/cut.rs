@@ -3,6 +3,7 @@
 //! A source without quotes is cut by looking for a record end after each wished-for place. One with quotes is
 //! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
 
+use super::resync::look_like_records;
 use super::window::ends_with_escape;
 use super::{SourceFile, head};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ const TAIL_BYTES: u64 = 64 * 1024;
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
 /// How much behind a cut is looked at to tell whether it is inside quotes.
-const LOOK_BYTES: u64 = 256 * 1024;
+pub(super) const LOOK_BYTES: u64 = 256 * 1024;
 /// The most sources that one slice groups, so that resuming stays cheap.
 const MAX_PIECES: usize = 1024;
 
@@ -320,6 +321,8 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
     });
     let mut cuts = vec![data.start];
     let mut state = State::Outside;
+    // Where the record that is open at most begins.
+    let mut open = data.start;
     for (part, result) in results.into_iter().enumerate() {
         let scanned = result
             .into_inner()
@@ -327,10 +330,17 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
             .unwrap_or_else(|| Err(Error::Internal { message: format!("part {part} was not scanned") }))?;
         // The first part begins with a record; the record that begins in a later one is its cut.
         if part > 0 {
-            if plan.skips && is_inside_out(source, &scanned, state, data.end, dialect)? {
+            let is_too_long = wishes[part + 1] - open > plan.max_record_bytes as u64;
+            if plan.skips
+                && (is_inside_out(source, &scanned, state, data.end, dialect)?
+                    || (is_too_long && is_unclosed(source, &scanned, state, data.end, dialect, plan.columns)?))
+            {
                 state = inside_out(state);
             }
             cuts.extend(scanned.first_record[state as usize].filter(|&cut| cut < data.end));
+        }
+        if scanned.first_record[state as usize].is_some() {
+            open = wishes[part + 1];
         }
         state = scanned.after[state as usize];
     }
@@ -361,6 +371,22 @@ fn is_inside_out(
         *inside = split::begins_inside(&bytes, dialect);
     }
     Ok(inside == [true, false])
+}
+
+/// Whether no record ends in a part unless it begins outside quotes, and there look to be records then.
+fn is_unclosed(
+    source: &SourceFile<'_>,
+    part: &ScannedPart,
+    state: State,
+    end: u64,
+    dialect: &Dialect,
+    columns: usize,
+) -> Result<bool> {
+    let cut = part.first_record[State::Outside as usize].filter(|&cut| cut < end);
+    let Some(cut) = cut.filter(|_| part.first_record[state as usize].is_none()) else { return Ok(false) };
+    let mut bytes = vec![0; (end - cut).min(LOOK_BYTES) as usize];
+    source.read_exact_at(&mut bytes, cut)?;
+    Ok(look_like_records(dialect, columns, &bytes, cut + bytes.len() as u64 == end))
 }
 
 fn scan_part(source: &SourceFile<'_>, from: u64, to: u64, dialect: &Dialect, buffer: &mut [u8]) -> Result<ScannedPart> {

@@ -1,6 +1,7 @@
 //! Source files: opening them as they were planned, reading them in windows, cutting them into slices, and finding
 //! out where in them a bad record stands.
 
+pub mod block_windows;
 pub mod blocks;
 pub mod columnar;
 mod compression;
@@ -9,6 +10,7 @@ pub mod encoding;
 pub mod head;
 pub mod keys;
 pub mod locate;
+pub mod resync;
 pub mod stdin;
 pub mod text;
 pub mod window;

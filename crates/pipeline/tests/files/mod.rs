@@ -35,6 +35,7 @@ impl Files {
             sources: self.sources.clone(),
             dialect: dialect.clone(),
             skips: false,
+            columns: 2,
             header: false,
             slice_bytes,
             streams: 2,

@@ -269,7 +269,7 @@ def _places(connection: duckdb.DuckDBPyConnection) -> str:
     """By slice of $job: how many rejects it has, and how many records of its source come before it.
 
     A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices that
-    were cut while their source was read, records are numbered in the source already.
+    were cut while their source was read, jobs of earlier versions numbered records in the source already.
     """
     return f"""
         SELECT s.n, s.rejects,
@@ -280,7 +280,8 @@ def _places(connection: duckdb.DuckDBPyConnection) -> str:
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before
             FROM {_slice(connection)} WHERE job_id = $job
         ) s, (
-            SELECT coalesce(CAST(plan ->> 'first_n' AS INTEGER), 2147483647) AS first_n
+            SELECT coalesce(
+                CASE WHEN plan ->> 'resyncs' IS NULL THEN (plan ->> 'first_n')::INTEGER END, 2147483647) AS first_n
             FROM {_job(connection)} WHERE job_id = $job
         ) j
         """

@@ -198,6 +198,7 @@ class DuckLoad:
             line_end=plan["line_end"],
             first_n=max((n + 1 for n, _ in done), default=plan.get("first_n", 0)),
             block_bytes=plan.get("block_bytes", self.task.block_bytes),
+            resyncs=plan.get("resyncs", False),
             first_part_n=ledger.next_part_n(self.connection, job_id),
         )
 
@@ -213,7 +214,7 @@ class DuckLoad:
             core.require_share(task, outcome["rejects"], outcome["rows"])
             result.rows, result.rejects = outcome["rows"], outcome["rejects"]
             result.slices = len(outcome["slices"])
-            self._note_rejects(result, cut.slices, outcome["slices"])
+            self._note_rejects(result, [*cut.slices, *outcome["cut"]], outcome["slices"])
             result.source_outcomes = outcome["sources"]
             result.source_rows = [source["rows"] for source in outcome["sources"]]
             if task.structure is not None and self.files is None:
@@ -285,7 +286,7 @@ class DuckLoad:
             except BaseException:
                 self._rollback()
                 raise
-        counts: list[tuple[int, int, int]] = []
+        slices, counts = list(cut.slices), list[tuple[int, int, int]]()
         result.rejects = ledger.reject_count(connection, result.job_id) if task.ledger else 0
         result.slices = 0
         first_n = cut.first_n
@@ -308,11 +309,12 @@ class DuckLoad:
             result.rejects += outcome["rejects"]
             result.slices += len(outcome["slices"])
             first_n += len(outcome["cut"])
+            slices += outcome["cut"]
             counts += outcome["slices"]
             if not begun:
                 result.add_sources(outcome["sources"])
             spool.settle(task)
-        self._note_rejects(result, cut.slices, counts)
+        self._note_rejects(result, slices, counts)
         if task.ledger:
             result.rows = ledger.rows_done(connection, result.job_id)
         core.require_share(task, result.rejects, result.rows)
@@ -401,7 +403,7 @@ class DuckLoad:
             request=task.request,
             plan={"line_end": cut.line_end}
             | ({"creates": True} if task.definition is not None else {})
-            | ({"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes} if cut.feeds else {}),
+            | cut.feeding(),
             started_at=_now(),
             slices=cut.slices,
         )

@@ -334,10 +334,7 @@ class JobOwner:
             "planned": len(cut.slices),
         } | ({"creates": True} if task.definition is not None else {})
         plan |= late_keys.plan_of(self.late_keys, task, strategy)
-        if cut.feeds:
-            plan |= {"feeds": cut.feeds, "first_n": cut.first_n, "block_bytes": cut.block_bytes}
-            if cut.block_records:
-                plan["block_records"] = cut.block_records
+        plan |= cut.feeding()
         # COPY takes such a refusal for a record's, where records may be rejects.
         judges = task.rejects is not None and strategy in ("single", "incremental", "swap", "partition")
         if task.definition is not None and strategy != "partition" and (strategy == "swap" or judges):
@@ -509,6 +506,7 @@ class JobOwner:
             first_n=max((n + 1 for n, _, _ in done), default=owned.plan.get("first_n", 0)),
             block_bytes=owned.plan.get("block_bytes", self.task.block_bytes),
             block_records=owned.plan.get("block_records", 0),
+            resyncs=owned.plan.get("resyncs", False),
             first_part_n=ledger.next_part_n(self.connection, owned.job_id),
         )
 

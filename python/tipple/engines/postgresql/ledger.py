@@ -417,7 +417,7 @@ def done_totals(connection: psycopg.Connection[Any], job_id: str) -> Totals:
 
 
 # A slice of one piece begins where the slices of its source before it end; others hold whole sources. In slices that
-# were cut while their source was read, records are numbered in the source already.
+# were cut while their source was read, jobs of earlier versions numbered records in the source already.
 _PLACES = """
 SELECT s.n, CASE WHEN s.single AND (s.n < j.first_n OR s.n >= %(parts)s) THEN s.before ELSE 0 END AS before, s.rejects
 FROM (
@@ -426,7 +426,8 @@ FROM (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
     FROM tipple.slice WHERE job_id = %(job)s
 ) s, (
-    SELECT coalesce((plan ->> 'first_n')::integer, 2147483647) AS first_n FROM tipple.job WHERE job_id = %(job)s
+    SELECT coalesce(CASE WHEN plan ->> 'resyncs' IS NULL THEN (plan ->> 'first_n')::integer END, 2147483647) AS first_n
+    FROM tipple.job WHERE job_id = %(job)s
 ) j
 """
 """By slice: how many records of its source come before it, and how many rejects it has."""
@@ -514,7 +515,9 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
     return [
         JobRecord(
             job_id=row[0],
-            state="lost" if row[12] and unlogged.is_lost(connection, row[0], parse_table_name(row[2])) else row[1],
+            state="lost"
+            if row[12] and unlogged.is_surely_lost(connection, row[0], parse_table_name(row[2]))
+            else row[1],
             table=str(parse_table_name(row[2])),
             mode=row[3],
             slices=row[4],

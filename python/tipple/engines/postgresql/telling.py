@@ -36,13 +36,13 @@ def teller(
         job_id: its job.
         say: puts what speaks of staged tables in the user's words.
         slices: those that were planned, and
-        outcome: what the core said of the load; for one without a ledger.
+        outcome: what the core said of the load, with those that it cut; for one without a ledger.
     """
 
     def tell(told: RejectFiles) -> None:
         told.rephrase(stage.PREFIX, say)
         if not task.ledger:
-            spool.tell(task, told, spool.first_records(slices, outcome["slices"]))
+            spool.tell(task, told, spool.first_records([*slices, *outcome["cut"]], outcome["slices"]))
             return
         try:
             _from_ledger(session, task, job_id, told)

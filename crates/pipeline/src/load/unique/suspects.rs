@@ -136,7 +136,7 @@ mod tests {
 
     fn judged_beside(taken: &[HashSet<u128>], claims: &[&[Option<u128>]]) -> Judgement {
         let kept = Kept { file: 0, offset: 0, record_bytes: 0, row_bytes: 0, format: WritePath::Binary };
-        let place = Place { source: 0, offset: 0, record: None };
+        let place = Place::uncounted(0, 0);
         let suspect =
             |claims: &&[Option<u128>]| Suspect { place, index: 0, slice: 0, claims: (*claims).into(), digest: 0, kept };
         judge(&claims.iter().map(suspect).collect::<Vec<_>>(), taken, 2)

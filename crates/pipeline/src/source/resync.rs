@@ -4,7 +4,6 @@
 //! the fields that it should have. If the lines behind the first one look like records, only that one is rejected. A
 //! long text whose last quote is missing does not look like that, and stays one reject.
 
-use super::Context;
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Scanner;
 
@@ -44,33 +43,48 @@ fn is_well_quoted(record: &[u8], dialect: &Dialect) -> bool {
     true
 }
 
-impl Context<'_> {
-    /// The length of the first line of a bad record of several lines, where those behind it look like records.
-    ///
-    /// `text` begins with the record, whose length is `record_bytes`, and goes on with what follows; `is_all`: to the end.
-    pub(super) fn line_of_unclosed(&self, text: &[u8], record_bytes: usize, is_all: bool) -> Option<usize> {
-        let (dialect, columns) = (&self.plan.dialect, self.plan.columns.len());
-        // Every line looks like a record of one field.
-        if dialect.family != Family::Csv || dialect.fields(columns) < 2 {
-            return None;
-        }
-        let line_end = dialect.line_end.bytes();
-        // All of a line end: a newline alone may well be a value's, where records end with CRLF.
-        let first = memchr::memmem::find(text, line_end)? + line_end.len();
-        // A record whose quotes are where they belong is what it seems to be, however its lines may look by themselves.
-        if first >= record_bytes || is_well_quoted(&text[..record_bytes], dialect) {
-            return None;
-        }
-        let mut sample = text[first..text.len().min(first + SAMPLE_BYTES)].to_vec();
-        let is_all = is_all && first + sample.len() == text.len();
-        if is_all && !sample.ends_with(line_end) {
-            sample.extend_from_slice(line_end);
-        }
-        let mut scanner = Scanner::new(dialect.clone(), columns);
-        let records = scanner.scan(&sample);
-        let all_are_regular = is_all && records.irregular.is_none() && records.consumed == sample.len();
-        (records.rows() >= ENOUGH || (records.rows() > 0 && all_are_regular)).then_some(first)
+/// The length of the first line of a bad record of several lines, where those behind it look like records of so many
+/// columns.
+///
+/// `text` begins with the record, whose length is `record_bytes`, and goes on with what follows; `is_all`: to the end.
+#[must_use]
+pub fn line_of_unclosed(
+    dialect: &Dialect,
+    columns: usize,
+    text: &[u8],
+    record_bytes: usize,
+    is_all: bool,
+) -> Option<usize> {
+    if dialect.family != Family::Csv {
+        return None;
     }
+    let line_end = dialect.line_end.bytes();
+    // All of a line end: a newline alone may well be a value's, where records end with CRLF.
+    let first = memchr::memmem::find(text, line_end)? + line_end.len();
+    // A record whose quotes are where they belong is what it seems to be, however its lines may look by themselves.
+    if first >= record_bytes || is_well_quoted(&text[..record_bytes], dialect) {
+        return None;
+    }
+    look_like_records(dialect, columns, &text[first..], is_all).then_some(first)
+}
+
+/// Whether what `text` begins with looks like records of so many columns; `is_all`: nothing follows it.
+#[must_use]
+pub fn look_like_records(dialect: &Dialect, columns: usize, text: &[u8], is_all: bool) -> bool {
+    // Every line looks like a record of one field.
+    if dialect.fields(columns) < 2 {
+        return false;
+    }
+    let line_end = dialect.line_end.bytes();
+    let mut sample = text[..text.len().min(SAMPLE_BYTES)].to_vec();
+    let is_all = is_all && sample.len() == text.len();
+    if is_all && !sample.ends_with(line_end) {
+        sample.extend_from_slice(line_end);
+    }
+    let mut scanner = Scanner::new(dialect.clone(), columns);
+    let records = scanner.scan(&sample);
+    let all_are_regular = is_all && records.irregular.is_none() && records.consumed == sample.len();
+    records.rows() >= ENOUGH || (records.rows() > 0 && all_are_regular)
 }
 
 #[cfg(test)]

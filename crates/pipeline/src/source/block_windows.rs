@@ -1,0 +1,94 @@
+//! Windows of what was cut into blocks.
+
+use super::blocks::BlockPiece;
+use super::window::{LeftOut, Window, Windows};
+use crate::error::Result;
+use tipple_codec::dialect::Dialect;
+use tipple_codec::split::{self, State};
+
+/// Windows of one piece of a block.
+#[derive(Debug)]
+pub struct BlockWindows<'b> {
+    dialect: &'b Dialect,
+    piece: BlockPiece,
+    text: &'b [u8],
+    position: usize,
+    window_bytes: usize,
+    max_record_bytes: usize,
+    /// The window that was given last held no whole record.
+    grow: usize,
+}
+
+impl<'b> BlockWindows<'b> {
+    /// Windows of `piece`, which is one of `text`'s.
+    #[must_use]
+    pub fn new(
+        dialect: &'b Dialect,
+        piece: BlockPiece,
+        text: &'b [u8],
+        window_bytes: usize,
+        max_record_bytes: usize,
+    ) -> Self {
+        Self { dialect, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
+    }
+
+    fn offset(&self) -> u64 {
+        self.piece.piece.offset + (self.position - self.piece.begin) as u64
+    }
+}
+
+impl Windows for BlockWindows<'_> {
+    fn fill(&mut self) -> Result<Option<Window<'_>>> {
+        if self.position == self.piece.end {
+            return Ok(None);
+        }
+        let cut_off = self.piece.overlong == Some(self.position);
+        if cut_off || self.grow >= self.max_record_bytes.max(self.window_bytes) {
+            let bytes = &self.text[self.position..self.piece.end];
+            let (source_bytes, offset) = (bytes.len(), self.offset());
+            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
+        }
+        let rest = self.piece.overlong.unwrap_or(self.piece.end) - self.position;
+        let length = self.window_bytes.max(2 * self.grow).min(rest);
+        self.grow = length;
+        let own_end = self.piece.begin + self.piece.piece.length as usize;
+        let end = self.position + length;
+        Ok(Some(Window {
+            bytes: &self.text[self.position..end],
+            source_bytes: end.min(own_end) - self.position.min(own_end),
+            offset: self.offset(),
+            last: end == self.piece.end,
+            overlong: false,
+        }))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.position += bytes;
+        if bytes > 0 {
+            self.grow = 0;
+        }
+    }
+
+    fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
+        let rest = &self.text[self.position..self.piece.end];
+        let end = if self.piece.overlong == Some(self.position) {
+            None
+        } else {
+            split::first_record(rest, State::Outside, self.dialect)
+        };
+        let length = end.unwrap_or(rest.len());
+        self.consume(length);
+        Ok(LeftOut { bytes: length as u64, ended: end.is_some() })
+    }
+
+    fn go_back(&mut self, offset: u64) -> bool {
+        let position = self.piece.begin + (offset - self.piece.piece.offset) as usize;
+        // Of such a record the block has only the beginning.
+        if self.piece.overlong.is_some_and(|overlong| overlong < position) {
+            return false;
+        }
+        self.position = position;
+        self.grow = 0;
+        true
+    }
+}
