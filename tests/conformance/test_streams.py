@@ -178,15 +178,15 @@ def test_trailing_delimiter(engine_target: Target, tmp_path: Path) -> None:
 def test_fixed_widths(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute(T)
     options = {"format": "fixed", "field_widths": "3,5", "header": "no"}
-    load_text(engine_target, tmp_path / "in.dat", "  1äöü  \n2  x\n3       \n", **options)
-    assert engine_target.sorted_rows("t") == [(1, "äöü"), (2, "x"), (3, None)]
+    load_text(engine_target, tmp_path / "in.dat", "  1äöü  \n2  x\n3       \n444\n", **options)
+    assert engine_target.sorted_rows("t") == [(1, "äöü"), (2, "x"), (3, None), (444, None)]
     run = load_text(engine_target, tmp_path / "in.dat", "1  x\n2\n", check=1, **options)
     assert bad_record(run.stderr) == "2"
     assert "missing data" in run.stderr
     load_text(engine_target, tmp_path / "in.dat", "1  x\n", check=2, **{**options, "field_widths": "3"})
 
 
-@pytest.mark.parametrize("data", ["1  x\n22 y\n333\n", "1  x\n22 y    z\n"])
+@pytest.mark.parametrize("data", ["1  x\n22 y\n33\n", "1  x\n22 y    z\n"])
 def test_fixed_widths_that_do_not_fit(engine_target: Target, tmp_path: Path, data: str) -> None:
     engine_target.execute("CREATE TABLE t (a int, b text)")
     options = {"format": "fixed", "field_widths": "3,4", "header": "no"}

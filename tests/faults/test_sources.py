@@ -142,6 +142,33 @@ def test_what_is_no_text_is_named(
     assert_untouched(target)
 
 
+@pytest.mark.parametrize(
+    ("mark", "named", "said"),
+    [
+        (b"\xfe\xff", "utf-16le", "UTF-16BE"),
+        (b"\xff\xfe", "UTF16BE", "UTF-16LE"),
+        (b"\xff\xfe", "WIN1252", "UTF-16LE"),
+        (b"\xef\xbb\xbf", "LATIN1", "UTF-8"),
+        (b"\xef\xbb\xbf", "UTF-16", "UTF-8"),
+        (b"\xfe\xff", "UTF-16", None),
+        (b"\xff\xfe", "utf_16le", None),
+        (b"\xef\xbb\xbf", "utf8", None),
+    ],
+)
+def test_a_byte_order_mark_that_is_not_the_encodings(
+    target: Target, tmp_path: Path, mark: bytes, named: str, said: str | None
+) -> None:
+    """Each byte would be some character, and none the right one."""
+    encoding = {b"\xfe\xff": "utf-16-be", b"\xff\xfe": "utf-16-le"}.get(mark, "utf-8")
+    path = write(tmp_path / "in.csv", mark + "1,a\n".encode(encoding))
+    run = load(target, path, encoding=named, check=2 if said else 0)
+    if said:
+        assert f"in.csv begins with the byte order mark of {said}, and the encoding {named} was named" in run.stderr
+        assert f"--encoding {said}" in run.stderr
+    else:
+        assert (1, "a") in target.rows("SELECT * FROM t")
+
+
 def test_packed_records_with_zeros_are_rejects(target: Target, tmp_path: Path) -> None:
     """As they are in files that are not packed: it is their number that counts."""
     path = write(tmp_path / "in.csv", gzip.compress(b"1,a\n2,\0\0\0\0\n3,c\n"))

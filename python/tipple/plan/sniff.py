@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tipple.plan.sniff_profile import ColumnProfile, Decision, Given, Layout, Profile
-from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS
+from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
+from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, doubt_of_apostrophes, wrapped_columns
+from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS, is_empty, padding
 from tipple.plan.sniff_score import score as score_of
 
 __all__ = ["choose_layout", "spell"]
@@ -118,23 +119,27 @@ def choose_layout(
     ]
     confidence = _confidence(chosen, others, kept=chosen is named_candidate or _quotes_every_value(chosen))
     single = chosen.profile.fields == 1 != expected_fields
-    unsplit = [c for c in ranked if _splits_every_record(c)] if single else []
+    unsplit = [c for c in ranked if _splits_every_record(c, chosen)] if single else []
     if unsplit and not chosen.layout.trails and not _quotes_every_value(chosen):
         others += [c for c in unsplit if c not in others]
         confidence = min(confidence, _UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
-    decisions = _decisions(chosen, others, reason, confidence, given)
+    doubt_of_quotes = doubt_of_apostrophes(chosen.layout, chosen.profile, profile_of, data)
+    decisions = _decisions(chosen, others, reason, confidence, given, doubt_of_quotes)
     doubt = _doubt(chosen, data, named)
     if doubt is not None:
         decisions[0] = doubt
     return chosen.layout, decisions, told
 
 
-def _splits_every_record(candidate: _Candidate) -> bool:
-    """Whether a usual delimiter stands in every record, if not as often in each."""
+def _splits_every_record(candidate: _Candidate, whole: _Candidate) -> bool:
+    """Whether a usual delimiter stands in every record, if not as often in each; or a rare one between values only,
+    which are none without it: times have colons.
+    """
     profile = candidate.profile
     usual = candidate.layout.delimiter not in RARE_DELIMITERS
-    return usual and profile.records > 1 and min(profile.field_counts, default=0) > 1
+    values = candidate.typed == 1.0 == profile.regularity and whole.typed < 1.0
+    return (usual or values) and profile.records > 1 and min(profile.field_counts, default=0) > 1
 
 
 def _default(given: Given, named: str | None) -> Layout | None:
@@ -169,11 +174,12 @@ def _with_delimiter(
             return _with_escape(plain, data, candidate)
         return plain
     best = _with_escape(plain, data, candidate)
-    if _apostrophes_may_quote(plain.profile, data):
+    if apostrophes_may_quote(plain.profile, data):
         single = _with_escape(
             candidate(Layout(format="csv", delimiter=delimiter, quote="'", escape="'")), data, candidate
         )
-        if _apostrophes_quote(single.profile, plain.profile, data):
+        escaped = single.layout.escape == "\\"
+        if apostrophes_quote(single.profile, plain.profile, data, escaped=escaped):
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
     nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
@@ -199,28 +205,6 @@ def _with_delimiter(
     return best
 
 
-def _apostrophes_may_quote(plain: Profile, data: Sequence[bytes]) -> bool:
-    """Whether it is worth a try: apostrophes are there, and double quotes quote nothing or make no sense."""
-    broken = plain.stray_quotes or plain.unterminated
-    return any(b"'" in d for d in data) and bool(broken or not plain.quoted_fields)
-
-
-def _apostrophes_quote(single: Profile, plain: Profile, data: Sequence[bytes]) -> bool:
-    """Whether apostrophes are quotes: they stand around fields, and there is a reason beyond that."""
-    if not single.quoted_fields or single.stray_quotes or single.unterminated:
-        return False
-    if single.regularity > plain.regularity or _wrapped_columns(plain, 1) or plain.stray_quotes or plain.unterminated:
-        return True
-    if single.quoted_fields >= max(2, single.records):
-        return True
-    # One doubled inside a field that has them around it.
-    heads = [field.text for head in plain.heads.values() for field in head]
-    wrapped = any(column.wrapped[1] for column in plain.columns) or any(
-        len(text) > 1 and text[0] == text[-1] == "'" for text in heads
-    )
-    return wrapped and any(b"''" in d for d in data)
-
-
 def _with_escape(plain: _Candidate, data: Sequence[bytes], candidate: Callable[[Layout], _Candidate]) -> _Candidate:
     """The same with a backslash as the escape, where doubled quotes make no sense of the sample."""
     profile = plain.profile
@@ -230,15 +214,6 @@ def _with_escape(plain: _Candidate, data: Sequence[bytes], candidate: Callable[[
         return plain
     escaped = candidate(Layout(format="csv", delimiter=plain.layout.delimiter, quote=quote, escape="\\"))
     return escaped if escaped.score > plain.score and not escaped.profile.stray_quotes else plain
-
-
-def _wrapped_columns(profile: Profile, which: int) -> int:
-    """Columns in which every text begins and ends with a quote that the layout does not know."""
-    return sum(1 for column in profile.columns if column.wrapped[which] and column.kinds == _only_text(column, which))
-
-
-def _only_text(column: ColumnProfile, which: int) -> dict[str, int]:
-    return {"text": column.wrapped[which]}
 
 
 def _text_allows(delimiter: str) -> bool:
@@ -259,7 +234,7 @@ def _is_text_format(
         return False
     whole = b"\n".join(data)
     if csv.profile.quoted_fields and not csv.profile.stray_quotes and not csv.profile.unterminated:
-        quoted = _wrapped_columns(text.profile, 0) > 0
+        quoted = wrapped_columns(text.profile, 0) > 0
         if not nulls and (quoted or csv.profile.regularity > text.profile.regularity):
             return False
         # Spreadsheets and programs write `\N` between fields that they quote.
@@ -410,7 +385,8 @@ def _between(
     if name == "text" and own.layout.format == "csv" and _is_single(own) and not may_be_escapes:
         return own, f"{_why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
     trails = own.layout.trails and not named.layout.trails
-    better = own.healthy or trails or own.profile.regularity > named.profile.regularity
+    apostrophes = own.layout.quote == "'" and own.profile.regularity == 1.0
+    better = own.healthy or trails or apostrophes or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
         return named, f"as the name says ({name}), though only {_why(named)}"
     return own, f"{_why(own)}; not quite as the name says ({name})"
@@ -506,7 +482,12 @@ def _confidence(chosen: _Candidate, others: Iterable[_Candidate], *, kept: bool)
 
 
 def _decisions(
-    chosen: _Candidate, others: Sequence[_Candidate], reason: str, confidence: float, given: Given
+    chosen: _Candidate,
+    others: Sequence[_Candidate],
+    reason: str,
+    confidence: float,
+    given: Given,
+    doubt_of_quotes: str,
 ) -> list[Decision]:
     layout = chosen.layout
     decisions = [Decision(option="format", value=layout.format, confidence=confidence, reason=reason)]
@@ -515,6 +496,9 @@ def _decisions(
         if _every_second_is_empty(chosen):
             pair = 2 * spell(layout.delimiter)
             reason = f"every second field is empty: if {pair} divides fields, make one character of it first"
+            sure = min(confidence, _UNSPLIT_CONFIDENCE)
+        elif padding(layout, chosen.profile):
+            reason = "spaces that align fields make empty ones: if spaces divide fields, make one of several first"
             sure = min(confidence, _UNSPLIT_CONFIDENCE)
         alternatives = tuple(f"{spell(c.layout.delimiter)} ({_why(c)})" for c in others[:2])
         decisions.append(
@@ -527,7 +511,7 @@ def _decisions(
             )
         )
     if layout.format == "csv" and given.quote is None:
-        decisions.append(_quote_decision(chosen))
+        decisions.append(_quote_decision(chosen, doubt_of_quotes))
     if layout.trailing:
         reason = "all sampled records end with a delimiter"
         decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
@@ -540,11 +524,10 @@ def _every_second_is_empty(candidate: _Candidate) -> bool:
     seconds = profile.columns_with_heads[1::2]
     # A single empty column between commas is more likely just that.
     enough = len(seconds) > 1 or (len(seconds) == 1 and candidate.layout.delimiter not in ",;\t")
-    empty = all(column.empty and not (column.kinds or column.null_words or column.quoted_empty) for column in seconds)
-    return enough and empty and profile.fields % 2 == 1
+    return enough and all(map(is_empty, seconds)) and profile.fields % 2 == 1
 
 
-def _quote_decision(chosen: _Candidate) -> Decision:
+def _quote_decision(chosen: _Candidate, doubt: str) -> Decision:
     layout, profile = chosen.layout, chosen.profile
     quote = spell(layout.quote or '"')
     if (layout.quote or '"') in _UNUSED_QUOTES:
@@ -557,6 +540,9 @@ def _quote_decision(chosen: _Candidate) -> Decision:
             option="quote", value=quote, confidence=0.4,
             reason="there are quotes that open or close in the middle of a field, or never close",
         )  # fmt: skip
+    if doubt:
+        other = '"' if quote == "'" else "'"
+        return Decision(option="quote", value=quote, confidence=0.6, reason=doubt, alternatives=(other,))
     if profile.quoted_fields:
         escape = " with a backslash before quotes inside" if layout.escape == "\\" else ""
         return Decision(

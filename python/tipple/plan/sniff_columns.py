@@ -16,6 +16,7 @@ import msgspec
 
 from tipple.plan.schema import TableDefinition, plain_table
 from tipple.plan.sniff_codes import CODE, is_code
+from tipple.plan.sniff_labels import MANY_LABELS, begins_blank, counted_from
 from tipple.plan.sniff_notations import NUMBERS, local_dates
 from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, cut_name
@@ -72,12 +73,13 @@ class SniffedColumn(msgspec.Struct, frozen=True, kw_only=True):
 # ---- header ------------------------------------------------------------------------------------------------
 
 
-def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decision:
+def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: Sequence[str] = ()) -> Decision:
     """Whether the first record of each source names the columns; `yes` or `no`.
 
     Args:
         profile: of all sources together.
         by_source: each source by itself, where `heads_differ`.
+        labels: the first fields below one that is empty.
     """
     heads = list(profile.heads.values())
     if not heads:
@@ -89,12 +91,18 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
     narrow = _over_values(head, profile.columns)
-    against = _no_names(head, profile.columns, narrow)
+    # A record without a value begins as a header over row labels does. Read as a header it would be lost.
+    blank = bool(narrow) and not any(map(str.strip, narrow))
+    counted, many = counted_from(labels), len(labels) >= MANY_LABELS
+    if blank and counted != 0 and not (many and counted == 1):
+        narrow = []
+    against = _no_names(head, profile.columns, [] if blank and not many else narrow)
     if against == _EMPTY_FIELDS and not narrow and any(map(_hides_a_header, profile.columns)):
         return _header("no", 0.6, f"{against}, and a text stands among values below: --skip-lines leaves a title out")
     if against:
         balanced = 0 < sum(map(_is_no_name, texts)) <= sum(not _is_no_name(text) for text in narrow)
-        return _header("no", 0.6 if balanced or any(map(_is_usual_name, narrow)) else 0.95, against)
+        unsure = balanced or (blank and narrow) or any(map(_is_usual_name, narrow))
+        return _header("no", 0.6 if unsure else 0.95, against)
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
         # Over years it is one of them; over other numbers it may be the name of a column.
         over_years = all(_holds_years(profile.columns[index]) for index in years)
@@ -105,10 +113,15 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
             confidence = 0.95 if over_years and not narrow else 0.55
             return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
+    if blank and narrow:
+        reason = f"only the first field of the first record is empty, and those below it count up from {counted}"
+        return _header("yes", 0.95 if many else 0.6, reason)
     if narrow:
         doubtful = any(map(_is_no_name, texts[1:])) or any(field.kind in _DATES for field in head)
+        doubtful = doubtful or (begins_blank(head) and _has_gaps(profile.columns[0]))
         confidence = 0.6 if rows < 2 or doubtful else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
-        return _header("yes", confidence, f"no field of the first record is a value, but all below {narrow[0]!r} are")
+        name = next(filter(str.strip, narrow))
+        return _header("yes", confidence, f"no field of the first record is a value, but all below {name!r} are")
     if repeated := _over_values_and_again(head, profile.columns):
         reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
         return _header("yes", 0.6, reason)
@@ -120,7 +133,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
     usual = [text for text in texts if _is_usual_name(text)]
     # A single word may as well be the first value of its column.
     if 2 * len(usual) > len(texts) or (2 * len(usual) == len(texts) and all(map(_has_usual_word, texts))):
-        return _header("yes", 0.8 if rows and len(texts) > 1 else 0.6, f"{usual[0]!r} is a usual name of a column")
+        confidence = 0.8 if rows and len(texts) > 1 and not (blank and _has_gaps(profile.columns[0])) else 0.6
+        return _header("yes", confidence, f"{usual[0]!r} is a usual name of a column")
     odd = [
         text
         for text, column in zip(texts, profile.columns, strict=False)
@@ -131,6 +145,10 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = ()) -> Decisi
             "yes", 0.6, "the first record looks like names, and its fields are of other lengths than those below"
         )
     partly = next(filter(_has_usual_word, texts), None)
+    if blank and partly is None and _has_gaps(profile.columns[0]):
+        return _header("no", 0.8, "the first field of the first record is empty, and so are fields below it")
+    if blank:
+        return _header("no", 0.6, "it begins with an empty field: a record without a value, or names over row labels")
     if partly is not None:
         return _header("no", 0.5, f"all fields are texts; {partly!r} may be the name of a column, or a value")
     return _header("no", 0.55, "all fields are texts; nothing sets the first record apart")
@@ -167,7 +185,8 @@ def _of_different_heads(profile: Profile, by_source: Sequence[Profile]) -> Decis
     usual = [head for head in profile.heads.values() if all(_is_usual_name(field.text) for field in head)]
     if usual:
         return _header("no", 0.5, f"the files begin with different records; {usual[0][0].text!r} may name a column")
-    return _header("no", 0.9, "the files begin with different records")
+    blank = any(begins_blank(head) for head in profile.heads.values())
+    return _header("no", 0.5 if blank else 0.9, "the files begin with different records")
 
 
 def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
@@ -181,7 +200,7 @@ def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
 
 def _is_apart(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
     """The texts of a first record that is one of texts only where values are below."""
-    texts = _over_values(head, columns)
+    texts = [text for text in _over_values(head, columns) if text.strip()]
     return texts if texts and not _no_names(head, columns, texts) and not any(map(_is_year, head)) else []
 
 
@@ -196,6 +215,10 @@ def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) ->
         and (field.kind in _NAMES or _is_date_over_numbers(field, column))
         and field.kind not in column.kinds
     ]
+
+
+def _has_gaps(column: ColumnProfile) -> bool:
+    return bool(column.empty or column.quoted_empty or column.null_words)
 
 
 def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:

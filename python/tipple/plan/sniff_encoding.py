@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tipple.plan.sniff_profile import Decision
+from tipple.plan.sniff_signs import has_signs
 
 __all__ = ["OF_DOS", "decide_encoding", "to_utf8"]
 
@@ -33,8 +34,8 @@ _CODECS = {
 def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     """The encoding of the chunks, each of which may begin and end within a character.
 
-    Bytes that are no UTF-8 make a file one of Windows-1252 only where they look like the letters of a language: a
-    single broken byte is a bad record, and is to be named as one.
+    Bytes that are no UTF-8 make a file one of Windows-1252 only where they look like the letters of a language, or like
+    signs beside them: a single broken byte is a bad record, and is to be named as one.
     """
     for mark, name in _BYTE_ORDER_MARKS:
         if chunks and chunks[0].startswith(mark):
@@ -54,14 +55,21 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
         if _NOT_IN_WINDOWS_1252.search(whole):
             if _NOT_IN_LATIN1_TEXT.search(whole):
                 # As Latin-1, euro signs and quotes would be stored as control characters without a word.
-                return _encoding("WIN1252", 0.5, f"not UTF-8, and some bytes are no characters of Windows-1252{but}")
+                return _encoding(
+                    "WIN1252", 0.5, f"not UTF-8, and some bytes are no characters of Windows-1252{but}", whole
+                )
             return _encoding("LATIN1", 0.6, f"not UTF-8, with bytes that Windows-1252 does not have{but}")
-        return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{but}")
+        return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{but}", whole)
+    if len(broken) == len(runs) and has_signs(whole):
+        return _encoding(
+            "WIN1252", 0.6, "not UTF-8, but signs such as € and ’ stand where Windows-1252 has them", whole
+        )
     return _encoding("UTF8", 0.4, "there are bytes that are not valid UTF-8")
 
 
-def _encoding(value: str, confidence: float, reason: str) -> Decision:
-    alternatives = ("LATIN1",) if value == "WIN1252" else ()
+def _encoding(value: str, confidence: float, reason: str, text: bytes = b"") -> Decision:
+    latin1 = value == "WIN1252" and not _NOT_IN_LATIN1_TEXT.search(text)
+    alternatives = ("LATIN1",) if latin1 else ()
     return Decision(option="encoding", value=value, confidence=confidence, reason=reason, alternatives=alternatives)
 
 

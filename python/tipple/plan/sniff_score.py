@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tipple.plan.sniff_profile import HeadField, Layout, Profile
+from tipple.plan.sniff_profile import ColumnProfile, HeadField, Layout, Profile
 
-__all__ = ["DELIMITERS", "RARE_DELIMITERS", "score"]
+__all__ = ["DELIMITERS", "RARE_DELIMITERS", "is_empty", "padding", "score"]
 
 DELIMITERS: Mapping[str, float] = {
     ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
 }  # fmt: skip
 """What separates fields, and how usual that is."""
 RARE_DELIMITERS = frozenset(": ~")
-"""They stand in times and sentences too: taken only where they make at least three fields, one of them typed."""
+"""They stand in times and sentences too: taken only where they make at least three fields, one of them typed. Spaces
+that align fields make none."""
 _CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
 _NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
 _CELL_SCORE_DELIMITERS_INSIDE = 0.45
@@ -52,7 +53,8 @@ def score(layout: Layout, profile: Profile) -> tuple[float, float]:
         pattern = max(0.5, 1 - 1 / profile.fields)
     pattern *= profile.regularity**4
     weight = DELIMITERS.get(layout.delimiter, 1.0)
-    if layout.delimiter in RARE_DELIMITERS and (profile.fields < 3 or not typed):
+    filled = profile.fields - len(padding(layout, profile))
+    if layout.delimiter in RARE_DELIMITERS and (filled < 3 or not typed):
         weight *= 0.2
     quoting = 1 / (1 + 3 * profile.stray_quotes / profile.records)
     if profile.unterminated:
@@ -60,6 +62,18 @@ def score(layout: Layout, profile: Profile) -> tuple[float, float]:
     elif profile.quoted_fields and not profile.stray_quotes:
         quoting *= 1.1
     return pattern * meaning * weight * quoting, typed_share
+
+
+def padding(layout: Layout, profile: Profile) -> list[int]:
+    """The columns that are nothing but spaces which align other fields, where spaces divide fields."""
+    if layout.delimiter != " ":
+        return []
+    return [index for index, column in enumerate(profile.columns_with_heads) if is_empty(column)]
+
+
+def is_empty(column: ColumnProfile) -> bool:
+    """Whether all fields of a column are empty, and none of them is in quotes."""
+    return bool(column.empty) and not (column.kinds or column.null_words or column.quoted_empty)
 
 
 def _head_score(field: HeadField) -> float:

@@ -23,6 +23,7 @@ from tipple.plan.sniff_columns import (
     heads_differ,
 )
 from tipple.plan.sniff_encoding import to_utf8
+from tipple.plan.sniff_labels import row_labels
 from tipple.plan.sniff_notations import Notations, Noted, decide_notations, notations_of
 from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
@@ -168,7 +169,7 @@ class Sniffer:
             self._profile([chunk for chunk in chunks if chunk.file == number], layout)
             for number in (profile.heads if heads_differ(profile) else ())
         ]
-        header = decide_header(profile, own)
+        header = decide_header(profile, own, row_labels(chunks, layout, profile))
         different_headers = have_different_headers(profile, own)
         some_headers = headers_of_some(profile)
         has_header = (self.given.header or header.value) != "no"

@@ -36,6 +36,7 @@ LONGEST_NAME = 100_000
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_MARKS = ((b"\xef\xbb\xbf", "UTF-8"), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
 _UTF32_MARK = b"\xff\xfe\0\0"
 """It begins as UTF-16 does, whose next character would be NUL."""
 _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
@@ -266,6 +267,8 @@ def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm 
     utf16 = dialect.encoding is None and head.startswith(_UTF16_MARKS) and not head.startswith(_UTF32_MARK)
     if refuse and compression is None and is_utf8 and not utf16:
         refuse_binary(path, head)
+    if refuse and dialect.encoding is not None and not is_utf8:
+        _refuse_other_mark(path, head, dialect.encoding)
     if compression is None and is_utf8 and not utf16 and not dialect.skip_lines and dialect.comment is None:
         return None
     return StreamForm(
@@ -273,6 +276,23 @@ def _form(path: str, head: bytes, dialect: Dialect, refuse: bool) -> StreamForm 
         encoding=dialect.encoding,
         skip_lines=dialect.skip_lines,
         comment=None if dialect.comment is None else ord(dialect.comment),
+    )
+
+
+def _refuse_other_mark(path: str, head: bytes, encoding: str) -> None:
+    """Refuses text whose byte order mark is not that of the encoding named for it: its characters would be others.
+
+    Raises:
+        UsageError: with the encoding that the mark says.
+    """
+    said = next((said for mark, said in _MARKS if head.startswith(mark)), None)
+    named = "".join(filter(str.isalnum, encoding)).lower()
+    # UTF-16 leaves the order to the mark.
+    if said is None or named in (said.replace("-", "").lower(), "utf16" if said.startswith("UTF-16") else ""):
+        return
+    raise UsageError(
+        f"{path} begins with the byte order mark of {said}, and the encoding {encoding} was named for it",
+        hint=f"leave out --encoding, or say --encoding {said}",
     )
 
 

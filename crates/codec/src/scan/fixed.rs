@@ -1,7 +1,8 @@
 //! Records whose fields have fixed widths: no bytes between them, a record end after the last.
 //!
 //! A width is in characters, because such files mostly come from single-byte encodings. The last field that a record
-//! reaches may be short, since editors cut spaces off at line ends; what stands behind the last field may be spaces.
+//! reaches may be short, since editors cut spaces off at line ends, and the last of all may be missing where the one before
+//! it has its whole width; what stands behind the last field may be spaces.
 
 use super::{IrregularRecord, Irregularity, MARKED};
 use crate::dialect::{Dialect, LineEnd};
@@ -40,12 +41,15 @@ fn record(window: &[u8], start: usize, end: usize, dialect: &Dialect, next: &mut
         return Err(Irregularity::MixedLineEnds);
     }
     let ascii = line.is_ascii();
-    let mut position = 0;
+    let (mut position, mut is_whole) = (0, false);
     for (column, &width) in dialect.widths.iter().enumerate() {
-        if position == line.len() {
+        let begin = position;
+        let may_be_missing = is_whole && column + 1 == dialect.widths.len();
+        if begin == line.len() && !may_be_missing {
             return Err(Irregularity::MissingFields { found: column });
         }
-        position = if ascii { line.len().min(position + width as usize) } else { after(line, position, width) };
+        position = if ascii { line.len().min(begin + width as usize) } else { after(line, begin, width) };
+        is_whole = position < line.len() || characters(&line[begin..]) == width as usize;
         next.push((start + position) as u32 | MARKED);
     }
     if line[position..].iter().any(|&byte| byte != b' ') {
@@ -56,6 +60,11 @@ fn record(window: &[u8], start: usize, end: usize, dialect: &Dialect, next: &mut
         *last = end as u32 | MARKED;
     }
     Ok(())
+}
+
+/// The characters of UTF-8.
+fn characters(text: &[u8]) -> usize {
+    text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }
 
 /// The position `characters` characters of UTF-8 after `position`.
@@ -115,11 +124,11 @@ mod tests {
                 "\r\n" => LineEnd::Crlf,
                 _ => LineEnd::Cr,
             };
-            let text = format!("ab  12 x{end}ä€🚂d   y{end}    99z  {end}a   1  {end}par");
+            let text = format!("ab  12 x{end}ä€🚂d   y{end}    99z  {end}a   1 {end}par");
             let (found, consumed, irregular) = rows(&text, &[4, 3, 2], line_end);
             assert_eq!(found[..3], [some(&["ab", "12", "x"]), some(&["ä€🚂d", "", "y"]), some(&["", "99z", ""])]);
             assert_eq!(irregular, Some(Irregularity::MissingFields { found: 2 }));
-            assert!(text[consumed..].starts_with("a   1  "));
+            assert!(text[consumed..].starts_with("a   1 "));
         }
     }
 
@@ -128,7 +137,10 @@ mod tests {
         assert_eq!(rows("abc\n", &[2, 2], LineEnd::Lf).0, [some(&["ab", "c"])]);
         assert_eq!(rows("abcd   \n", &[2, 2], LineEnd::Lf).0, [some(&["ab", "cd"])]);
         assert_eq!(rows("abcde\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::ExtraFields { found: 3 }));
-        assert_eq!(rows("ab\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::MissingFields { found: 1 }));
+        assert_eq!(rows("ab\näb\n", &[2, 2], LineEnd::Lf).0, [some(&["ab", ""]), some(&["äb", ""])]);
+        assert_eq!(rows("a\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::MissingFields { found: 1 }));
+        assert_eq!(rows("ä\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::MissingFields { found: 1 }));
+        assert_eq!(rows("ab\n", &[2, 2, 2], LineEnd::Lf).2, Some(Irregularity::MissingFields { found: 1 }));
         assert_eq!(rows("\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::MissingFields { found: 0 }));
         assert_eq!(rows("abcd\r\n", &[2, 2], LineEnd::Lf).2, Some(Irregularity::MixedLineEnds));
         assert_eq!(rows("abcd\n", &[2, 2], LineEnd::Crlf).2, Some(Irregularity::MixedLineEnds));

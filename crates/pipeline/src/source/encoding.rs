@@ -103,6 +103,9 @@ const POSTGRESQL_NAMES: &[(&str, &str)] = &[
     ("win936", "gbk"),
     ("windows936", "gbk"),
     ("gb18030", "gb18030"),
+    // Python's names, and those that other tools write without a hyphen.
+    ("utf16le", "utf-16le"),
+    ("utf16be", "utf-16be"),
 ];
 
 /// The encoding of this name, if there is one.

@@ -1,0 +1,205 @@
+"""Files that were read the wrong way without a doubt: records lost, quotes stored, spaces taken for delimiters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from targets import write
+from tipple.plan.sniff_columns import column_types
+from tipple.plan.sniff_encoding import decide_encoding
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
+from tipple.run.sniff import Sniffed, Sniffer
+
+
+def sniff(path: Path) -> Sniffed:
+    return Sniffer([str(path)], "auto", Given()).look(None)
+
+
+def decision(sniffed: Sniffed, option: str) -> Decision:
+    return next(decision for decision in sniffed.decisions if decision.option == option)
+
+
+def types(sniffed: Sniffed) -> list[str]:
+    return [text for text, _ in column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=True)]
+
+
+# ---- headers -----------------------------------------------------------------------------------------------
+
+BELOW = "17,Smith,Paris\n{},Jones,Rome\n19,Hill,Bonn\n"
+COUNTED = "".join(f"{i},a{i},b{i}\n" for i in range(2, 14))
+
+
+@pytest.mark.parametrize(
+    "first", [",Miller,Berlin", '"",Miller,Berlin', ',"Miller, John","said ""no"""', ',"a\nb","{""a"": 1}"']
+)
+@pytest.mark.parametrize("null", ["", "NULL", "12"])
+def test_a_record_that_begins_with_an_empty_field(tmp_path: Path, first: str, null: str) -> None:
+    """It is no header: read as one, it would be lost."""
+    header = sniff(write(tmp_path / "a.csv", f"{first}\n{BELOW.format(null)}")).header
+    assert header.value == "no"
+    if first == ",Miller,Berlin":
+        # Where no other field is empty, nothing tells it from a header over row labels.
+        assert (header.confidence < LOW_CONFIDENCE) == (null == "12")
+
+
+@pytest.mark.parametrize(
+    ("data", "value", "sure"),
+    [
+        # Names over numbers.
+        (",a,b\n0,1,2\n1,3,4\n", "yes", True),
+        (",a,b\n17,1,2\n3,3,4\n5,4,6\n", "yes", True),
+        (",a,b\n17,1,2\n,3,4\n5,4,6\n", "yes", False),
+        # Nothing but texts beside labels: of pandas, which counts from 0, and of R, which does from 1.
+        (f",artist,song\n0,x,y\n1,x,z\n{COUNTED}", "yes", True),
+        (f"\"\",artist,song\n1,x,z\n{COUNTED}", "yes", True),
+        (",artist,song\n0,x,y\n1,x,z\n2,u,v\n", "yes", False),
+        ('"",artist,song\n"1",x,y\n"2",x,z\n"3",u,v\n', "no", False),
+        # Databases sort NULL first.
+        (f",artist,song\n{COUNTED}", "no", False),
+        (",artist,song\n17,x,y\n9,x,z\n28,u,v\n", "no", False),
+        (",headline\n2024-01-01,x\n2024-01-02,y\n", "no", False),
+        # Usual names.
+        (",name,city\n17,Ann,Rome\n9,Bob,Bonn\n28,Eve,Nice\n", "yes", True),
+        (",name,city\n17,Ann,Rome\n,Bob,Bonn\n28,Eve,Nice\n", "yes", False),
+        (",2020,2021\n0,1,2\n1,3,4\n", "yes", False),
+    ],
+)  # fmt: skip
+def test_names_over_row_labels(tmp_path: Path, data: str, value: str, sure: bool) -> None:
+    for delimiter, name in ((",", "a.csv"), ("\t", "a.tsv")):
+        if '"' in data and name == "a.tsv":
+            continue
+        header = sniff(write(tmp_path / name, data.replace(",", delimiter))).header
+        assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
+
+
+def test_files_that_begin_with_different_empty_fields(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / f"{i}.csv", f",Miller {i},Berlin\n{BELOW.format('')}")) for i in range(2)]
+    sniffed = Sniffer(paths, "auto", Given()).look(None)
+    assert sniffed.header.value == "no"
+    assert not sniffed.different_headers
+    assert not sniffed.headers_of_some
+
+
+# ---- apostrophes -------------------------------------------------------------------------------------------
+
+SOME = "".join(f"{i},'{i}.5'\n{i},{i}.25\n{i},\n" for i in range(1000))
+MORE = "".join(f"{i},x,y\n" for i in range(30))
+
+
+@pytest.mark.parametrize(
+    ("data", "sure", "expected"),
+    [
+        ("k,v\n1,'-8.5'\n2,9.25\n3,'-1.0'\n", True, ["bigint", "numeric"]),
+        (f"k,v\n{SOME}", True, ["bigint", "numeric"]),
+        ("k,v\n1,'2024-01-01'\n2,2024-01-02\n", True, ["bigint", "date"]),
+        ("1|'-8.5'\n2|9.25\n3|'1.5'\n", True, ["bigint", "numeric"]),
+        ("1;'-8.5';\n2;9.25;\n3;'1.5';\n", True, ["bigint", "numeric"]),
+        ("1,'-8.5'\n2,9.25\n3,7\n", True, ["bigint", "numeric"]),
+        ("v\n'1'\n2\n3\n", True, ["bigint"]),
+        ("'id','v'\n" + "1,x\n2,y\n" * 25, True, ["bigint", "text"]),
+        ("1,'a\\'b'\n2,x\n3,y\n4,'z'\n", True, ["bigint", "text"]),
+        ("1,'a b','c'\n2,x,y\n3,'z',y\n", True, ["bigint", "text", "text"]),
+        (f"1,'a b','c'\n2,x,y\n3,'z',y\n{MORE}", False, ["bigint", "text", "text"]),
+    ],
+)
+def test_apostrophes_around_some_values(tmp_path: Path, data: str, sure: bool, expected: list[str]) -> None:
+    sniffed = sniff(write(tmp_path / "a.csv", data))
+    quote = decision(sniffed, "quote")
+    assert (quote.value, quote.confidence >= LOW_CONFIDENCE) == ("'", sure)
+    assert types(sniffed) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "sure"),
+    [
+        ("1,'tis\n2,O'Neil\n3,rock 'n' roll\n4,'99\n", True),
+        ("1,'tis\n2,goin'\n3,x\n", True),
+        ("1,'tis\n2,'twas\n3,x\n", True),
+        ("1,'a'\n2,O'Neil\n3,'b'\n", True),
+        ("1,'Well', he said\n2,it's\n3,'b'\n", True),
+        # One title in apostrophes may be called so.
+        ("id,title\n1,'Heroes'\n2,Changes\n3,Starman\n", False),
+        ("v\n'a'\nb\nc\n", False),
+    ],
+)
+def test_apostrophes_in_texts(tmp_path: Path, data: str, sure: bool) -> None:
+    quote = decision(sniff(write(tmp_path / "a.csv", data)), "quote")
+    assert quote.value != "'"
+    assert sure or quote.confidence < LOW_CONFIDENCE
+    assert sure or quote.alternatives == ("'",)
+
+
+# ---- spaces ------------------------------------------------------------------------------------------------
+
+
+def test_spaces_that_align_fields(tmp_path: Path) -> None:
+    """They make an empty column, and are none to divide fields by for it."""
+    data = " 21 :1\n 89 :1\n 29 :1\n"
+    found = decision(sniff(write(tmp_path / "a.csv", data)), "delimiter")
+    assert found.value == ","
+    assert found.confidence < LOW_CONFIDENCE
+    assert found.alternatives[0].startswith(": ")
+    assert decision(sniff(write(tmp_path / "a.csv", data.replace(":", ";"))), "delimiter").value == ";"
+    aligned = decision(sniff(write(tmp_path / "a.dat", " 1 2.5 x\n 2 3.5 y\n")), "delimiter")
+    assert (aligned.value, aligned.confidence < LOW_CONFIDENCE) == (" ", True)
+    assert "align" in aligned.reason
+    assert decision(sniff(write(tmp_path / "a.dat", "1 2.5 x\n2 3.5 y\n")), "delimiter").confidence >= LOW_CONFIDENCE
+
+
+def test_values_between_colons(tmp_path: Path) -> None:
+    """Times are values themselves; where only the parts are values, one column is a doubtful reading."""
+    for data, sure in (
+        ("12:30\n13:45\n", True),
+        ("2024-01-01 12:00:00\n2024-01-02 13:00:00\n", True),
+        ("3:1\n2:2\n", False),
+    ):
+        found = decision(sniff(write(tmp_path / "a.csv", data)), "delimiter")
+        assert (found.value, found.confidence >= LOW_CONFIDENCE) == (",", sure)
+
+
+# ---- encodings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10 €", "€5", "(€)", "it’s", "l’an", "d’un", "O’Neil", "œuvre", "«oui»,été", "« oui »", "20 °C", "21°", "“a b”",
+        "‘it’s’", "„Haus“", "5–10", "a – b", "5 ½", "5½", "© 2020", "Word™", "Word®", "£5", "§ 5", "m²", "5 × 3", "±5",
+        "“it’s…”", "Škoda 5 €", "à 5 €",
+    ],
+)  # fmt: skip
+def test_signs_of_windows(text: str) -> None:
+    found = decide_encoding([f"id,t\n1,{text}\n2,x\n".encode("cp1252")])
+    assert (found.value, found.confidence < LOW_CONFIDENCE) == ("WIN1252", True)
+    # There € and ’ would be control characters.
+    assert ("LATIN1" in found.alternatives) == all(character < "\u0100" for character in text)
+
+
+@pytest.mark.parametrize(
+    "text", ["città", "Malmö", "öl", "5 à 10", "è", "più", "Über", "Ærø", "«oui»", "5 ½", "año", "10 £", "ä,ö", "été"]
+)
+def test_letters_of_dos_are_no_signs(text: str) -> None:
+    assert decide_encoding([f"id,t\n1,{text}\n2,x\n".encode("cp850")]).value == "UTF8"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"1,wait\x85\n",
+        b"1,\x9a\n",
+        b"1,\x8akoda\n",
+        b"1,\x93a\n",
+        b"1,5 \x80\x00\n",
+        "1,5 €\n2,grün\n".encode() + b"3,5 \x80\n",
+    ],
+)
+def test_what_may_be_anything_else(data: bytes) -> None:
+    assert decide_encoding([data]).value == "UTF8"
+
+
+def test_signs_of_many_lines() -> None:
+    """A few of them tell; one oddity among many is a bad record."""
+    text = "1,it’s\n2,“x” – 5 €\n".encode("cp1252") * 20_000
+    assert decide_encoding([text + b"3,\x81\n", text]).value == "WIN1252"
