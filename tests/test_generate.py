@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -271,6 +272,29 @@ def test_force_replaces(whole: Path, tmp_path: Path) -> None:
     generate(out=tmp_path, scale=SCALE, force=True, fsync=True)
     assert names(tmp_path) == names(whole)
     assert (tmp_path / "nation.tbl").read_bytes() == (whole / "nation.tbl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("orders.tbl", {}),
+        ("nation.tbl", {"parts": 2}),
+        ("orders.tbl.2", {"parts": 2}),
+        ("orders.2.csv", {"parts": 2, "part": 2, "format": "csv"}),
+    ],
+)
+def test_force_does_not_replace_a_directory(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """Nothing else is replaced either: all or nothing."""
+    (tmp_path / name).mkdir()
+    (tmp_path / "region.tbl").write_text("mine")
+    with pytest.raises(UsageError, match=rf"{re.escape(name)} is a directory") as caught:
+        generate(out=tmp_path, scale=SCALE, force=True, **options)
+    assert caught.value.hint is not None
+    assert (tmp_path / "region.tbl").read_text() == "mine"
+    assert names(tmp_path) == sorted([name, "region.tbl"])
+    # One that is in nobody's way may stay.
+    (tmp_path / name).rename(tmp_path / "orders.tbl.3")
+    generate(out=tmp_path, scale=SCALE, force=True, **options)
 
 
 @pytest.mark.parametrize(

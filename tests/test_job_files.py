@@ -150,6 +150,8 @@ T = "[tables.t]\nsources = 'x'\n"
         ("[defaults]\n\ncolumns = ['a', 1]\n" + T, "line 3: defaults.columns: expected str, got int", None),
         ("[defaults]\nafter = ['a']\n" + T, "line 2: defaults.after: no table comes after others by default", None),
         (T + "null = '${nope}'\n", "line 3: tables.t.null: the variable nope has no value", "--set nope=…"),
+        ("[tables.t]\nsources = [\n'x',\n'${nope}'\n]\n", "line 4: tables.t.sources: the variable nope", "--set nope"),
+        ("[tables.t]\nsources = [\n'x',\n\n3]\n", "line 5: tables.t.sources: expected str, got int", None),
         (T + "null = '${nul}'\n[variables]\nnull=''\n", "the variable nul has no value", "did you mean null?"),
         (T + "null = '${env:NOT_THERE}'\n", "tables.t.null: the environment has no variable NOT_THERE", "set it"),
         (T + "null = '${a'\n", "line 3: tables.t.null: ${ without its }", "$${"),

@@ -112,7 +112,9 @@ def test_a_load_that_is_cancelled_says_so(
 
         with pytest.raises(tipple.TippleError, match=r"job .* was cancelled by tipple jobs"):
             tipple.load(path, into=postgres_target.url, table=table, progress=cancel, **options)
-        assert tipple.list_jobs(postgres_target.url)[0].state == "cancelled"
+        record = tipple.list_jobs(postgres_target.url)[0]
+        # What was staged is gone, and no rows of the job's any more.
+        assert (record.state, record.rows) == ("cancelled", postgres_target.count(table))
         assert options.get("atomic") is False or postgres_target.count(table) == 0
 
 

@@ -247,3 +247,28 @@ def test_what_the_parser_refuses_is_said_as_json(tmp_path: Path, words: tuple[st
     failure = json.loads(out.read_text())
     assert (failure["status"], failure["kind"], failure["exit_status"]) == ("refused", "UsageError", 2)
     assert failure["error"] in run.stderr
+
+
+@pytest.mark.parametrize("where", ["tipple.cli._run", "tipple.run.load.choose_target"])
+def test_an_interruption_before_all_else_is_said_as_json(tmp_path: Path, where: str) -> None:
+    """Before the verb is known, and before it does anything; what ends by it there knows nothing of JSON."""
+    write(tmp_path / "t.csv", "1\n")
+    script = (
+        "import os, signal, sys, tipple.cli\n"
+        "from unittest import mock\n"
+        "def interrupted(*words): os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"with mock.patch({where!r}, interrupted): tipple.cli.main(sys.argv[1:])\n"
+    )
+    for words in ((), ("--json",)):
+        run = subprocess.run(
+            [sys.executable, "-c", script, "load", "t.csv", "--table", "t", "--into", "duckdb:///t.duckdb", *words],
+            capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=60, check=False,
+        )  # fmt: skip
+        assert run.returncode == 130
+        assert "tipple: interrupted" in run.stderr
+        if words:
+            failure = json.loads(run.stdout)
+            assert (failure["status"], failure["kind"]) == ("interrupted", "Interrupted")
+            assert failure["exit_status"] == 130
+        else:
+            assert run.stdout == ""

@@ -55,6 +55,11 @@ def test_duckdb_location(url: str, location: str) -> None:
         ("postgresql://u:p/w@h/db", "postgresql://***"),
         ("postgresql://u:1/pw@h/db", "postgresql://***"),
         ("postgresql://u:1?a=pw@h/db", "postgresql://u:***@h/db"),
+        # A Unix socket in no directory.
+        ("postgresql://u:pw@/db?host=@name&port=1", "postgresql://u:***@/db?host=@name&port=1"),
+        ("postgresql:///db?port=1&host=@name", "postgresql:///db?port=1&host=@name"),
+        ("postgresql://u:p@/db?host=@w@name", "postgresql://***"),
+        ("postgresql://u@/db?application_name=@pw", "postgresql://***"),
     ],
 )
 def test_postgresql_display(url: str, display: str | None) -> None:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import tipple
+from command import run_tipple
 from servers.postgres import LOADER
 from targets import PostgresTarget, write
 
@@ -35,6 +36,7 @@ CASES = {
     "an upsert into partitions": (PARTS, "TABLE t", {"mode": "upsert", "key": ["id"]}, "UPDATE", "t2"),
     "a replace": (TABLE, "TABLE t", {"mode": "replace"}, "DELETE", "t"),
     "a replace of partitions": (PARTS, "TABLE t", {"mode": "replace"}, "DELETE", "t2"),
+    "a replace of partitions of which one is published": (PARTS, "TABLE t2", {"mode": "replace"}, "DELETE", "t2"),
 }
 
 
@@ -57,6 +59,36 @@ def test_it_is_refused_before_the_load(postgres_target: PostgresTarget, tmp_path
     postgres_target.execute(f"ALTER TABLE {named} REPLICA IDENTITY FULL")
     load(postgres_target, source, **options)
     assert (1, "x") in postgres_target.sorted_rows("t")
+
+
+@pytest.mark.parametrize("columns", ["", " (v)"])
+def test_partitions_that_are_replaced_by_themselves(
+    postgres_target: PostgresTarget, tmp_path: Path, columns: str
+) -> None:
+    """Which of them get rows is known at the end only: it is said before, and refused then."""
+    postgres_target.execute(f"{PARTS} ALTER TABLE t2 ADD PRIMARY KEY (id)")
+    publish(postgres_target, f"TABLE t2{columns}")
+    if not columns:
+        postgres_target.execute("ALTER TABLE t2 REPLICA IDENTITY NOTHING")
+    found = run_tipple("doctor", postgres_target.url, "--table", "t", check=False).stdout
+    assert "1 publication: p" in found
+    assert "would not DELETE rows of t:" in found
+    options = {"mode": "replace", "replace_scope": "partitions"}
+    spares, touches = write(tmp_path / "a.csv", "1,x\n"), write(tmp_path / "b.csv", "2,x\n12,y\n")
+    for dry_run in (True, False):
+        report = load(postgres_target, spares, dry_run=dry_run, **options)
+        assert any("the load fails where rows come for that partition" in note for note in report.notes)
+    before = postgres_target.sorted_rows("t")
+    assert before == [(1, "x"), (11, "b")]
+    with pytest.raises(tipple.TippleError, match=r"does not DELETE rows of public\.t2: cannot ") as caught:
+        load(postgres_target, touches, **options)
+    assert ("column list" if columns else "REPLICA IDENTITY FULL") in str(caught.value.hint)
+    assert postgres_target.sorted_rows("t") == before
+    # The remedy, literally.
+    remedy = "ALTER PUBLICATION p SET TABLE t2 (id, v)" if columns else "ALTER TABLE t2 REPLICA IDENTITY FULL"
+    postgres_target.execute(remedy)
+    load(postgres_target, touches, **options)
+    assert postgres_target.sorted_rows("t") == [(12, "y"), (2, "x")]
 
 
 def test_column_lists_and_row_filters(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from big import TABLE, BigFile
 from command import Run, environment, run_tipple
 from loading import load, load_text, load_words
-from targets import Target, write
+from targets import PostgresTarget, Target, write
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "summary.schema.json"
 
@@ -199,6 +199,25 @@ def test_a_bad_record_as_json(engine_target: Target, tmp_path: Path) -> None:
     write(source, "1,a\n")
     run_tipple(*words)
     assert json.loads(summary.read_text())["status"] == "loaded"
+
+
+def test_rows_that_a_trigger_keeps_out_as_json(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """What is found while rows are stored is no wrong usage, and its remedy is a hint."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b text); CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN IF NEW.a = 2 THEN RETURN NULL; END IF; RETURN NEW; END'; "
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+    source, summary = write(tmp_path / "in.csv", "1,a\n2,b\n"), tmp_path / "summary.json"
+    words = load_words(postgres_target.url, (source,), "t", {"header": "no", "json": True, "summary": summary})
+    told = failure(run_tipple(*words, check=1), summary)
+    assert (told["status"], told["kind"]) == ("failed", "TippleError")
+    assert told["error"].endswith("was sent 2 rows and has stored 1: a trigger keeps rows out")
+    assert told["hint"].startswith("for the load: ALTER TABLE")
+    # The remedy, literally.
+    postgres_target.execute(told["hint"].removeprefix("for the load: ").partition(";")[0])
+    run_tipple(*words)
+    assert postgres_target.count("t") == 2
 
 
 def test_a_refusal_as_json(engine_target: Target, tmp_path: Path) -> None:

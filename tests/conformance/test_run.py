@@ -236,6 +236,20 @@ def test_nothing_is_started_where_a_table_cannot_be_loaded(
     assert counts(target) == [0, 0, 0]
 
 
+def test_rejects_that_cannot_be_written_keep_all_tables_from_being_begun(engine_target: Target, tmp_path: Path) -> None:
+    more = 'on-error = "skip"\nmax-rejects = 1\nrejects = "${here}/missing/other"\n'
+    path = prepare(engine_target, tmp_path, job=JOB + more)
+    line = path.read_text().splitlines().index('rejects = "${here}/missing/other"') + 1
+    for words in ((), ("--dry-run",)):
+        done = run(engine_target, path, *words, check=2)
+        assert f"job.toml, line {line}: tables.other.rejects: --rejects" in done.stderr
+        assert "missing/other cannot be written" in done.stderr
+    assert counts(engine_target) == [0, 0, 0]
+    (tmp_path / "missing").mkdir()
+    run(engine_target, path, "--dry-run")
+    assert not list((tmp_path / "missing").iterdir())
+
+
 def test_together_is_refused(engine_target: Target, tmp_path: Path) -> None:
     job = prepare(engine_target, tmp_path, publish="together", job=JOB + "atomic = false\n")
     failed = run(engine_target, job, check=2)

@@ -114,6 +114,52 @@ def test_one_stray_quote_in_short_transactions(postgres_target: PostgresTarget, 
     load_one_stray_quote(postgres_target, tmp_path, no_atomic=True, commit_every=1000)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_odd_quotes_that_are_meant(engine_target: Target, tmp_path: Path, is_packed: bool) -> None:
+    """A quote behind a space is one within a field, which COPY takes; inside out such texts look well quoted."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    text = "".join(f'{n}, "\nfoo {n}, bar\nbaz\n",x\n' for n in range(400_000)).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text, 1) if is_packed else text)
+    run = load(engine_target, path, **SKIP, rejects=tmp_path / "bad")
+    assert run.summary is not None
+    assert run.summary["slices"] > 1
+    assert engine_target.rows("SELECT count(*), count(DISTINCT a), min(b) FROM t WHERE c = 'x'") == [
+        (400_000, 400_000, " \nfoo 0, bar\nbaz\n")
+    ]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("first", [0, 3000])
+def test_two_stray_quotes_far_apart(engine_target: Target, tmp_path: Path, is_packed: bool, first: int) -> None:
+    """What lies between them is longer than a record may be."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    lines = [f"{n},some text,x\n" for n in range(20_000)]
+    lines[first], lines[first + 6000] = f'{first},some text,x"\n', f'{first + 6000},so"me text,x\n'
+    text = "".join(lines).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text, 1) if is_packed else text)
+    rejects = tmp_path / "bad"
+    load(engine_target, path, **SKIP, rejects=rejects, max_record_size="64KiB", check=3)
+    assert rejects.read_text() == lines[first] + lines[first + 6000]
+    assert [number for number, *_ in told(rejects)] == [first + 1, first + 6001]
+    assert engine_target.count("t") == 19_998
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_many_quotes_that_no_other_one_ends(engine_target: Target, tmp_path: Path, is_packed: bool) -> None:
+    """Behind a backslash that escapes it no quote closes another: each would lead through all that is left."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    lines = [f'{n},say \\"hi,x\n' if n % 6 == 0 else f"{n},plain,x\n" for n in range(60_000)]
+    text = "".join(lines).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text, 1) if is_packed else text)
+    rejects = tmp_path / "bad"
+    load(engine_target, path, **SKIP, escape="\\", rejects=rejects, check=3)
+    assert rejects.read_text() == "".join(lines[::6])
+    assert engine_target.count("t") == 50_000
+
+
 def test_small_sources_and_parts_of_large_ones(engine_target: Target, tmp_path: Path) -> None:
     """What shares a transaction with other sources is numbered in its own."""
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")

@@ -14,7 +14,7 @@ from faults.oracle import Disturbed, resize_disk, wait_for
 from loading import load
 from servers.installations import server_user
 from servers.postgres import PostgresServer
-from targets import DuckdbTarget, PostgresTarget
+from targets import DuckdbTarget, PostgresTarget, write
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 
@@ -41,6 +41,33 @@ def test_duckdb_file(disk: Callable[[int], Path], dense_file: BigFile) -> None:
     assert job.visible() == 0
     resize_disk(place, 500)
     job.finish()
+
+
+@pytest.mark.parametrize("free_bytes", [0, 4096, 8192])
+def test_duckdb_file_that_cannot_be_begun(disk: Callable[[int], Path], tmp_path: Path, free_bytes: int) -> None:
+    """DuckDB leaves a piece of a file, which it would take for no database ever after."""
+    place = disk(1)
+    target = DuckdbTarget(place / "t.duckdb")
+    (place / "rest").write_bytes(bytes(1024**2 - free_bytes))
+    path = write(tmp_path / "in.csv", "1,x\n")
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer, b text);")
+    run = load(target, path, schema=schema, check=1)
+    assert_says_disk_full(run)
+    assert "hint: free space on the disk" in run.stderr
+    assert not target.path.exists()
+    resize_disk(place, 100)
+    load(target, path, schema=schema)
+    assert target.rows("SELECT * FROM t") == [(1, "x")]
+
+
+@pytest.mark.parametrize("size_bytes", [0, 4096])
+def test_duckdb_file_that_was_there_is_kept(tmp_path: Path, size_bytes: int) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    write(target.path, bytes(size_bytes))
+    path = write(tmp_path / "in.csv", "1,x\n")
+    run = load(target, path, schema=write(tmp_path / "schema.sql", "CREATE TABLE t (a integer, b text);"), check=2)
+    assert f"rm {target.path}" in run.stderr
+    assert target.path.stat().st_size == size_bytes
 
 
 def test_duckdb_file_in_mid_load_without_one_commit(disk: Callable[[int], Path], dense_file: BigFile) -> None:

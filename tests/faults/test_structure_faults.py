@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -85,6 +86,37 @@ def test_a_crash_when_all_is_ready(fresh_server: Callable[..., PostgresServer], 
     assert "emptied" in " ".join(run.summary["notes"])
     assert sorted(target.rows("SELECT tableoid::regclass::text, a FROM t")) == [("t0", 1), ("t1", 11)]
     check_tidy(target)
+    target.close()
+
+
+def test_a_ledger_that_was_made_to_survive_what_its_rows_do_not(
+    fresh_server: Callable[..., PostgresServer], tmp_path: Path
+) -> None:
+    """What tells of crashes by being emptied is made a logged table: what it says is not believed any more."""
+    target = PostgresTarget(fresh_server())
+    path, other = write(tmp_path / "in.csv", "1,x\n11,y\n"), write(tmp_path / "other.csv", "2,z\n")
+    options = {"schema": write(tmp_path / "schema.sql", SMALL + ";"), "structure": "memory"}
+    load(target, path, **options)
+    assert "tipple.unlogged_job" not in run_tipple("doctor", target.url, check=False).stdout
+    target.execute("ALTER TABLE tipple.unlogged_job SET LOGGED")
+    target.server.crash()
+    target.server.start()
+    assert target.count("t") == 0
+    for source in (path, other):
+        run = load(target, source, check=1, **options)
+        assert "tipple.unlogged_job has become a logged one" in run.stderr
+    assert target.leftovers("t") == set()
+    # A list is given all the same.
+    assert states(target) == ["published"]
+    assert (
+        "broken  ledger: the ledger's table tipple.unlogged_job" in run_tipple("doctor", target.url, check=False).stdout
+    )
+    # The remedy, literally.
+    for statement in re.findall(r"((?:ALTER|TRUNCATE)[^;]*);", run.stderr):
+        target.execute(statement)
+    for source in (path, other):
+        assert load(target, source, **options).summary["status"] == "loaded"
+    assert target.count("t") == 3
     target.close()
 
 

@@ -463,3 +463,15 @@ fn one_stray_quote_is_the_end_of_its_line() {
         assert!(cut.iter().skip(1).all(|block| lines.iter().any(|line| block.text.starts_with(line.as_bytes()))));
     }
 }
+
+/// Blocks that are made of much that is read at once hold no more memory than their text.
+#[test]
+fn short_blocks_take_little_memory() {
+    let mut files = Files::new(&[lines(20_000)]);
+    with_form(&mut files, &StreamForm::default());
+    let dialect = Dialect::csv();
+    let how = Cutting { block_records: 20, ..cutting(&files.sources, &dialect, 1 << 20, 0) };
+    let found = blocks(how).expect("sound data");
+    assert_eq!(found.len(), 1000);
+    assert!(found.iter().all(|block| block.text.capacity() < 1000), "{}", found[0].text.capacity());
+}

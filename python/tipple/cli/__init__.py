@@ -11,9 +11,12 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from tipple.cli.output import StdoutFailed, flush, guard, say
+from tipple.cli.output import StdoutFailed, flush, guard, has_printed_json, say
+
+if TYPE_CHECKING:
+    from tipple.errors import TippleError
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
@@ -39,6 +42,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             _ignore_signals()
     except KeyboardInterrupt:
         say("tipple: interrupted; run the same command again to go on")
+        _tell_interruption(sys.argv[1:] if arguments is None else arguments)
         status = INTERRUPTED_STATUS
     _end(status)
 
@@ -97,8 +101,11 @@ def _run(arguments: list[str] | None) -> int:
         return error.exit_status
     except click.ClickException as error:
         error.show()
-        if "--json" in arguments and arguments[0] in _TELL_FAILURES:
-            _print_refusal(error.format_message(), arguments[0])
+        if _is_to_tell(arguments):
+            from tipple.errors import UsageError
+
+            refusal = UsageError(error.format_message(), hint=f"tipple {arguments[0]} --help has all options")
+            _print_failure(refusal)
         return USAGE_STATUS
     except click.Abort:
         raise KeyboardInterrupt from None
@@ -107,15 +114,28 @@ def _run(arguments: list[str] | None) -> int:
     return 0
 
 
-def _print_refusal(message: str, verb: str) -> None:
-    """What the parser of the command line refuses, as JSON like any other refusal."""
+def _is_to_tell(arguments: list[str]) -> bool:
+    """Whether stdout is to say as JSON why there is no report."""
+    return "--json" in arguments and arguments[0] in _TELL_FAILURES
+
+
+def _tell_interruption(arguments: list[str]) -> None:
+    """Says as JSON that Ctrl-C came where no verb does: before it has begun, for example, or while it is imported."""
+    if not _is_to_tell(arguments) or has_printed_json():
+        return
+    with suppress(ImportError, StdoutFailed):
+        from tipple.errors import Interrupted
+
+        _print_failure(Interrupted("interrupted", hint="run the same command again to go on"))
+
+
+def _print_failure(error: TippleError) -> None:
+    """What no verb says, as JSON like any other failure."""
     from tipple.cli.output import print_json
-    from tipple.errors import UsageError
     from tipple.report.failure import LoadFailure
     from tipple.report.schema import encode_summary
 
-    refusal = UsageError(message, hint=f"tipple {verb} --help has all options")
-    print_json(encode_summary(LoadFailure.of(refusal)))
+    print_json(encode_summary(LoadFailure.of(error)))
 
 
 def _raise_interrupt(error: Exception) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["StdoutFailed", "after_the_deed", "console", "flush", "guard", "print_json", "say"]
+__all__ = ["StdoutFailed", "after_the_deed", "console", "flush", "guard", "has_printed_json", "print_json", "say"]
 
 LEAST_WIDTH = 60
 """With fewer columns there would be nothing to read, and with `COLUMNS=0` nothing at all."""
@@ -87,8 +87,18 @@ class _Trimmed:
         self._out.flush()
 
 
+_printed_json = False
+
+
+def has_printed_json() -> bool:
+    """Whether stdout has its JSON, or is about to."""
+    return _printed_json
+
+
 def print_json(text: str) -> None:
     """JSON on stdout: in UTF-8, whatever the locale's encoding is (RFC 8259)."""
+    global _printed_json
+    _printed_json = True
     out = getattr(sys.stdout, "buffer", None)
     if out is None:
         sys.stdout.write(text + "\n")

@@ -472,6 +472,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     slices: int
     slices_done: int
     rows: int
+    """Of an unfinished job those of the slices that are done; of one that was given up those that are in the table."""
     started_at: str
     finished_at: str | None
     running: bool

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["CREATE_TABLE", "PRIMARY_KEYS", "TABLES"]
+__all__ = ["CREATE_TABLE", "PRIMARY_KEYS", "TABLES", "WHOLE"]
 
 TABLES: Final = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 """In the order in which foreign keys allow loading them."""
+
+WHOLE: Final = ("region", "nation")
+"""Those that no number of parts divides."""
 
 CREATE_TABLE: Final[Mapping[str, str]] = MappingProxyType(
     {

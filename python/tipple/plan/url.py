@@ -141,7 +141,8 @@ def _duckdb_path(rest: str) -> str:
 
 # The grammar of libpq's conninfo_uri_parse_options (src/interfaces/libpq/fe-connect.c), made stricter where
 # libpq guesses. What does not match, for example a password with an unescaped "@" or "/", is hidden whole:
-# where the password ends can then only be guessed, and a wrong guess would show a part of it.
+# where the password ends can then only be guessed, and a wrong guess would show a part of it. The one "@" that may
+# stand in the parameters is where `host=@NAME` says that a Unix socket is in no directory.
 _POSTGRESQL_URL = re.compile(
     r"""
     (?P<scheme>postgres(?:ql)?)://
@@ -149,7 +150,7 @@ _POSTGRESQL_URL = re.compile(
     (?P<hosts> [^:@/?\[\],]* (?: \[[0-9A-Fa-f:.%]*\] )? (?: :[0-9]* )?
           (?: , [^:@/?\[\],]* (?: \[[0-9A-Fa-f:.%]*\] )? (?: :[0-9]* )? )* )
     (?P<database> / [^?@]* )?
-    (?: \? (?P<query> [^@]* ) )?
+    (?: \? (?P<query> (?: [^@] | (?<=[?&]host=)@ )* ) )?
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,7 +18,7 @@ import msgspec
 from tipple import _core
 from tipple.errors import Interrupted, TippleError, UsageError
 from tipple.plan.decodable import decodable
-from tipple.plan.tpch import TABLES
+from tipple.plan.tpch import TABLES, WHOLE
 from tipple.run.arguments import checked
 
 __all__ = ["GenerateReport", "GeneratedFile", "generate"]
@@ -107,14 +108,15 @@ def generate(
             f"--compression is of parquet files, and {format} is not compressed",
             hint="leave it out, or generate --format parquet",
         )
+    tables, directory = _table_names(table), os.fspath(Path(out))
     plan = {
         "scale": _number(scale),
-        "tables": _table_names(table),
+        "tables": tables,
         "parts": 1 if parts is None else parts,
         "part": part,
         "format": format,
         "compression": compression or "zstd",
-        "out": os.fspath(Path(out)),
+        "out": directory,
         "jobs": len(os.sched_getaffinity(0)) if jobs is None else jobs,
         "force": force,
         "fsync": fsync,
@@ -128,6 +130,8 @@ def generate(
         raise UsageError(f"--out {os.fspath(out)!r} is not UTF-8") from None
     except ValueError:
         raise UsageError(f"--scale {scale} is not a number", hint="--scale 1 is about 1 GB of text") from None
+    if force:
+        _refuse_directories(directory, tables, 1 if parts is None else parts, part, format)
     try:
         job = _core.GenerateJob.start(plan_json)
         _wait(job, on_progress)
@@ -151,6 +155,36 @@ def _table_names(table: str | Sequence[str] | None) -> list[str]:
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r} in TPC-H", hint=f"Its tables are {', '.join(TABLES)}.")
     return [name for name in TABLES if name in wanted]
+
+
+def _refuse_directories(out: str, tables: Sequence[str], parts: int, part: int | None, form: str) -> None:
+    """Refuses to replace what no file can replace, before the first of the others is.
+
+    Raises:
+        UsageError: a directory has the name of a file.
+    """
+    whole = [name for name in tables if parts == 1 or name in WHOLE]
+    divided = "|".join(name for name in tables if name not in whole)
+    numbered = re.compile(
+        rf"({divided})\.tbl\.(?P<part>\d+)" if form == "tbl" else rf"({divided})\.(?P<part>\d+)\.{form}"
+    )
+    try:
+        with os.scandir(out) as entries:
+            directories = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        # Whatever is the matter with it, the core says.
+        return
+    for name in directories:
+        found = numbered.fullmatch(name)
+        number = int(found["part"]) if found is not None else 0
+        wanted = number == part if part is not None else 1 <= number <= parts
+        if name in {f"{table}.{form}" for table in whole} or (found is not None and wanted):
+            path = os.path.join(out, name)
+            raise UsageError(
+                f"{path} is a directory, which --force does not replace; nothing was written",
+                hint="move it away, or choose another --out",
+                detail={"file": path},
+            )
 
 
 def _wait(job: _core.GenerateJob, on_progress: Callable[[Mapping[str, Any]], None] | None) -> None:

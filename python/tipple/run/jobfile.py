@@ -174,7 +174,9 @@ class _Document:
             complaint = f"{value!r} is none of {', '.join(choices)}" if choices else _lower(str(error))
             if path == ("tables",):
                 self._refuse_tables(value)
-            self.refuse(path, complaint, _hint_for_list(key, value, wanted) or _hint_for_type(wanted, value))
+            element = re.search(r"\$\[(\d+)\]", str(error))
+            place = path if element is None else (*path, int(element[1]))
+            self.refuse(place, complaint, _hint_for_list(key, value, wanted) or _hint_for_type(wanted, value))
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
@@ -307,6 +309,12 @@ class _Reader:
         self, document: _Document, path: Path, value: Any, values: Mapping[str, Any], **own: str
     ) -> tuple[Any, bool]:
         """A value with its variables filled in, and whether it had some."""
+        if isinstance(value, list):
+            # Each by itself: what is wrong with one is told by its own line.
+            elements = [
+                self._fill(document, (*path, number), element, values, **own) for number, element in enumerate(value)
+            ]
+            return [element for element, _ in elements], any(filled for _, filled in elements)
         variables = Variables({**values, HERE: document.directory, **own}, self.environment, self.within)
         try:
             return variables.fill(value)

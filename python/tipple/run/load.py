@@ -329,7 +329,7 @@ def load(
     held = ExitStack()
     try:
         with runner.phase("prepare"):
-            if policy is not None and not dry_run:
+            if policy is not None:
                 check_writable(policy)
             # Where bad records may be skipped, their number decides whether this is text.
             if stream_identity is not None:
@@ -495,11 +495,11 @@ def load(
         reason = request.null_in_key(error.column, error.sqlstate)
         if reason is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
-        first = ""
+        first, names = "", [column.name for column in request.columns]
         if request.columnar_plan is None:
-            names = [column.name for column in request.columns]
             first = first_remedy(error, request.dialect, names, header=request.header, replay=replay)
-        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect))
+        made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()
+        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect, made_key))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
         elif policy is not None and replace_scope == "partitions" and error.sqlstate == _FOREIGN_KEY:

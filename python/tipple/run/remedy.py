@@ -89,12 +89,38 @@ def new_column(table: TableName, name: str) -> str:
     )
 
 
-def core_remedy(error: BadRecord, dialect: Dialect) -> str:
-    """What the core advises; it speaks of delimiters, which fields of fixed widths do not have."""
+_NESTED = re.compile(r'invalid input syntax for type ((STRUCT|MAP)\(.*\)|[^"]*\[(\d*)\]): "', re.IGNORECASE)
+"""What is said of a value that DuckDB alone reads."""
+
+
+def _nested_remedy(reason: str) -> str | None:
+    """How DuckDB writes a value that is made of others."""
+    found = _NESTED.match(reason)
+    if found is None:
+        return None
+    match (found[2] or "").upper():
+        case "STRUCT":
+            return "write it as DuckDB does, with the names of its fields: {'a': 1, 'b': 'x'}"
+        case "MAP":
+            return "write it as DuckDB does: {key=value, …}"
+    elements = f", with {found[3]} elements" if found[3] else ""
+    return f"write it as DuckDB does{elements}: [1, 2, …]"
+
+
+def core_remedy(error: BadRecord, dialect: Dialect, made_key: Sequence[str] = ()) -> str:
+    """What the core advises; it speaks of delimiters, which fields of fixed widths do not have, and of constraints to
+    be dropped, which --structure btree is yet to make: `made_key` are the columns of that one.
+    """
+    if error.sqlstate == "23505" and made_key and f"Key ({', '.join(made_key)})=" in error.reason:
+        otherwise = "choose another --key, or leave out --structure; --on-error skip makes a reject of it"
+        return f"remove the duplicate, or {otherwise}"
     if dialect.format == "fixed" and any(sign in error.reason for sign in (_TOO_FEW_FIELDS, _TOO_MANY_FIELDS)):
         return "check --field-widths, or mend the record"
     if dialect.date_style is not None and "--date-style" in error.remedy and TWO_DIGITS not in error.reason:
         return f"mend the value: it is none in the order {dialect.date_style} (--date-style)"
+    nested = _nested_remedy(error.reason)
+    if nested is not None:
+        return nested
     if error.sqlstate == "22P02" and _NUMBER_WITH_COMMAS.fullmatch(error.text or ""):
         if not dialect.has_plain_values:
             return f"{error.remedy}: its separators are others than --decimal-separator and --thousands say"

@@ -11,7 +11,7 @@ use crate::postgres::copy::Place;
 use crate::source::SourceFile;
 use crate::source::block_windows::BlockWindows;
 use crate::source::locate;
-use crate::source::resync::line_of_unclosed;
+use crate::source::resync::{has_stray_quote, line_of_unclosed};
 use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
@@ -238,7 +238,9 @@ fn parse_piece<'c, 'p>(
             let offset = window.offset;
             let left_out = reader.leave_out(&mut || context.check_cancelled())?;
             let mut bytes = left_out.bytes;
-            match line.filter(|line| !left_out.ended && reader.go_back(offset + line.len() as u64)) {
+            // A text of several lines that is too long ends somewhere, and so does one that a stray quote opens.
+            let is_line = |line: &Vec<u8>| !left_out.ended || has_stray_quote(line, &plan.dialect);
+            match line.filter(|line| is_line(line) && reader.go_back(offset + line.len() as u64)) {
                 Some(line) => {
                     log.push(place, piece_records, &line, Context::unclosed(&line))?;
                     bytes = line.len() as u64;
@@ -327,6 +329,19 @@ fn parse_piece<'c, 'p>(
             let complaint = if unclosed.is_some() { Context::unclosed(record) } else { Context::unterminated(record) };
             log.push(place, piece_records, record, complaint)?;
             piece_records += 1;
+        }
+        // Where a stray quote ends is not looked for: where there are many, each might lead through all that is left.
+        if consumed == 0
+            && !window.last
+            && window.bytes.len() >= context.plan.window_bytes
+            && let Some(log) = rejects
+            && let Some(length) = line_of(window.bytes, window.bytes.len(), false)
+            && has_stray_quote(&window.bytes[..length], &context.plan.dialect)
+        {
+            let line = &window.bytes[..length];
+            log.push(place, piece_records, line, Context::unclosed(line))?;
+            piece_records += 1;
+            consumed = length;
         }
         end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);
         let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);

@@ -3,5 +3,6 @@
 pub mod copy;
 pub mod digest;
 pub mod direct;
+mod password;
 pub mod session;
 mod tls;

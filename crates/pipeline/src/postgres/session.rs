@@ -3,10 +3,11 @@
 //! A session belongs to one thread and brings its own single-threaded runtime: the connection makes progress only
 //! while this thread waits in [`Session::wait`], and parsing and sending take turns without hand-over.
 
-use super::tls;
+use super::{password, tls};
 use crate::counters::Counters;
 use crate::error::{Error, Result, ServerError};
 use crate::plan::Connection;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
@@ -44,28 +45,28 @@ impl Session {
     /// Connects and runs `statements`.
     ///
     /// # Errors
-    /// [`Error::Connection`] where no connection comes about, [`Error::Server`] where the server refuses it.
+    /// [`Error::Connection`] where no connection comes about, [`Error::Server`] where the server refuses it,
+    /// [`Error::Invalid`] where no other attempt can succeed.
     pub fn connect(connection: &Connection, suffix: &str, statements: &[String], waits: Waits) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::Internal { message: format!("runtime: {error}") })?;
-        let config = configuration(connection, suffix);
+        let mut config = configuration(connection, suffix);
         let limit = Duration::from_secs(connection.connect_timeout_seconds.max(1));
-        let client = bounded(&runtime, &waits, limit, "connecting", async {
-            if connection.sslmode == "disable" || connection.host.starts_with('/') {
-                let (client, driver) =
-                    config.connect(NoTls).await.map_err(|error| from_server(&error, "connecting"))?;
-                tokio::spawn(driver);
-                Ok(client)
-            } else {
-                let connector = tls::connector(connection)?;
-                let (client, driver) =
-                    config.connect(connector).await.map_err(|error| from_server(&error, "connecting"))?;
-                tokio::spawn(driver);
-                Ok(client)
+        let open = |config: &Config| bounded(&runtime, &waits, limit, "connecting", opened(connection, config));
+        let client = match connection.password.as_deref().and_then(password::for_scram) {
+            None => open(&config),
+            // Which way the server asks for passwords is not known before it does. Most ask for SCRAM; one that does not
+            // refuses this key, and is given the password.
+            Some(key) => {
+                let as_given = config.clone();
+                open(config.password(key)).or_else(|error| match error {
+                    Error::Cancelled | Error::Invalid { .. } => Err(error),
+                    _ => open(&as_given),
+                })
             }
-        })?;
+        }?;
         let session = Self { client, runtime, waits, prepared: RefCell::default() };
         for statement in statements {
             session.run(statement, "preparing the session")?;
@@ -146,10 +147,34 @@ fn bounded<T>(
     })
 }
 
+async fn opened(connection: &Connection, config: &Config) -> Result<Client> {
+    let failed = |error| from_server(&error, "connecting");
+    if connection.sslmode == "disable" || socket_directory(&connection.host).is_some() {
+        let (client, driver) = config.connect(NoTls).await.map_err(failed)?;
+        tokio::spawn(driver);
+        Ok(client)
+    } else {
+        let (client, driver) = config.connect(tls::connector(connection)?).await.map_err(failed)?;
+        tokio::spawn(driver);
+        Ok(client)
+    }
+}
+
+/// The directory of a Unix socket, where the host is one.
+///
+/// As in libpq (`is_unixsock_path` in PostgreSQL's src/include/libpq/pqcomm.h), an `@` begins a name that is in no
+/// directory (unix(7), "Address format"); for the kernel, and for tokio, that sign is a zero character.
+fn socket_directory(host: &str) -> Option<Cow<'_, str>> {
+    match host.strip_prefix('@') {
+        Some(name) => Some(format!("\0{name}").into()),
+        None => host.starts_with('/').then_some(host.into()),
+    }
+}
+
 fn configuration(connection: &Connection, suffix: &str) -> Config {
     let mut config = Config::new();
-    if connection.host.starts_with('/') {
-        config.host_path(&connection.host);
+    if let Some(directory) = socket_directory(&connection.host) {
+        config.host_path(directory.as_ref());
     } else {
         config.host(&connection.host);
         if let Some(address) = connection.hostaddr.as_deref().and_then(|address| address.parse().ok()) {
@@ -188,10 +213,13 @@ fn configuration(connection: &Connection, suffix: &str) -> Config {
     config
 }
 
-/// A driver error as one of ours: what the server said, or a lost connection.
+/// A driver error as one of ours: what the server said, a handshake that cannot succeed, or a lost connection.
 #[must_use]
 pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
     let Some(server) = error.as_db_error() else {
+        if let Some(reason) = tls::reason(error) {
+            return reason;
+        }
         let mut message = error.to_string();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {

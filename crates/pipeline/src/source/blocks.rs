@@ -9,7 +9,7 @@
 use super::SourceFile;
 use super::cut::{LOOK_BYTES, end_marker_bytes};
 use super::locate;
-use super::resync::line_of_unclosed;
+use super::resync::{has_stray_quote, length_inside, line_of_unclosed, look_like_records};
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
 use super::window::{end_last_record, too_long};
 use crate::counters::Counters;
@@ -330,17 +330,11 @@ impl<'p> BlockCutter<'p> {
             return None;
         }
         let behind = &behind[..behind.len().min(look)];
-        let dialect = self.how.dialect;
-        let length = split::begins_inside(behind, dialect)
-            .then(|| split::first_record(behind, State::Inside, dialect))
-            .flatten()
-            .filter(|&length| !split::begins_inside(&behind[length..], dialect));
-        Some(cut + length.unwrap_or(0))
+        Some(cut + length_inside(self.how.dialect, self.how.columns, behind).unwrap_or(0))
     }
 
     /// The record at the end of the block does not end where it should: its first line may have a quote too many.
     fn go_on_behind_line(&mut self) {
-        let Some(source) = &mut self.open else { return };
         let scanned = &self.block.text[..self.scanned];
         let start = last_record_start(scanned, self.sure, self.how.dialect);
         let record = &scanned[start..];
@@ -349,11 +343,29 @@ impl<'p> BlockCutter<'p> {
             self.is_long = true;
             return;
         };
-        source.records += 1;
+        let (end, least) = (start + length, self.how.block_bytes.max(1));
+        // Where there are many such lines, to begin anew behind each would take as long for each.
+        let begin = if self.how.block_records == 0 && has_stray_quote(&record[..length], self.how.dialect) {
+            self.line_behind(scanned, end.max(least))
+        } else {
+            None
+        };
+        if let Some(source) = &mut self.open {
+            source.records += 1;
+        }
         if self.how.block_records > 0 {
             self.block_records += 1;
         }
-        self.scan_from(start + length);
+        self.scan_from(begin.unwrap_or(end));
+    }
+
+    /// The next line from there on, if it surely begins with records.
+    fn line_behind(&self, text: &[u8], from: usize) -> Option<usize> {
+        let (dialect, line_end) = (self.how.dialect, self.how.dialect.line_end.bytes());
+        let begin = from + memchr::memmem::find(&text[from..], line_end)? + line_end.len();
+        let behind = &text[begin..];
+        (look_like_records(dialect, self.how.columns, behind, false) && !split::begins_inside(behind, dialect))
+            .then_some(begin)
     }
 
     /// Reads on in a record that is longer than the limit, and hands out the block where it ends.
@@ -413,6 +425,11 @@ impl<'p> BlockCutter<'p> {
     fn hand_out(&mut self, rest: Vec<u8>, fresh: &mut Option<Vec<u8>>) -> BlockText {
         self.block_records = 0;
         self.has_part = false;
+        // A short block must not hold the memory of a long one: it counts by its text.
+        if self.block.text.capacity() / 2 > self.block.text.len() {
+            let own = self.block.text.as_slice().to_vec();
+            *fresh = Some(std::mem::replace(&mut self.block.text, own));
+        }
         let mut text = fresh.take().unwrap_or_default();
         text.clear();
         text.reserve(self.how.block_bytes.max(rest.len()) + CHUNK_BYTES);

@@ -3,7 +3,7 @@
 //! A source without quotes is cut by looking for a record end after each wished-for place. One with quotes is
 //! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
 
-use super::resync::look_like_records;
+use super::resync::{look_like_records, makes_more_sense};
 use super::window::ends_with_escape;
 use super::{SourceFile, head};
 use crate::error::{Error, Result};
@@ -332,7 +332,7 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
         if part > 0 {
             let is_too_long = wishes[part + 1] - open > plan.max_record_bytes as u64;
             if plan.skips
-                && (is_inside_out(source, &scanned, state, data.end, dialect)?
+                && (is_inside_out(source, &scanned, state, data.end, dialect, plan.columns)?
                     || (is_too_long && is_unclosed(source, &scanned, state, data.end, dialect, plan.columns)?))
             {
                 state = inside_out(state);
@@ -353,7 +353,7 @@ fn inside_out(state: State) -> State {
     if state == State::Outside { State::Inside } else { State::Outside }
 }
 
-/// Whether the quotes behind a part's cut say that there is no record, and those behind the other one that there is.
+/// Whether what stands behind a part's cut says that there is no record, and that there is one behind the other cut.
 ///
 /// Only where bad records are skipped: else the first such quote ends the load.
 fn is_inside_out(
@@ -362,15 +362,19 @@ fn is_inside_out(
     state: State,
     end: u64,
     dialect: &Dialect,
+    columns: usize,
 ) -> Result<bool> {
-    let mut inside = [false; 2];
-    for (inside, state) in inside.iter_mut().zip([state, inside_out(state)]) {
-        let Some(cut) = part.first_record[state as usize].filter(|&cut| cut < end) else { return Ok(false) };
+    let cuts = [state, inside_out(state)].map(|state| part.first_record[state as usize].filter(|&cut| cut < end));
+    let [Some(cut), Some(other)] = cuts else { return Ok(false) };
+    let behind = |cut: u64| -> Result<Vec<u8>> {
         let mut bytes = vec![0; (end - cut).min(LOOK_BYTES) as usize];
         source.read_exact_at(&mut bytes, cut)?;
-        *inside = split::begins_inside(&bytes, dialect);
-    }
-    Ok(inside == [true, false])
+        Ok(bytes)
+    };
+    let (behind, other) = (behind(cut)?, behind(other)?);
+    Ok(split::begins_inside(&behind, dialect)
+        && !split::begins_inside(&other, dialect)
+        && makes_more_sense(dialect, columns, &other, &behind))
 }
 
 /// Whether no record ends in a part unless it begins outside quotes, and there look to be records then.

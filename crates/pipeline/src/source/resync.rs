@@ -6,14 +6,25 @@
 
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Scanner;
+use tipple_codec::split::{self, State};
 
 /// How much of what follows is looked at: enough for a few records, and little where many bad ones have several lines.
 const SAMPLE_BYTES: usize = 16 * 1024;
 /// So many records in a row are records, whatever comes behind them.
 const ENOUGH: usize = 4;
 
-/// Whether each quote of a whole record opens at the beginning of a field, and is closed at its end.
-fn is_well_quoted(record: &[u8], dialect: &Dialect) -> bool {
+/// How the quotes of a record stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    /// Each opens at the beginning of a field, and is closed at its end.
+    Well,
+    /// So does each, but that the last one is not closed.
+    Unclosed,
+    /// One stands elsewhere.
+    Misplaced,
+}
+
+fn quoting(record: &[u8], dialect: &Dialect) -> Quoting {
     let Dialect { quote, escape, delimiter, .. } = *dialect;
     let mut begins_field = true;
     let mut at = 0;
@@ -24,11 +35,11 @@ fn is_well_quoted(record: &[u8], dialect: &Dialect) -> bool {
             continue;
         }
         if !begins_field {
-            return false;
+            return Quoting::Misplaced;
         }
         loop {
             match (record.get(at).copied(), record.get(at + 1).copied()) {
-                (None, _) => return false,
+                (None, _) => return Quoting::Unclosed,
                 (Some(byte), Some(next)) if byte == escape && (next == quote || next == escape) => at += 2,
                 (Some(byte), _) if byte == quote => break,
                 _ => at += 1,
@@ -37,10 +48,16 @@ fn is_well_quoted(record: &[u8], dialect: &Dialect) -> bool {
         at += 1;
         begins_field = false;
         if record.get(at).is_some_and(|&next| next != delimiter && next != b'\n' && next != b'\r') {
-            return false;
+            return Quoting::Misplaced;
         }
     }
-    true
+    Quoting::Well
+}
+
+/// Whether a line has a quote where none belongs. What such a one opens is no text of several lines.
+#[must_use]
+pub fn has_stray_quote(line: &[u8], dialect: &Dialect) -> bool {
+    quoting(line, dialect) == Quoting::Misplaced
 }
 
 /// The length of the first line of a bad record of several lines, where those behind it look like records of so many
@@ -62,7 +79,7 @@ pub fn line_of_unclosed(
     // All of a line end: a newline alone may well be a value's, where records end with CRLF.
     let first = memchr::memmem::find(text, line_end)? + line_end.len();
     // A record whose quotes are where they belong is what it seems to be, however its lines may look by themselves.
-    if first >= record_bytes || is_well_quoted(&text[..record_bytes], dialect) {
+    if first >= record_bytes || quoting(&text[..record_bytes], dialect) == Quoting::Well {
         return None;
     }
     look_like_records(dialect, columns, &text[first..], is_all).then_some(first)
@@ -87,6 +104,33 @@ pub fn look_like_records(dialect: &Dialect, columns: usize, text: &[u8], is_all:
     records.rows() >= ENOUGH || (records.rows() > 0 && all_are_regular)
 }
 
+/// Whether text that seems to begin with a record begins inside quotes: gives the length of what is inside.
+///
+/// Quotes tell that by where they stand; but they may be meant where they stand oddly. So what begins there has to make
+/// more sense as records, too.
+#[must_use]
+pub fn length_inside(dialect: &Dialect, columns: usize, text: &[u8]) -> Option<usize> {
+    if !split::begins_inside(text, dialect) {
+        return None;
+    }
+    let length = split::first_record(text, State::Inside, dialect)?;
+    let behind = &text[length..];
+    (!split::begins_inside(behind, dialect) && makes_more_sense(dialect, columns, behind, text)).then_some(length)
+}
+
+/// Whether more of one text than of another is records of so many columns, from its beginning on, and little of the other.
+#[must_use]
+pub fn makes_more_sense(dialect: &Dialect, columns: usize, text: &[u8], other: &[u8]) -> bool {
+    // Everything is a record of one field.
+    if dialect.fields(columns) < 2 {
+        return false;
+    }
+    let mut scanner = Scanner::new(dialect.clone(), columns);
+    let regular = scanner.scan(text).consumed;
+    let of_other = scanner.scan(other).consumed;
+    regular > of_other && of_other <= other.len() / 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,10 +150,10 @@ mod tests {
             ("a,\"b\n", false),
             ("a, \"b\"\n", false),
         ] {
-            assert_eq!(is_well_quoted(record.as_bytes(), &doubled), well, "{record}");
+            assert_eq!(quoting(record.as_bytes(), &doubled) == Quoting::Well, well, "{record}");
         }
         for (record, well) in [("a,\"b\\\"c\",d\n", true), ("a,\"b\\\\\",d\n", true), ("a,\"b\"\"c\"\n", false)] {
-            assert_eq!(is_well_quoted(record.as_bytes(), &escaped), well, "{record}");
+            assert_eq!(quoting(record.as_bytes(), &escaped) == Quoting::Well, well, "{record}");
         }
     }
 }

@@ -13,9 +13,13 @@ from typing import Any
 import duckdb
 
 from tipple.engines.duckdb import database_file
-from tipple.engines.duckdb.new_file import is_inherited
-from tipple.errors import ConnectionFailed
+from tipple.engines.duckdb.new_file import is_inherited, is_unfinished, remove
+from tipple.errors import ConnectionFailed, TippleError
 from tipple.plan.url import MEMORY, Target, quote_identifier
+
+DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk", re.IGNORECASE)
+"""What DuckDB says of a disk without room."""
+FREE_SPACE = "free space on the disk of the database file and run the same command again; nothing was published"
 
 _shared_memory: duckdb.DuckDBPyConnection | None = None
 _opening = threading.Lock()
@@ -30,6 +34,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
 
     Raises:
         ConnectionFailed: the file cannot be opened.
+        TippleError: there is no room for a new one.
     """
     path = database_file(target)
     if path is None:
@@ -64,10 +69,18 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             f"cannot open {target.display}: this user may not write to {directory}",
             hint="choose another directory, or grant the right to write",
         )
+    is_new = not os.path.exists(path)
     try:
         connection = _open(path, read_only=read_only)
     except duckdb.Error as error:
         message = " ".join(str(error).split())
+        unfinished = is_unfinished(path)
+        not_written = isinstance(error, duckdb.IOException) and "Conflicting lock" not in message
+        if is_new and unfinished and not_written:
+            # DuckDB leaves it as it is, and would refuse it ever after.
+            remove(path)
+        if not_written and DISK_FULL.search(message):
+            raise TippleError(f"cannot make {target.display}: {message}", hint=FREE_SPACE) from None
         if _NO_FILE in message:
             raise _not_kept(target) from None
         holder = re.search(r"Conflicting lock is held in (.*?)\(PID (\d+)\)", message)
@@ -80,10 +93,10 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         for said, problem, remedy in _HELD_HERE:
             if said in message:
                 raise ConnectionFailed(f"cannot open {target.display}: this process {problem}", hint=remedy) from None
-        raise ConnectionFailed(
-            f"cannot open {target.display}: {message}",
-            hint="check that the file is a DuckDB database, written by this version of DuckDB or an older one",
-        ) from None
+        hint = "check that the file is a DuckDB database, written by this version of DuckDB or an older one"
+        if unfinished and not is_new:
+            hint = f"it is smaller than an empty database: where nothing else needs it, rm {shlex.quote(path)}"
+        raise ConnectionFailed(f"cannot open {target.display}: {message}", hint=hint) from None
     found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     if found is None or found[0] is None:
         connection.close()

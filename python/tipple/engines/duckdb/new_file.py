@@ -10,7 +10,10 @@ from contextlib import suppress
 
 import duckdb
 
-__all__ = ["NewFile", "is_inherited"]
+__all__ = ["NewFile", "is_inherited", "is_unfinished", "remove"]
+
+_EMPTY_DATABASE_BYTES = 3 * 4096
+"""Its three headers."""
 
 _CONTENT = """
 SELECT (SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal)
@@ -62,7 +65,7 @@ class NewFile:
             for_nothing = self._leave() and self.is_new and _is_empty(connection)
             connection.close()
             if for_nothing and self.path is not None:
-                _remove(self.path)
+                remove(self.path)
 
     def leave(self) -> None:
         """There was no connection."""
@@ -87,7 +90,16 @@ def _is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
         return False
 
 
-def _remove(path: str) -> None:
+def is_unfinished(path: str) -> bool:
+    """Whether a file is shorter than a database without tables, as one is that DuckDB could not finish making."""
+    try:
+        return os.path.getsize(path) < _EMPTY_DATABASE_BYTES
+    except OSError:
+        return False
+
+
+def remove(path: str) -> None:
+    """Removes a database's file, unless somebody has it open."""
     # Another process that has it open by now holds DuckDB's lock of it.
     with suppress(OSError), open(path, "r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

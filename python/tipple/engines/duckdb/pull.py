@@ -9,7 +9,7 @@ import threading
 import duckdb
 
 from tipple import _core
-from tipple.engines.duckdb.connection import first_row
+from tipple.engines.duckdb.connection import DISK_FULL, FREE_SPACE, first_row
 from tipple.errors import TippleError
 from tipple.plan.hive import TOO_LONG
 
@@ -19,7 +19,6 @@ INTERRUPT_SECONDS = 0.1
 
 _WRITING = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException)
 """What fails while a file is written or a transaction committed; messages of other kinds may quote any value."""
-_DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk", re.IGNORECASE)
 
 
 class RecordRefused(TippleError):
@@ -146,8 +145,8 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
                 "those first; nothing was published"
             )
         return ConstraintViolated(f"DuckDB refused ({doing}): {message}", hint=hint, detail={"doing": doing})
-    elif isinstance(error, _WRITING) and _DISK_FULL.search(message):
-        hint = "free space on the disk of the database file and run the same command again; nothing was published"
+    elif isinstance(error, _WRITING) and DISK_FULL.search(message):
+        hint = FREE_SPACE
     elif isinstance(error, duckdb.TransactionException) and "onflict" in message:
         hint = (
             "another connection of this process changes the same table: commit what it has begun, or wait for its end, "
@@ -156,6 +155,11 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
     elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* already exists", message):
         # This load found none when it began.
         hint = "another load in this process has just made the table: run this one again; nothing was published"
+    elif isinstance(error, duckdb.CatalogException) and re.search(r"Table with name .* does not exist", message):
+        hint = (
+            "where the schema file refers to it: make that table first, or leave its REFERENCES out; nothing was "
+            "published"
+        )
     elif "no partition takes " in message:
         hint = (
             "add the value to values=[…], or leave values out: then each has a directory of its own; nothing was "

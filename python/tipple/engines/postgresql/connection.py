@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import ConnStatus, PGconn
 
 from tipple.engines import core
 from tipple.engines.postgresql.pooler import keeps_its_session
@@ -103,7 +104,7 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
         parameters = {key: value for key, value in defaults.items() if key not in given}
         if within_seconds is not None:
             parameters["connect_timeout"] = within_seconds
-        another = functools.partial(psycopg.connect, target.location, autocommit=True, **parameters)
+        another = functools.partial(open_session, target.location, **parameters)
         connection = another()
         # Some pools keep a session for whoever has set anything in it.
         connection.execute(ENCODING)
@@ -127,6 +128,27 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
                 hint=ESCAPES,
             ) from None
         raise ConnectionFailed(f"cannot connect to {target.display}: {said}", hint=_remedy(str(error))) from None
+    return connection
+
+
+def open_session(location: str, **parameters: Any) -> psycopg.Connection[Any]:
+    """A session in autocommit mode, as libpq makes it of a URL.
+
+    psycopg looks hosts up itself, so that all their addresses are tried within the time allowed, and takes the Unix
+    socket `@name`, which is in no directory, for the name of a host. Such ones are left to libpq; they answer at once.
+
+    Raises:
+        psycopg.Error: with libpq's reason.
+    """
+    given = psycopg.conninfo.conninfo_to_dict(location, **parameters)
+    hosts = str(given.get("host") or os.environ.get("PGHOST") or "").split(",")
+    if "hostaddr" in given or not any(host.startswith("@") for host in hosts):
+        return psycopg.connect(location, autocommit=True, **parameters)
+    server = PGconn.connect(psycopg.conninfo.make_conninfo(location, **parameters).encode())
+    if server.status != ConnStatus.OK:
+        raise psycopg.OperationalError(server.get_error_message())
+    connection = psycopg.Connection[Any](server)
+    connection.autocommit = True
     return connection
 
 

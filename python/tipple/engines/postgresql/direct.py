@@ -240,7 +240,7 @@ def plan(
     attributes = connection.execute(_ATTRIBUTES, (table.sql,)).fetchall()
     found = connection.execute(_PAGES, (table.sql,)).fetchone()
     block_size, fillfactor = found if found is not None else (8192, 100)
-    is_near = host.startswith("/") or host in ("localhost", "127.0.0.1", "::1")
+    is_near = host.startswith(("/", "@")) or host in ("localhost", "127.0.0.1", "::1")
     slot_bytes = min(task.run_bytes, NEAR_SLOT_BYTES) if is_near else task.run_bytes
     run_slots = task.run_bytes // slot_bytes
     if tables > 1:

@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
-from tipple.engines.postgresql import direct, ledger, stage
+from tipple.engines.postgresql import direct, ledger, stage, unlogged
 from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
@@ -384,8 +384,18 @@ def _orphans(connection: Connection) -> Iterator[Finding]:
 
 
 def _unlogged(connection: Connection) -> Iterator[Finding]:
+    if unlogged.is_spoilt(connection):
+        yield Finding(
+            level="broken",
+            subject="ledger",
+            found=unlogged.SPOILT,
+            effect="loads into unlogged tables are refused, for nobody knows what a crash has taken from them",
+            remedy=unlogged.UNSPOIL,
+        )
+    # The ledger's own is unlogged for a reason, and must stay so.
     rows = connection.execute(
-        "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r' ORDER BY 1 LIMIT 5"
+        "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE relpersistence = 'u' AND relkind = 'r' AND nspname <> 'tipple' ORDER BY 1 LIMIT 5"
     ).fetchall()
     if rows:
         yield Finding(

@@ -9,7 +9,7 @@ import psycopg
 
 from tipple.engines.core import ROW_SECURITY_HINT
 from tipple.engines.findings import Finding, refused
-from tipple.engines.postgresql import columns, obstacles, partitions, privileges, stage
+from tipple.engines.postgresql import columns, obstacles, partitions, privileges, replica_identity, stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
@@ -30,10 +30,11 @@ UNION ALL
 SELECT 'foreign key', count(*), NULL, (array_agg(conname::text ORDER BY conname))[:5]
 FROM pg_constraint WHERE conrelid = %(oid)s AND contype = 'f'
 UNION ALL
-SELECT 'publication', count(*), NULL, (array_agg(pubname::text ORDER BY pubname))[:5]
-FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = (
-    SELECT oid FROM pg_namespace WHERE nspname = p.schemaname) JOIN pg_publication o USING (pubname)
-WHERE c.oid = %(oid)s AND o.pubinsert
+SELECT 'publication', count(*), NULL, (array_agg(pubname::text ORDER BY pubname))[:5] FROM (
+    SELECT DISTINCT pubname FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename
+        AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = p.schemaname)
+    JOIN pg_publication o USING (pubname)
+    WHERE o.pubinsert AND (c.oid = %(oid)s OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s)))) AS published
 """
 
 _EFFECTS = {
@@ -77,6 +78,7 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
     yield from _rights(connection, table, oid)
     yield from _row_security(connection, table)
     yield from _one_session(connection, table)
+    yield from _without_identity(connection, table)
     yield from costs(connection, table, oid)
 
 
@@ -123,6 +125,20 @@ def _one_session(connection: Connection, table: TableName) -> Iterator[Finding]:
             found=why,
             effect="one session stores all rows, for one commit: streams only parse",
             remedy=remedy,
+        )
+
+
+def _without_identity(connection: Connection, table: TableName) -> Iterator[Finding]:
+    """Rows that no load may delete, since subscribers could not tell which they are."""
+    try:
+        replica_identity.require(connection, table, "DELETE")
+    except UsageError as error:
+        yield Finding(
+            level="note",
+            subject=f"table {table}",
+            found=str(error),
+            effect="--mode replace is refused, unless it leaves these rows alone",
+            remedy=error.hint or "",
         )
 
 

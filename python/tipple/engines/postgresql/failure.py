@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psycopg
 
 from tipple.engines import core
+from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import connection as connections
+from tipple.engines.postgresql import missing
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, TippleError
-from tipple.plan.url import TableName, Target
+from tipple.plan.url import Target
 
 __all__ = ["INPUT_AGAIN", "LOOK", "failure", "may_pass"]
 
@@ -26,24 +30,25 @@ INPUT_AGAIN = (
 def failure(
     target: Target,
     error: psycopg.Error,
-    *,
-    text: str | None = None,
-    has_ledger: bool = True,
-    table: TableName | None = None,
+    task: LoadTask | None = None,
+    in_users_words: Callable[[str], str] = str,
 ) -> TippleError:
-    """What has failed; `text` is what the server says, where it is told in other words, and `table` the one that was
-    there when a load into it began."""
+    """What has failed, in the load `task` where it was one; `in_users_words` tells otherwise what the server says."""
     if connections.is_lost(error):
         return core.ConnectionLost(
             f"the connection to the server was lost: {' '.join(str(error).split())}",
-            hint=AGAIN if has_ledger else LOOK,
+            hint=AGAIN if task is None or task.ledger else LOOK,
         )
     said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-    come = None if table is None else _constraint(error)
-    if come is not None:
+    text = in_users_words(said)
+    absent = None if task is None else missing.explain(task, error.sqlstate, said)
+    if absent is not None:
+        return absent
+    come = _constraint(error) if task is not None and task.definition is None else None
+    if task is not None and come is not None:
         return TippleError(
-            f"{come} came to {table} while it was loaded, and what was loaded violates it (SQLSTATE {error.sqlstate}): "
-            f"{text or said}",
+            f"{come} came to {task.table} while it was loaded, and what was loaded violates it (SQLSTATE "
+            f"{error.sqlstate}): {text}",
             hint="nothing was published; run the command again: it then names the record, or makes a reject of it with "
             "--on-error skip; or drop the constraint",
             detail={"sqlstate": error.sqlstate, "message": said},
@@ -55,7 +60,7 @@ def failure(
             "nothing was published; run the same command again: where that was made meanwhile, it goes another way now"
         )
     return TippleError(
-        f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or said or error}",
+        f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or error}",
         hint=core.rights_hint(error.sqlstate, said)
         or core.reference_hint(said)
         or core.room_hint(error.sqlstate)

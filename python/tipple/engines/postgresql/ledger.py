@@ -522,7 +522,8 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             mode=row[3],
             slices=row[4],
             slices_done=row[5],
-            rows=row[6],
+            # What was staged is gone with a job that was given up.
+            rows=row[13] if row[1] in ("failed", "cancelled") else row[6],
             started_at=row[7],
             finished_at=row[8],
             running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in held,

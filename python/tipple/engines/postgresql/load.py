@@ -28,6 +28,7 @@ from tipple.engines.postgresql import (
     indexes,
     late_keys,
     ledger,
+    missing,
     partitions,
     read_back,
     repeated,
@@ -112,13 +113,15 @@ class PostgresLoad:
                 raise error.with_reason(self._in_users_words(error.reason)) from None
             except TooManyRejects as error:
                 raise error.in_words(self._in_users_words) from None
+            except core.ServerRefused as error:
+                raise missing.explain(self.task, error.detail["sqlstate"], error.detail["message"]) or error from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 if not isinstance(error, indexes.NoSession):
                     raise
                 lost = core.ConnectionLost(str(error), hint=error.hint)
             except psycopg.Error as error:
-                lost = load._failure(error)
+                lost = failure(self.session.target, error, self.task, load._in_users_words)
                 if not connections.is_lost(error):
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
@@ -241,12 +244,6 @@ class PostgresLoad:
         for own, name in self.publish.index_names.items():
             text = text.replace(f'"{own}"', f'"{name}"')
         return stage.in_public(text, self.table, structure.key_names(self.task))
-
-    def _failure(self, error: psycopg.Error) -> TippleError:
-        """What the server has refused."""
-        text = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-        text, table = self._in_users_words(text), self.table if self.exists else None
-        return failure(self.session.target, error, text=text, has_ledger=self.task.ledger, table=table)
 
     def _cut(self, choice: Choice) -> Cut:
         """All that there is to load."""

@@ -24,6 +24,7 @@ from tipple.engines.postgresql import (
     partition_steps,
     partitions,
     privileges,
+    replica_identity,
     shape,
     stage,
     structure,
@@ -294,7 +295,10 @@ class PartitionPublish:
         for partition in partition_steps.read_target(self.connection, self.task.table).leaves:
             whole = self.task.replace_scope == "table"
             if partition.oid not in swapped and (whole or partition.oid in inserted):
-                emptying.empty(self.connection, partition.name, self.task.table)
+                try:
+                    emptying.empty(self.connection, partition.name, self.task.table)
+                except psycopg.Error as error:
+                    raise (replica_identity.explain(error, partition.name, "DELETE") or error) from None
 
     def _move(self, moving: list[Step], renames: dict[TableName, list[tuple[str, str]]]) -> None:
         table = self.task.table

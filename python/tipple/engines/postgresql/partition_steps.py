@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, obstacles, partition_bounds, partitions, stage
+from tipple.engines.postgresql import estranged, missing, obstacles, partition_bounds, partitions, stage
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
@@ -77,6 +77,8 @@ def read_target(connection: psycopg.Connection[Any], table: TableName) -> Partit
     """
     real = partition_bounds.read(connection, table)
     if real is None:
+        if connection.execute("SELECT FROM pg_class WHERE oid = to_regclass(%s)", (table.sql,)).fetchone() is None:
+            raise missing.gone(table)
         raise TippleError(
             f"{table} is not a partitioned table any more",
             hint="nothing was published; run the command again with --restart",

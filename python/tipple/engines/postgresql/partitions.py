@@ -10,6 +10,7 @@ that says its bound, without a scan, and by it ATTACH PARTITION needs none eithe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ FEW_BYTES_PER_PARTITION = 1024 * 1024
 table itself."""
 MANY_PARTITIONS = 100
 _SENT_TOGETHER = 100
+
+_LACKING = re.compile(r'lacks column "(.+)" which is part of the partition key')
 
 # What a partition does with values otherwise than the table whose partition it is.
 _OWN_VALUES = """
@@ -287,9 +290,12 @@ def _make(connection: psycopg.Connection[Any], statement: str) -> None:
     try:
         connection.execute(statement.encode())
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+        lacking = _LACKING.search(error.diag.message_detail or "")
+        hint = "check --partition-by and the column's type"
+        if lacking is not None:
+            hint = f"add {lacking[1]}, which divides the table, to each PRIMARY KEY and UNIQUE in the schema file"
         raise UsageError(
-            f"the server cannot partition the table like this: {error.diag.message_primary}",
-            hint="check --partition-by and the column's type",
+            f"the server cannot partition the table like this: {error.diag.message_primary}", hint=hint
         ) from None
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 
 from tipple.engines.postgresql.connection import make_ready
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["require"]
+__all__ = ["explain", "require"]
 
 _REFUSED = {
     "55000": "ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX …) for the table that is named, or change the "
@@ -53,7 +53,23 @@ def require(connection: psycopg.Connection[Any], table: TableName, command: str)
         if error.sqlstate not in _REFUSED:
             # A missing right, somebody's lock, no room for those on all partitions: if it counts, the load will say so.
             return
-        said = ". ".join(text for text in (error.diag.message_primary, error.diag.message_detail) if text)
         raise UsageError(
-            f"the server would not {command} rows of {table}: {said}", hint=_REFUSED[error.sqlstate].format(command)
+            f"the server would not {command} rows of {table}: {_said(error)}",
+            hint=_REFUSED[error.sqlstate].format(command),
         ) from None
+
+
+def explain(error: psycopg.Error, table: TableName, command: str) -> TippleError | None:
+    """What to say of a statement that a publication did not allow at the end of a load, or None of another failure."""
+    remedy = _REFUSED.get(error.sqlstate or "")
+    if remedy is None:
+        return None
+    return TippleError(
+        f"the server does not {command} rows of {table}: {_said(error)}",
+        hint=f"nothing was published; {remedy.format(command)}; then run the command again",
+        detail={"sqlstate": error.sqlstate},
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    return ". ".join(text for text in (error.diag.message_primary, error.diag.message_detail) if text)

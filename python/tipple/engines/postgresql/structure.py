@@ -88,6 +88,14 @@ def adapt(task: LoadTask) -> LoadTask:
     asked, definition = task.structure, task.definition
     if asked is None or definition is None or definition.unsupported is not None:
         return task
+    divided_by = task.partition_by.columns if task.partition_by is not None else ()
+    lacking = [name for name in divided_by if name not in asked.key]
+    if asked.structure == "btree" and asked.key and lacking:
+        raise UsageError(
+            f"--structure btree: a key of a partitioned table has all columns that divide it, and --key "
+            f"{','.join(asked.key)} lacks {', '.join(lacking)}",
+            hint=f"--key {','.join((*asked.key, *lacking))}; or --structure sorted, which asks for no key",
+        )
     if asked.structure == "btree" and asked.key and definition.primary_key != asked.key:
         not_null = {column.name for column in definition.columns if column.not_null}
         primary = not definition.primary_key and not_null.issuperset(asked.key)

@@ -42,6 +42,14 @@ def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
     known: dict[str, bool] = dict(connection.execute(_TABLESPACES).fetchall())
     for name in names:
         if name not in known:
+            if name.startswith("pg_"):
+                # Names of the server's own: no tablespace can be made with one.
+                what = "is for tables that all databases share" if name == "pg_global" else "is not there"
+                may = [space for space, allowed in known.items() if allowed]
+                raise UsageError(
+                    f"the tablespace {name} {what}, and only the server itself has names that begin with pg_",
+                    hint=f"leave --tablespace out, or name one that this role may use: {', '.join(may)}",
+                )
             raise UsageError(
                 f"the server has no tablespace {name} for tables",
                 hint=f"tablespaces there: {', '.join(known)}; a superuser can make one: CREATE TABLESPACE "

@@ -34,6 +34,13 @@ SELECT EXISTS (
         OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))))
 """
 
+SPOILT = "the ledger's table tipple.unlogged_job has become a logged one"
+UNSPOIL = (
+    "as its owner: ALTER TABLE tipple.unlogged_job SET UNLOGGED; and where the server may have crashed since it became "
+    "a logged one: TRUNCATE tipple.unlogged_job; so that jobs of unlogged tables are done again by the same commands"
+)
+"""No job comes into it while it is a logged one, so that all that are there are from before."""
+
 INSERT = "INSERT INTO tipple.unlogged_job VALUES ('{job_id}') ON CONFLICT DO NOTHING"
 """Says that a job's rows are there, and unlogged."""
 
@@ -44,9 +51,23 @@ def is_unlogged(connection: psycopg.Connection[Any], table: TableName) -> bool:
     return found is not None and bool(found[0])
 
 
+def is_spoilt(connection: psycopg.Connection[Any]) -> bool:
+    """Whether somebody has made the table that is to share the fate of unlogged ones a logged one."""
+    return _persistence(connection) not in (None, "u")
+
+
+def _require_unspoilt(connection: psycopg.Connection[Any]) -> None:
+    """Raises:
+    TippleError: nobody knows what a crash has taken.
+    """
+    if is_spoilt(connection):
+        raise TippleError(f"{SPOILT}: it does not tell any more what a crash has taken", hint=UNSPOIL)
+
+
 def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
     """Says that a job's rows are there; call it in the transaction that begins the job, or publishes it."""
-    if not _exists(connection):
+    _require_unspoilt(connection)
+    if _persistence(connection) is None:
         role = current_role(connection)
         try:
             connection.execute(_CREATE)
@@ -106,9 +127,14 @@ def require_whole(connection: psycopg.Connection[Any], job_id: str, table: Table
 
 
 def has_survived(connection: psycopg.Connection[Any], job_id: str) -> bool:
-    """Whether no crash has emptied unlogged tables since `remember`."""
-    if not _exists(connection):
+    """Whether no crash has emptied unlogged tables since `remember`.
+
+    Raises:
+        TippleError: nobody knows.
+    """
+    if _persistence(connection) is None:
         return False
+    _require_unspoilt(connection)
     with _naming_rights(connection):
         found = connection.execute("SELECT FROM tipple.unlogged_job WHERE job_id = %s", (job_id,)).fetchone()
     return found is not None
@@ -118,11 +144,19 @@ def is_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) 
     """Whether a crash has taken the rows of a published job; a standby, which has no unlogged tables, cannot tell.
 
     A table that somebody has made a logged one before the crash still has them.
+
+    Raises:
+        TippleError: nobody knows.
     """
     standby = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if standby is not None and standby[0]:
         return False
     return is_unlogged(connection, table) and not has_survived(connection, job_id)
+
+
+def is_surely_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> bool:
+    """Like `is_lost`, for a list: what nobody knows is not said there."""
+    return not is_spoilt(connection) and is_lost(connection, job_id, table)
 
 
 def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None) -> list[Finding]:
@@ -178,6 +212,9 @@ def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: i
     )
 
 
-def _exists(connection: psycopg.Connection[Any]) -> bool:
-    found = connection.execute("SELECT to_regclass('tipple.unlogged_job') IS NOT NULL").fetchone()
-    return found is not None and bool(found[0])
+def _persistence(connection: psycopg.Connection[Any]) -> str | None:
+    """`u` of the table as it was made, None where there is none."""
+    found = connection.execute(
+        "SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('tipple.unlogged_job')"
+    ).fetchone()
+    return None if found is None else str(found[0])

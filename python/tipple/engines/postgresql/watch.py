@@ -23,6 +23,7 @@ import psycopg
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from tipple.engines.postgresql.blockers import OF_SESSIONS, Blockers
+from tipple.engines.postgresql.connection import open_session
 from tipple.plan.url import Target
 
 __all__ = ["Watch"]
@@ -148,9 +149,8 @@ def _another(target: Target, like: psycopg.Connection[Any], seconds: int) -> psy
     """A connection to the very server that `like` has, of several in the URL."""
     info = like.info
     place: dict[str, Any] = {"host": info.host, "hostaddr": info.hostaddr, "port": info.port, "password": info.password}
-    return psycopg.connect(
+    return open_session(
         target.location,
-        autocommit=True,
         connect_timeout=seconds,
         application_name="tipple",
         **{key: value for key, value in place.items() if value},
