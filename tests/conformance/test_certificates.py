@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.oracle import wait_for
 from loading import load
 from servers.installations import missing_reason
 from servers.postgres import LOADER, PostgresServer
@@ -114,7 +118,20 @@ def show(server: PostgresServer, authority: Authority, name: str) -> None:
     """Has the server show another certificate from now on."""
     server.install_certificate(authority.place / f"{name}.crt", authority.place / f"{name}.key")
     server.execute("SELECT pg_reload_conf()")
-    time.sleep(0.3)
+    text = (authority.place / f"{name}.crt").read_text()
+    wanted = ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN") :])
+    assert wait_for(lambda: shown(server) == wanted)
+
+
+def shown(server: PostgresServer) -> bytes | None:
+    """The certificate that a new connection gets (protocol: SSLRequest, which the server answers by `S`)."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
+        plain.sendall(struct.pack("!ii", 8, 80877103))
+        assert plain.recv(1) == b"S"
+        with context.wrap_socket(plain) as session:
+            return session.getpeercert(binary_form=True)
 
 
 @pytest.mark.parametrize(

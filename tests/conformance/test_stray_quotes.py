@@ -160,6 +160,27 @@ def test_many_quotes_that_no_other_one_ends(engine_target: Target, tmp_path: Pat
     assert engine_target.count("t") == 50_000
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("stray", ['200,so"me text,x\n', '200,"some text,x\n'], ids=["within a field", "around one"])
+@pytest.mark.parametrize("between", [10, 200, 6000])
+def test_a_record_that_is_too_long_behind_a_stray_quote(
+    engine_target: Target, tmp_path: Path, is_packed: bool, stray: str, between: int
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    lines = [f"{n},some text,x\n" for n in range(10_000)]
+    long = f"9,{'y' * 2_000_000},z\n"
+    lines[200], lines[200 + between] = stray, long
+    text = "".join(lines).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text, 1) if is_packed else text)
+    rejects = tmp_path / "bad"
+    options = SKIP | {"max_record_size": "64KiB", "memory_limit": "200MB", "rejects": rejects}
+    load(engine_target, path, **options, check=3, timeout=60)
+    assert [number for number, *_ in told(rejects)] == [201, 201 + between]
+    assert rejects.read_text().startswith(f"{stray}9,yyy")
+    assert engine_target.count("t") == 9_998
+
+
 def test_small_sources_and_parts_of_large_ones(engine_target: Target, tmp_path: Path) -> None:
     """What shares a transaction with other sources is numbered in its own."""
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")

@@ -152,6 +152,7 @@ def test_what_is_no_text_is_named(
         (b"\xef\xbb\xbf", "UTF-16", "UTF-8"),
         (b"\xfe\xff", "UTF-16", None),
         (b"\xff\xfe", "utf_16le", None),
+        (b"\xff\xfe", "UCS-2", None),
         (b"\xef\xbb\xbf", "utf8", None),
     ],
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -163,11 +162,13 @@ def _refuse_directories(out: str, tables: Sequence[str], parts: int, part: int |
     Raises:
         UsageError: a directory has the name of a file.
     """
-    whole = [name for name in tables if parts == 1 or name in WHOLE]
-    divided = "|".join(name for name in tables if name not in whole)
-    numbered = re.compile(
-        rf"({divided})\.tbl\.(?P<part>\d+)" if form == "tbl" else rf"({divided})\.(?P<part>\d+)\.{form}"
-    )
+    numbers = range(1, parts + 1) if part is None else [part]
+    names = set()
+    for table in tables:
+        if parts == 1 or table in WHOLE:
+            names.add(f"{table}.{form}")
+        else:
+            names.update(f"{table}.tbl.{n}" if form == "tbl" else f"{table}.{n}.{form}" for n in numbers)
     try:
         with os.scandir(out) as entries:
             directories = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -175,10 +176,7 @@ def _refuse_directories(out: str, tables: Sequence[str], parts: int, part: int |
         # Whatever is the matter with it, the core says.
         return
     for name in directories:
-        found = numbered.fullmatch(name)
-        number = int(found["part"]) if found is not None else 0
-        wanted = number == part if part is not None else 1 <= number <= parts
-        if name in {f"{table}.{form}" for table in whole} or (found is not None and wanted):
+        if name in names:
             path = os.path.join(out, name)
             raise UsageError(
                 f"{path} is a directory, which --force does not replace; nothing was written",

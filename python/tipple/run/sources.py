@@ -36,7 +36,12 @@ LONGEST_NAME = 100_000
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_MARKS = ((b"\xef\xbb\xbf", "UTF-8"), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
+_MARKS = (
+    (b"\xef\xbb\xbf", "UTF-8", ()),
+    (b"\xff\xfe", "UTF-16LE", ("utf16", "utf16le", "ucs2", "iso10646ucs2", "csunicode", "unicodefeff")),
+    (b"\xfe\xff", "UTF-16BE", ("utf16", "utf16be", "unicodefffe")),
+)
+"""Byte order marks, and the names of encodings, without punctuation, that they are of: those that the core knows."""
 _UTF32_MARK = b"\xff\xfe\0\0"
 """It begins as UTF-16 does, whose next character would be NUL."""
 _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}
@@ -285,10 +290,9 @@ def _refuse_other_mark(path: str, head: bytes, encoding: str) -> None:
     Raises:
         UsageError: with the encoding that the mark says.
     """
-    said = next((said for mark, said in _MARKS if head.startswith(mark)), None)
     named = "".join(filter(str.isalnum, encoding)).lower()
-    # UTF-16 leaves the order to the mark.
-    if said is None or named in (said.replace("-", "").lower(), "utf16" if said.startswith("UTF-16") else ""):
+    said = next((said for mark, said, names in _MARKS if head.startswith(mark) and named not in names), None)
+    if said is None:
         return
     raise UsageError(
         f"{path} begins with the byte order mark of {said}, and the encoding {encoding} was named for it",

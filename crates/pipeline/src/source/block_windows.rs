@@ -32,6 +32,11 @@ impl<'b> BlockWindows<'b> {
         Self { dialect, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
     }
 
+    /// Where what can be read from here on ends: a record that is too long stands by itself, whatever seems to lead into it.
+    fn end(&self) -> usize {
+        self.piece.overlong.filter(|&overlong| overlong > self.position).unwrap_or(self.piece.end)
+    }
+
     fn offset(&self) -> u64 {
         self.piece.piece.offset + (self.position - self.piece.begin) as u64
     }
@@ -44,11 +49,11 @@ impl Windows for BlockWindows<'_> {
         }
         let cut_off = self.piece.overlong == Some(self.position);
         if cut_off || self.grow >= self.max_record_bytes.max(self.window_bytes) {
-            let bytes = &self.text[self.position..self.piece.end];
+            let bytes = &self.text[self.position..self.end()];
             let (source_bytes, offset) = (bytes.len(), self.offset());
             return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
         }
-        let rest = self.piece.overlong.unwrap_or(self.piece.end) - self.position;
+        let rest = self.end() - self.position;
         let length = self.window_bytes.max(2 * self.grow).min(rest);
         self.grow = length;
         let own_end = self.piece.begin + self.piece.piece.length as usize;
@@ -57,7 +62,7 @@ impl Windows for BlockWindows<'_> {
             bytes: &self.text[self.position..end],
             source_bytes: end.min(own_end) - self.position.min(own_end),
             offset: self.offset(),
-            last: end == self.piece.end,
+            last: end == self.end(),
             overlong: false,
         }))
     }
@@ -70,7 +75,7 @@ impl Windows for BlockWindows<'_> {
     }
 
     fn leave_out(&mut self, _go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
-        let rest = &self.text[self.position..self.piece.end];
+        let rest = &self.text[self.position..self.end()];
         let end = if self.piece.overlong == Some(self.position) {
             None
         } else {

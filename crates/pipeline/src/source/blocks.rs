@@ -248,7 +248,7 @@ impl<'p> BlockCutter<'p> {
             }
             match self.candidate {
                 Some(cut) => return self.behind_quotes(cut),
-                None if self.scanned < self.longest() => return None,
+                None if self.scanned < self.longest() || self.is_between_records() => return None,
                 None => self.go_on_behind_line(),
             }
         }
@@ -296,6 +296,11 @@ impl<'p> BlockCutter<'p> {
                 None
             }
         }
+    }
+
+    /// Whether all that is known are whole records, where they are limited.
+    fn is_between_records(&self) -> bool {
+        self.how.block_records > 0 && self.whole == self.scanned
     }
 
     fn is_at_limit(&self) -> bool {

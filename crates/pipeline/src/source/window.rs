@@ -18,7 +18,7 @@ pub struct Window<'b> {
     pub source_bytes: usize,
     /// Where they begin in the source.
     pub offset: u64,
-    /// No more follow in this piece.
+    /// No more follow in this piece, or a record begins behind it that is longer than the limit.
     pub last: bool,
     /// It holds the beginning of one record that is longer than the limit, and nothing else. The next window is to be
     /// that behind it: [`Windows::leave_out`].

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from tipple.engines.duckdb import database_file
-from tipple.engines.duckdb.new_file import is_inherited, is_unfinished, remove
+from tipple.engines.duckdb.new_file import begins_like_a_database, is_inherited, is_unfinished, remove
 from tipple.errors import ConnectionFailed, TippleError
 from tipple.plan.url import MEMORY, Target, quote_identifier
 
@@ -94,7 +94,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             if said in message:
                 raise ConnectionFailed(f"cannot open {target.display}: this process {problem}", hint=remedy) from None
         hint = "check that the file is a DuckDB database, written by this version of DuckDB or an older one"
-        if unfinished and not is_new:
+        if unfinished and not is_new and begins_like_a_database(path):
             hint = f"it is smaller than an empty database: where nothing else needs it, rm {shlex.quote(path)}"
         raise ConnectionFailed(f"cannot open {target.display}: {message}", hint=hint) from None
     found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")

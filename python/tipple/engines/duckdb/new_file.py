@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import duckdb
 
-__all__ = ["NewFile", "is_inherited", "is_unfinished", "remove"]
+__all__ = ["NewFile", "begins_like_a_database", "is_inherited", "is_unfinished", "remove"]
 
 _EMPTY_DATABASE_BYTES = 3 * 4096
 """Its three headers."""
@@ -96,6 +96,16 @@ def is_unfinished(path: str) -> bool:
         return os.path.getsize(path) < _EMPTY_DATABASE_BYTES
     except OSError:
         return False
+
+
+def begins_like_a_database(path: str) -> bool:
+    """Whether a file begins as DuckDB's do (the word DUCK behind a checksum), or has nothing in it yet."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(12)
+    except OSError:
+        return False
+    return not head or head[8:] in (b"DUCK", bytes(4))
 
 
 def remove(path: str) -> None:

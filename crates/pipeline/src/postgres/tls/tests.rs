@@ -97,7 +97,7 @@ fn certificates_at_other_times() {
     }
 }
 
-/// No bit of it can be another one.
+/// No byte of it can be another one, or be missing.
 #[test]
 fn changed_certificates() {
     let whole = certificate("plain");
