@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -199,3 +200,14 @@ def write_in_three(directory: Path, records: Sequence[str]) -> list[Path]:
 def lines(rows: Iterable[Sequence[object]], delimiter: str = ",", end: str = "\n") -> str:
     """Plain delimited text without any quoting."""
     return "".join(delimiter.join(str(field) for field in row) + end for row in rows)
+
+
+@contextmanager
+def with_table(server: PostgresServer) -> Iterator[PostgresTarget]:
+    """A target on a server of one's own, with an empty table `t`."""
+    target = PostgresTarget(server)
+    target.execute("CREATE TABLE t (a integer, b text)")
+    try:
+        yield target
+    finally:
+        target.close()

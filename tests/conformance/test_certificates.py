@@ -16,7 +16,7 @@ from faults.oracle import wait_for
 from loading import load
 from servers.installations import missing_reason
 from servers.postgres import LOADER, PostgresServer
-from targets import PostgresTarget, write
+from targets import PostgresTarget, with_table, write
 
 VERSION = 15  # the packaged 16 and 18 are built without OpenSSL
 
@@ -101,12 +101,8 @@ def server(authority: Authority) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def target(server: PostgresServer) -> Iterator[PostgresTarget]:
-    target = PostgresTarget(server)
-    target.execute("CREATE TABLE t (a integer, b text)")
-    try:
+    with with_table(server) as target:
         yield target
-    finally:
-        target.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from loading import load, load_words
 from servers.installations import missing_reason
 from servers.pooler import Pooler
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer, postgres_server
-from targets import DuckdbTarget, PostgresTarget, write
+from targets import DuckdbTarget, PostgresTarget, with_table, write
 
 SECRETS = (LOADER_PASSWORD, quote(LOADER_PASSWORD, safe=""), LOADER_PASSWORD.split("-")[1])
 
@@ -367,12 +367,8 @@ def tls_server(certificates: Path) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def tls_target(tls_server: PostgresServer) -> Iterator[PostgresTarget]:
-    target = PostgresTarget(tls_server)
-    target.execute("CREATE TABLE t (a integer, b text)")
-    try:
+    with with_table(tls_server) as target:
         yield target
-    finally:
-        target.close()
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,13 @@ LONGEST_NAME = 100_000
 """A longer name is a quote that is never closed."""
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _MARKS = (
     (b"\xef\xbb\xbf", "UTF-8", ()),
     (b"\xff\xfe", "UTF-16LE", ("utf16", "utf16le", "ucs2", "iso10646ucs2", "csunicode", "unicodefeff")),
     (b"\xfe\xff", "UTF-16BE", ("utf16", "utf16be", "unicodefffe")),
 )
 """Byte order marks, and the names of encodings, without punctuation, that they are of: those that the core knows."""
+_UTF16_MARKS = tuple(mark for mark, said, _ in _MARKS if said != "UTF-8")
 _UTF32_MARK = b"\xff\xfe\0\0"
 """It begins as UTF-16 does, whose next character would be NUL."""
 _PLAIN_TEXT: dict[str, Any] = {**TEXT_PLAN["dialect"], "family": "plain"}

@@ -85,14 +85,8 @@ impl Parser {
                     let mut reader =
                         WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
                     let limit_records = if divisible { left } else { u64::MAX };
-                    let begin = PieceBegin {
-                        source: piece.source,
-                        slice: slice.n,
-                        record: None,
-                        is_numbered: false,
-                        read: (1, 1),
-                        limit_records,
-                    };
+                    let begin =
+                        PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1), limit_records };
                     let (rows, end) =
                         parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
                     source.check_unchanged()?;
@@ -113,8 +107,6 @@ impl Parser {
                         source: index,
                         slice: block.n(),
                         record: Some(piece.first_record),
-                        // Behind a quote too many nobody knows before all is read.
-                        is_numbered: !plan.feeding.resyncs,
                         read: (block.file_bytes(), block.text().len() as u64),
                         limit_records: u64::MAX,
                     };
@@ -186,8 +178,6 @@ struct PieceBegin {
     slice: u32,
     /// The number of its first record in the source, from 1, where it was counted.
     record: Option<u64>,
-    /// Whether that is certain.
-    is_numbered: bool,
     /// Bytes of the file per bytes of text.
     read: (u64, u64),
     /// The most regular records to read.
@@ -209,9 +199,10 @@ fn parse_piece<'c, 'p>(
     let line_of = |text: &[u8], bytes, is_all| {
         line_of_unclosed(&context.plan.dialect, context.plan.columns.len(), text, bytes, is_all)
     };
-    // Where records were counted beforehand, their numbers are those in the source.
+    // Where records were counted beforehand, their numbers are those in the source; behind a quote too many nobody knows
+    // those before all is read, and the count will do for messages only.
     let counted = begin.record.map_or(0, |record| record - 1);
-    let (first, before) = if begin.is_numbered { (counted, 0) } else { (0, counted) };
+    let (first, before) = if context.plan.feeding.resyncs { (0, counted) } else { (counted, 0) };
     let mut piece_records = first;
     let mut left = begin.limit_records;
     let mut end = None;
@@ -238,7 +229,7 @@ fn parse_piece<'c, 'p>(
             let offset = window.offset;
             let left_out = reader.leave_out(&mut || context.check_cancelled())?;
             let mut bytes = left_out.bytes;
-            // A text of several lines that is too long ends somewhere, and so does one that a stray quote opens.
+            // That it ends somewhere says nothing of what a stray quote has opened.
             let is_line = |line: &Vec<u8>| !left_out.ended || has_stray_quote(line, &plan.dialect);
             match line.filter(|line| is_line(line) && reader.go_back(offset + line.len() as u64)) {
                 Some(line) => {

@@ -7,9 +7,9 @@
 //! lies behind a cut is looked at; and where no record seems to end any more, what lies behind the line that began it.
 
 use super::SourceFile;
-use super::cut::{LOOK_BYTES, end_marker_bytes};
+use super::cut::end_marker_bytes;
 use super::locate;
-use super::resync::{has_stray_quote, length_inside, line_of_unclosed, look_like_records};
+use super::resync::{LOOK_BYTES, has_stray_quote, length_inside, line_of_unclosed, look_like_records};
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
 use super::window::{end_last_record, too_long};
 use crate::counters::Counters;
@@ -330,11 +330,10 @@ impl<'p> BlockCutter<'p> {
     /// read for that.
     fn behind_quotes(&self, cut: usize) -> Option<usize> {
         let behind = &self.block.text[cut..];
-        let look = LOOK_BYTES as usize;
-        if behind.len() < look && !self.open.as_ref()?.ended {
+        if behind.len() < LOOK_BYTES && !self.open.as_ref()?.ended {
             return None;
         }
-        let behind = &behind[..behind.len().min(look)];
+        let behind = &behind[..behind.len().min(LOOK_BYTES)];
         Some(cut + length_inside(self.how.dialect, self.how.columns, behind).unwrap_or(0))
     }
 

@@ -3,7 +3,7 @@
 //! A source without quotes is cut by looking for a record end after each wished-for place. One with quotes is
 //! scanned whole, its parts in parallel, because whether a newline ends a record depends on all quotes before it.
 
-use super::resync::{look_like_records, makes_more_sense};
+use super::resync::{LOOK_BYTES, is_inside_out, look_like_records};
 use super::window::ends_with_escape;
 use super::{SourceFile, head};
 use crate::error::{Error, Result};
@@ -22,8 +22,6 @@ const SAMPLE_BYTES: usize = 1 << 20;
 const TAIL_BYTES: u64 = 64 * 1024;
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
-/// How much behind a cut is looked at to tell whether it is inside quotes.
-pub(super) const LOOK_BYTES: u64 = 256 * 1024;
 /// The most sources that one slice groups, so that resuming stays cheap.
 const MAX_PIECES: usize = 1024;
 
@@ -321,6 +319,7 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
     });
     let mut cuts = vec![data.start];
     let mut state = State::Outside;
+    let quotes = Quotes { source, end: data.end, dialect, columns: plan.columns };
     // Where the record that is open at most begins.
     let mut open = data.start;
     for (part, result) in results.into_iter().enumerate() {
@@ -331,13 +330,14 @@ fn cuts_by_scan(source: &SourceFile<'_>, data: Range<u64>, dialect: &Dialect, pl
         // The first part begins with a record; the record that begins in a later one is its cut.
         if part > 0 {
             let is_too_long = wishes[part + 1] - open > plan.max_record_bytes as u64;
+            // Only where bad records are skipped: else the first such quote ends the load.
             if plan.skips
-                && (is_inside_out(source, &scanned, state, data.end, dialect, plan.columns)?
-                    || (is_too_long && is_unclosed(source, &scanned, state, data.end, dialect, plan.columns)?))
+                && (quotes.are_inside_out(&scanned, state)?
+                    || (is_too_long && quotes.is_one_unclosed(&scanned, state)?))
             {
                 state = inside_out(state);
             }
-            cuts.extend(scanned.first_record[state as usize].filter(|&cut| cut < data.end));
+            cuts.extend(quotes.cut(&scanned, state));
         }
         if scanned.first_record[state as usize].is_some() {
             open = wishes[part + 1];
@@ -353,44 +353,41 @@ fn inside_out(state: State) -> State {
     if state == State::Outside { State::Inside } else { State::Outside }
 }
 
-/// Whether what stands behind a part's cut says that there is no record, and that there is one behind the other cut.
-///
-/// Only where bad records are skipped: else the first such quote ends the load.
-fn is_inside_out(
-    source: &SourceFile<'_>,
-    part: &ScannedPart,
-    state: State,
+/// What the quotes of a source are judged by where one may be too many.
+struct Quotes<'s, 'p> {
+    source: &'s SourceFile<'p>,
+    /// Where its data end.
     end: u64,
-    dialect: &Dialect,
+    dialect: &'s Dialect,
     columns: usize,
-) -> Result<bool> {
-    let cuts = [state, inside_out(state)].map(|state| part.first_record[state as usize].filter(|&cut| cut < end));
-    let [Some(cut), Some(other)] = cuts else { return Ok(false) };
-    let behind = |cut: u64| -> Result<Vec<u8>> {
-        let mut bytes = vec![0; (end - cut).min(LOOK_BYTES) as usize];
-        source.read_exact_at(&mut bytes, cut)?;
-        Ok(bytes)
-    };
-    let (behind, other) = (behind(cut)?, behind(other)?);
-    Ok(split::begins_inside(&behind, dialect)
-        && !split::begins_inside(&other, dialect)
-        && makes_more_sense(dialect, columns, &other, &behind))
 }
 
-/// Whether no record ends in a part unless it begins outside quotes, and there look to be records then.
-fn is_unclosed(
-    source: &SourceFile<'_>,
-    part: &ScannedPart,
-    state: State,
-    end: u64,
-    dialect: &Dialect,
-    columns: usize,
-) -> Result<bool> {
-    let cut = part.first_record[State::Outside as usize].filter(|&cut| cut < end);
-    let Some(cut) = cut.filter(|_| part.first_record[state as usize].is_none()) else { return Ok(false) };
-    let mut bytes = vec![0; (end - cut).min(LOOK_BYTES) as usize];
-    source.read_exact_at(&mut bytes, cut)?;
-    Ok(look_like_records(dialect, columns, &bytes, cut + bytes.len() as u64 == end))
+impl Quotes<'_, '_> {
+    /// Where a part is cut that begins in this state, if it is.
+    fn cut(&self, part: &ScannedPart, state: State) -> Option<u64> {
+        part.first_record[state as usize].filter(|&cut| cut < self.end)
+    }
+
+    fn behind(&self, cut: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; (self.end - cut).min(LOOK_BYTES as u64) as usize];
+        self.source.read_exact_at(&mut bytes, cut)?;
+        Ok(bytes)
+    }
+
+    /// Whether what stands behind a part's cut says that there is no record, and that there is one behind the other cut.
+    fn are_inside_out(&self, part: &ScannedPart, state: State) -> Result<bool> {
+        let cuts = (self.cut(part, state), self.cut(part, inside_out(state)));
+        let (Some(cut), Some(other)) = cuts else { return Ok(false) };
+        Ok(is_inside_out(self.dialect, self.columns, &self.behind(cut)?, &self.behind(other)?))
+    }
+
+    /// Whether no record ends in a part unless it begins outside quotes, and there look to be records then.
+    fn is_one_unclosed(&self, part: &ScannedPart, state: State) -> Result<bool> {
+        let cut = self.cut(part, State::Outside).filter(|_| part.first_record[state as usize].is_none());
+        let Some(cut) = cut else { return Ok(false) };
+        let behind = self.behind(cut)?;
+        Ok(look_like_records(self.dialect, self.columns, &behind, cut + behind.len() as u64 == self.end))
+    }
 }
 
 fn scan_part(source: &SourceFile<'_>, from: u64, to: u64, dialect: &Dialect, buffer: &mut [u8]) -> Result<ScannedPart> {

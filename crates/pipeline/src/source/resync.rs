@@ -10,6 +10,8 @@ use tipple_codec::split::{self, State};
 
 /// How much of what follows is looked at: enough for a few records, and little where many bad ones have several lines.
 const SAMPLE_BYTES: usize = 16 * 1024;
+/// How much behind a cut is looked at to tell whether it is inside quotes.
+pub const LOOK_BYTES: usize = 256 * 1024;
 /// So many records in a row are records, whatever comes behind them.
 const ENOUGH: usize = 4;
 
@@ -105,30 +107,25 @@ pub fn look_like_records(dialect: &Dialect, columns: usize, text: &[u8], is_all:
 }
 
 /// Whether text that seems to begin with a record begins inside quotes: gives the length of what is inside.
-///
-/// Quotes tell that by where they stand; but they may be meant where they stand oddly. So what begins there has to make
-/// more sense as records, too.
 #[must_use]
 pub fn length_inside(dialect: &Dialect, columns: usize, text: &[u8]) -> Option<usize> {
-    if !split::begins_inside(text, dialect) {
-        return None;
-    }
     let length = split::first_record(text, State::Inside, dialect)?;
-    let behind = &text[length..];
-    (!split::begins_inside(behind, dialect) && makes_more_sense(dialect, columns, behind, text)).then_some(length)
+    is_inside_out(dialect, columns, text, &text[length..]).then_some(length)
 }
 
-/// Whether more of one text than of another is records of so many columns, from its beginning on, and little of the other.
+/// Whether `text` begins inside quotes and `other` with a record, one of which is so.
+///
+/// Quotes tell that by where they stand; but they may be meant where they stand oddly. So more of `other` has to be
+/// records of so many columns, from its beginning on, and little of `text`.
 #[must_use]
-pub fn makes_more_sense(dialect: &Dialect, columns: usize, text: &[u8], other: &[u8]) -> bool {
+pub fn is_inside_out(dialect: &Dialect, columns: usize, text: &[u8], other: &[u8]) -> bool {
     // Everything is a record of one field.
-    if dialect.fields(columns) < 2 {
+    if dialect.fields(columns) < 2 || !split::begins_inside(text, dialect) || split::begins_inside(other, dialect) {
         return false;
     }
     let mut scanner = Scanner::new(dialect.clone(), columns);
-    let regular = scanner.scan(text).consumed;
-    let of_other = scanner.scan(other).consumed;
-    regular > of_other && of_other <= other.len() / 2
+    let of_text = scanner.scan(text).consumed;
+    scanner.scan(other).consumed > of_text && of_text <= text.len() / 2
 }
 
 #[cfg(test)]
@@ -154,6 +151,16 @@ mod tests {
         }
         for (record, well) in [("a,\"b\\\"c\",d\n", true), ("a,\"b\\\\\",d\n", true), ("a,\"b\"\"c\"\n", false)] {
             assert_eq!(quoting(record.as_bytes(), &escaped) == Quoting::Well, well, "{record}");
+        }
+        for (line, stray) in [
+            ("a,b\n", false),
+            ("a,\"b\",c\n", false),
+            ("a,\"b\n", false),
+            ("a,b\"\n", true),
+            ("a,\"b\"c,d\n", true),
+            ("a, \"b\n", true),
+        ] {
+            assert_eq!(has_stray_quote(line.as_bytes(), &doubled), stray, "{line}");
         }
     }
 }

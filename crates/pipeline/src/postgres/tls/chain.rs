@@ -221,8 +221,10 @@ impl Said {
                 SUBJECT_ALTERNATIVE_NAME => Ok(()),
                 // webpki judges by them, and has refused the chain, or has not seen the name.
                 NAME_CONSTRAINTS => {
-                    return Err(Refusal::new("allows some names only, and not those of the server's certificate")
-                        .with_remedy("give the server's certificate a subjectAltName that it allows"));
+                    return Err(Refusal::new(
+                        "allows some names only, and that of the server is not known to be one of them",
+                    )
+                    .with_remedy("give the server's certificate a subjectAltName that it allows"));
                 }
                 id if IGNORED.contains(&id) || !extension.is_critical => Ok(()),
                 id => return Err(Refusal::new(format!("has the critical extension {id}, which nobody here knows"))),
