@@ -47,10 +47,12 @@ fn records(blocks: &[BlockText], how: Cutting<'_>) -> Vec<(usize, u64, u64, Vec<
         for &piece in &block.pieces {
             let mut windows = BlockWindows::new(how.dialect, piece, &block.text, 8, how.max_record_bytes);
             let mut number = piece.first_record;
-            while let Some(window) = windows.fill().expect("a window") {
-                let length =
-                    tipple_codec::split::first_record(window.bytes, tipple_codec::split::State::Outside, how.dialect);
-                assert!(length.is_some() || !window.last, "whole records");
+            let mut reach = 3;
+            while let Some(window) = windows.fill(reach).expect("a window") {
+                let seen = &window.bytes[..window.bytes.len().min(reach)];
+                let length = tipple_codec::split::first_record(seen, tipple_codec::split::State::Outside, how.dialect);
+                assert!(length.is_some() || !window.last || reach < window.bytes.len(), "whole records");
+                reach = if length.is_some() { 3 } else { 2 * reach };
                 let length = length.unwrap_or(0);
                 if length > 0 {
                     let end = how.dialect.line_end.bytes();
@@ -312,12 +314,14 @@ fn what_follows_a_record_that_is_too_long_is_found() {
                 for &piece in &block.pieces {
                     let mut windows = BlockWindows::new(&dialect, piece, &block.text, 8, 300);
                     let mut number = piece.first_record;
-                    while let Some(window) = windows.fill().expect("a window") {
+                    let mut reach = 3;
+                    while let Some(window) = windows.fill(reach).expect("a window") {
                         let length = tipple_codec::split::first_record(
-                            window.bytes,
+                            &window.bytes[..window.bytes.len().min(reach)],
                             tipple_codec::split::State::Outside,
                             &dialect,
                         );
+                        reach = if length.is_some() || window.overlong { 3 } else { 2 * reach };
                         if window.overlong {
                             found.push((window.offset, number, None));
                             number += 1;

@@ -22,19 +22,34 @@ fn read_windows(
     window_bytes: usize,
     max_record_bytes: usize,
 ) -> Result<(Vec<Record>, u64)> {
+    read_reaching(files, pieces, dialect, fields, window_bytes, max_record_bytes, usize::MAX)
+}
+
+/// The same where no more than `first_reach` bytes of a window are looked at, but where they have no whole record.
+fn read_reaching(
+    files: &Files,
+    pieces: &[Piece],
+    dialect: &Dialect,
+    fields: usize,
+    window_bytes: usize,
+    max_record_bytes: usize,
+    first_reach: usize,
+) -> Result<(Vec<Record>, u64)> {
     let (mut records, mut source_bytes) = (Vec::new(), 0);
     let mut buffer = b"left over from another piece".to_vec();
     for &piece in pieces {
         let source = SourceFile::open(&files.sources[piece.source])?;
         let mut scanner = Scanner::new(dialect.clone(), fields);
         let mut reader = WindowReader::new(&source, piece, &mut buffer, window_bytes, max_record_bytes, dialect);
-        while let Some(window) = reader.fill()? {
+        let mut reach = first_reach;
+        while let Some(window) = reader.fill(reach)? {
             if window.overlong {
                 return Err(too_long(source.planned(), window.offset, max_record_bytes));
             }
-            let found = scanner.scan(window.bytes);
+            let is_all = reach >= window.bytes.len();
+            let found = scanner.scan(&window.bytes[..reach.min(window.bytes.len())]);
             assert_eq!(found.irregular, None, "in {:?}", window.bytes);
-            assert!(!(window.last && found.rows() == 0), "no record ends in {:?}", window.bytes);
+            assert!(!(window.last && is_all && found.rows() == 0), "no record ends in {:?}", window.bytes);
             for row in 0..found.rows() {
                 let bytes = &window.bytes[found.start(row)..found.start(row + 1)];
                 let bytes = bytes.strip_suffix(dialect.line_end.bytes()).expect("a record end");
@@ -43,6 +58,7 @@ fn read_windows(
             let consumed = found.consumed;
             source_bytes += consumed.min(window.source_bytes) as u64;
             reader.consume(consumed);
+            reach = if consumed > 0 { first_reach } else { reach.saturating_mul(2) };
         }
     }
     Ok((records, source_bytes))
@@ -68,6 +84,12 @@ proptest! {
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert_eq!(&records, &expected, "windows of {} bytes", window_bytes);
             prop_assert_eq!(source_bytes, bytes);
+            for reach in [1, 7, window_bytes] {
+                let read = read_reaching(&files, &pieces, &dialect, 2, window_bytes, 1 << 20, reach);
+                let (records, source_bytes) = read.map_err(|error| TestCaseError::fail(error.to_string()))?;
+                prop_assert_eq!(&records, &expected, "windows of {} bytes, {} at a time", window_bytes, reach);
+                prop_assert_eq!(source_bytes, bytes);
+            }
         }
         // Every record is counted and found again.
         for (index, (offset, bytes)) in expected.iter().enumerate() {
@@ -130,8 +152,9 @@ fn records_longer_than_a_window() {
         let read = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003);
         assert_eq!(read.expect("readable").0, expected, "windows of {window_bytes}");
     }
-    for window_bytes in [1, 64, 300] {
-        let error = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000).expect_err("too long");
+    for (window_bytes, reach) in [(1, usize::MAX), (64, usize::MAX), (300, usize::MAX), (64, 1), (2000, 100)] {
+        let error = read_reaching(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000, reach);
+        let error = error.expect_err("too long");
         let message = error.to_string();
         assert!(matches!(error, Error::Invalid { .. }), "{message}");
         assert!(message.contains("begins at byte 2 ") || message.contains("begins at byte 1005 "), "{message}");
@@ -150,7 +173,7 @@ fn what_follows_a_record_that_is_too_long_is_found() {
             let mut buffer = Vec::new();
             let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, window_bytes, 200, &dialect);
             let mut found = Vec::new();
-            while let Some(window) = reader.fill().expect("readable") {
+            while let Some(window) = reader.fill(usize::MAX).expect("readable") {
                 let begin = window.offset as usize;
                 assert_eq!(&window.bytes[..window.source_bytes], &file[begin..begin + window.source_bytes]);
                 if window.overlong {
@@ -185,10 +208,10 @@ fn a_file_that_shrinks_while_it_is_read() {
     let source = SourceFile::open(&files.sources[0]).expect("as planned");
     let (dialect, mut buffer) = (Dialect::csv(), Vec::new());
     let mut reader = WindowReader::new(&source, all_of(&file)[0], &mut buffer, 50, 1 << 20, &dialect);
-    assert_eq!(reader.fill().expect("readable").map(|window| window.bytes.len()), Some(50));
+    assert_eq!(reader.fill(usize::MAX).expect("readable").map(|window| window.bytes.len()), Some(50));
     reader.consume(50);
     std::fs::write(&files.sources[0].path, b"aaaa\n").expect("shrinking it");
-    assert!(matches!(reader.fill(), Err(Error::SourceChanged { .. })));
+    assert!(matches!(reader.fill(usize::MAX), Err(Error::SourceChanged { .. })));
     assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
 }
 

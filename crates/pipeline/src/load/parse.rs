@@ -11,11 +11,14 @@ use crate::postgres::copy::Place;
 use crate::source::SourceFile;
 use crate::source::block_windows::BlockWindows;
 use crate::source::locate;
-use crate::source::resync::{has_stray_quote, line_of_unclosed};
+use crate::source::resync::{SAMPLE_BYTES, has_stray_quote, line_of_unclosed};
 use crate::source::window::{WindowReader, Windows, too_long};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
 use tipple_codec::sniff::guessed::Guesses;
+
+/// So much is looked through behind a record from whose end on a window has to be scanned anew.
+const FIRST_REACH: usize = 4 * 1024;
 
 /// What a stream keeps from slice to slice.
 pub(super) struct Parser {
@@ -206,10 +209,12 @@ fn parse_piece<'c, 'p>(
     let mut piece_records = first;
     let mut left = begin.limit_records;
     let mut end = None;
+    // So much of a window is scanned: where it has to be scanned anew, the next such record may be close by.
+    let mut reach = usize::MAX;
     while end.is_none() {
         context.check_cancelled()?;
         stream.enter(StreamState::Read);
-        let Some(window) = reader.fill()? else { break };
+        let Some(window) = reader.fill(reach.saturating_add(SAMPLE_BYTES))? else { break };
         stream.enter(StreamState::Encode);
         let place = Place {
             source: begin.source,
@@ -242,7 +247,10 @@ fn parse_piece<'c, 'p>(
             stream.add(bytes * begin.read.0 / begin.read.1.max(1), 0);
             continue;
         }
-        let mut records = scanner.scan(window.bytes);
+        let scanned = reach.min(window.bytes.len());
+        let is_all = scanned == window.bytes.len();
+        reach = if is_all { usize::MAX } else { 2 * reach };
+        let mut records = scanner.scan(&window.bytes[..scanned]);
         let (mut consumed, mut rows) = (0, 0);
         loop {
             if records.rows() as u64 > left {
@@ -286,7 +294,7 @@ fn parse_piece<'c, 'p>(
                 return Err(Error::Internal { message: "an irregular record was not reported".into() });
             };
             if records.irregular.is_some_and(|irregular| !irregular.complete) {
-                if !window.last {
+                if !(window.last && is_all) {
                     // What is wrong is known, where the record ends is not.
                     break;
                 }
@@ -307,15 +315,19 @@ fn parse_piece<'c, 'p>(
             consumed = problem.end;
             match records.rest().filter(|_| unclosed.is_none()) {
                 Some(rest) => records = rest,
-                None => break,
+                None => {
+                    reach = FIRST_REACH;
+                    break;
+                }
             }
         }
-        if consumed == 0 && window.last && !window.bytes.is_empty() {
+        if consumed == 0 && is_all && window.last && !window.bytes.is_empty() {
             let Some(log) = rejects else {
                 return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
             };
             let unclosed = line_of(window.bytes, window.bytes.len(), true);
             consumed = unclosed.unwrap_or(window.bytes.len());
+            reach = FIRST_REACH;
             let record = &window.bytes[..consumed];
             let complaint = if unclosed.is_some() { Context::unclosed(record) } else { Context::unterminated(record) };
             log.push(place, piece_records, record, complaint)?;
@@ -323,6 +335,7 @@ fn parse_piece<'c, 'p>(
         }
         // Where a stray quote ends is not looked for: where there are many, each might lead through all that is left.
         if consumed == 0
+            && is_all
             && !window.last
             && window.bytes.len() >= context.plan.window_bytes
             && let Some(log) = rejects
@@ -333,6 +346,7 @@ fn parse_piece<'c, 'p>(
             log.push(place, piece_records, line, Context::unclosed(line))?;
             piece_records += 1;
             consumed = length;
+            reach = FIRST_REACH;
         }
         end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);
         let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);

@@ -43,18 +43,19 @@ impl<'b> BlockWindows<'b> {
 }
 
 impl Windows for BlockWindows<'_> {
-    fn fill(&mut self) -> Result<Option<Window<'_>>> {
+    fn fill(&mut self, enough: usize) -> Result<Option<Window<'_>>> {
         if self.position == self.piece.end {
             return Ok(None);
         }
         let cut_off = self.piece.overlong == Some(self.position);
-        if cut_off || self.grow >= self.max_record_bytes.max(self.window_bytes) {
+        let has_enough = self.grow >= enough;
+        if cut_off || (!has_enough && self.grow >= self.max_record_bytes.max(self.window_bytes)) {
             let bytes = &self.text[self.position..self.end()];
             let (source_bytes, offset) = (bytes.len(), self.offset());
             return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
         }
         let rest = self.end() - self.position;
-        let length = self.window_bytes.max(2 * self.grow).min(rest);
+        let length = if has_enough { self.grow } else { self.window_bytes.max(2 * self.grow).min(rest) };
         self.grow = length;
         let own_end = self.piece.begin + self.piece.piece.length as usize;
         let end = self.position + length;

@@ -70,7 +70,7 @@ fn add(
 ) -> Result<()> {
     let window_bytes = plan.window_bytes.min(TAIL_BYTES as usize);
     let mut reader = WindowReader::new(source, piece, buffer, window_bytes, usize::MAX, &plan.dialect);
-    let Some(window) = reader.fill()? else { return Ok(()) };
+    let Some(window) = reader.fill(usize::MAX)? else { return Ok(()) };
     let mut scanner = Scanner::new(plan.dialect.clone(), plan.columns);
     let mut decoder = Decoder::new(plan.dialect.clone());
     let records = scanner.scan(window.bytes);

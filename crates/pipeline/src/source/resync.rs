@@ -9,7 +9,9 @@ use tipple_codec::scan::Scanner;
 use tipple_codec::split::{self, State};
 
 /// How much of what follows is looked at: enough for a few records, and little where many bad ones have several lines.
-const SAMPLE_BYTES: usize = 16 * 1024;
+pub const SAMPLE_BYTES: usize = 16 * 1024;
+/// How much is looked at first: most records are short.
+const FIRST_SAMPLE_BYTES: usize = 1024;
 /// How much behind a cut is looked at to tell whether it is inside quotes.
 pub const LOOK_BYTES: usize = 256 * 1024;
 /// So many records in a row are records, whatever comes behind them.
@@ -94,13 +96,16 @@ pub fn look_like_records(dialect: &Dialect, columns: usize, text: &[u8], is_all:
     if dialect.fields(columns) < 2 {
         return false;
     }
+    let mut scanner = Scanner::new(dialect.clone(), columns);
+    if scanner.scan(&text[..text.len().min(FIRST_SAMPLE_BYTES)]).rows() >= ENOUGH {
+        return true;
+    }
     let line_end = dialect.line_end.bytes();
     let mut sample = text[..text.len().min(SAMPLE_BYTES)].to_vec();
     let is_all = is_all && sample.len() == text.len();
     if is_all && !sample.ends_with(line_end) {
         sample.extend_from_slice(line_end);
     }
-    let mut scanner = Scanner::new(dialect.clone(), columns);
     let records = scanner.scan(&sample);
     let all_are_regular = is_all && records.irregular.is_none() && records.consumed == sample.len();
     records.rows() >= ENOUGH || (records.rows() > 0 && all_are_regular)

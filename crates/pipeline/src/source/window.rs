@@ -36,11 +36,11 @@ pub struct LeftOut {
 
 /// What gives windows of one piece, one after the other.
 pub trait Windows {
-    /// Reads on and gives the bytes not consumed yet; `None` at the end of the piece.
+    /// Gives the bytes not consumed yet; `None` at the end of the piece. Reads on first, unless there are `enough`.
     ///
     /// # Errors
     /// Where reading fails.
-    fn fill(&mut self) -> Result<Option<Window<'_>>>;
+    fn fill(&mut self, enough: usize) -> Result<Option<Window<'_>>>;
 
     /// Marks the first `bytes` of the window as done.
     fn consume(&mut self, bytes: usize);
@@ -103,6 +103,17 @@ impl<'s, 'p> WindowReader<'s, 'p> {
         }
     }
 
+    /// What is read and not consumed.
+    fn window(&self) -> Window<'_> {
+        Window {
+            bytes: &self.buffer[self.begin..],
+            source_bytes: (self.piece.offset + self.read - self.offset) as usize,
+            offset: self.offset,
+            last: self.read == self.piece.length,
+            overlong: false,
+        }
+    }
+
     /// The last record of a file need not have a record end; give it one.
     ///
     /// As COPY does, a backslash that is the last byte of the file is dropped, and a carriage return that is the last
@@ -113,11 +124,14 @@ impl<'s, 'p> WindowReader<'s, 'p> {
 }
 
 impl Windows for WindowReader<'_, '_> {
-    fn fill(&mut self) -> Result<Option<Window<'_>>> {
+    fn fill(&mut self, enough: usize) -> Result<Option<Window<'_>>> {
         let pending = self.buffer.len() - self.begin;
         let left = self.piece.length - self.read;
         if pending == 0 && left == 0 {
             return Ok(None);
+        }
+        if pending > 0 && (pending >= enough || left == 0) {
+            return Ok(Some(self.window()));
         }
         self.buffer.copy_within(self.begin.., 0);
         self.begin = 0;
@@ -133,17 +147,16 @@ impl Windows for WindowReader<'_, '_> {
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
         self.read += wanted as u64;
-        let last = self.read == self.piece.length;
-        if last && !self.ended && self.piece.offset + self.piece.length == self.source.planned().size {
+        let all_is_read = self.read == self.piece.length;
+        if all_is_read && !self.ended && self.piece.offset + self.piece.length == self.source.planned().size {
             self.end_last_record();
             self.ended = true;
         }
-        let source_bytes = (self.piece.offset + self.read - self.offset) as usize;
-        Ok(Some(Window { bytes: &self.buffer[..], source_bytes, offset: self.offset, last, overlong: false }))
+        Ok(Some(self.window()))
     }
 
     fn consume(&mut self, bytes: usize) {
-        self.begin = bytes;
+        self.begin += bytes;
         self.offset += bytes as u64;
         self.went_on = bytes > 0;
     }
@@ -151,7 +164,7 @@ impl Windows for WindowReader<'_, '_> {
     fn leave_out(&mut self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<LeftOut> {
         let begin = self.offset;
         let mut ended = false;
-        let (_, mut state) = split::count_records(self.buffer, State::Outside, self.dialect);
+        let (_, mut state) = split::count_records(&self.buffer[self.begin..], State::Outside, self.dialect);
         // The buffer is used again, and is no larger than a window afterwards.
         self.buffer.clear();
         self.buffer.shrink_to(self.window_bytes);
