@@ -8,12 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from command import start_tipple
+from command import run_tipple, start_tipple
 from faults.oracle import wait_for
 from loading import load, load_words
 from targets import PostgresTarget, Target, write
 
 WAITING = "SELECT FROM pg_locks WHERE NOT granted AND mode LIKE '%ExclusiveLock'"
+DONE = "SELECT 1 FROM tipple.slice WHERE state = 'done'"
 PLAIN = "CREATE TABLE t (a integer, b text)"
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "swap": (PLAIN, "ROW EXCLUSIVE", {}),
@@ -73,6 +74,8 @@ def test_a_schema_that_refers_to_a_table_which_is_not_there(
     assert "make that table first" in run.stderr
     if engine_target.engine == "postgresql":
         assert "is to refer to the table other (line 2 of the schema file), which does not exist" in run.stderr
+        # It is told before anything is loaded.
+        assert not engine_target.rows(DONE)
     # The remedies, literally.
     if makes:
         engine_target.execute("CREATE TABLE other (id integer PRIMARY KEY); INSERT INTO other VALUES (2)")
@@ -80,3 +83,55 @@ def test_a_schema_that_refers_to_a_table_which_is_not_there(
         write(schema, f"{own});")
     load(engine_target, path, schema=schema, restart=not makes, **options)
     assert engine_target.rows("SELECT * FROM t") == [(1, 2)]
+
+
+REFERRING = "CREATE TABLE t (a integer PRIMARY KEY, b integer REFERENCES other (id), c integer REFERENCES t);"
+OTHER = "CREATE TABLE other (id integer PRIMARY KEY);"
+
+
+def test_what_a_schema_refers_to_has_no_key(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Told before anything is loaded, whatever else the server refuses."""
+    postgres_target.execute("CREATE TABLE other (id integer)")
+    schema = write(tmp_path / "schema.sql", REFERRING)
+    run = load(postgres_target, write(tmp_path / "in.csv", "1,2,1\n"), schema=schema, check=1)
+    assert "there is no unique constraint matching given keys" in run.stderr
+    assert postgres_target.rows("SELECT count(*) FROM tipple.job") == [(0,)]
+
+
+def test_somebody_writes_into_what_a_schema_refers_to(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Nobody is kept waiting before the load, and the load waits for nobody but at its end."""
+    postgres_target.execute(OTHER)
+    schema = write(tmp_path / "schema.sql", REFERRING)
+    path = write(tmp_path / "in.csv", "1,2,1\n")
+    with psycopg.connect(postgres_target.url) as writer:
+        writer.execute("INSERT INTO other VALUES (2)")
+        command = start_tipple(*load_words(postgres_target.url, (path,), "t", {"schema": schema}))
+        made = "SELECT FROM pg_class WHERE relname = 'slice'"
+        assert wait_for(lambda: postgres_target.rows(made) and postgres_target.rows(DONE))
+        assert wait_for(lambda: postgres_target.rows(WAITING))
+    run = command.wait()
+    assert run.exit_code == 0, str(run)
+    assert postgres_target.rows("SELECT * FROM t") == [(1, 2, 1)]
+
+
+@pytest.mark.parametrize("publish", ["each", "together"])
+def test_a_schema_refers_to_what_the_same_job_makes(
+    postgres_target: PostgresTarget, tmp_path: Path, publish: str
+) -> None:
+    schema = write(tmp_path / "schema.sql", f"{OTHER}\n{REFERRING}")
+    write(tmp_path / "other.csv", "2\n")
+    write(tmp_path / "t.csv", "1,2,1\n")
+    after = 'after = ["other"]' if publish == "each" else ""
+    lines = [
+        f'publish = "{publish}"',
+        "[defaults]",
+        f'into = "{postgres_target.url}"',
+        'sources = "${here}/${table}.csv"',
+        'header = "no"',
+        f'schema = "{schema}"',
+        "[tables.t]",
+        after,
+        "[tables.other]",
+    ]
+    run_tipple("run", write(tmp_path / "job.toml", "\n".join(lines)), "--progress", "none", check=True)
+    assert postgres_target.rows("SELECT * FROM t") == [(1, 2, 1)]

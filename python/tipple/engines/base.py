@@ -320,6 +320,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     """Whether keys judge records when all are stored; what is staged has none until then."""
     followers: Sequence[bytes] = ()
     """Keys of loads that come after this one in the same job, into the same table: none of them undoes it."""
+    beside: frozenset[str] = frozenset()
+    """Tables that the same job loads, without their schemas: what a new table refers to may be made meanwhile."""
 
     @property
     def publish_phase(self) -> str:

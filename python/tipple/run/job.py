@@ -17,7 +17,7 @@ from tipple.engines import find_engine
 from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
 from tipple.errors import Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.sources import MINIMUM_SLICE_BYTES
-from tipple.plan.url import Target
+from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
 from tipple.report.model import LoadReport, mb_per_second
 from tipple.report.progress import Progress, ProgressForm, open_progress
@@ -336,8 +336,9 @@ class _Run:
     def _load_all(self) -> None:
         if self.job.publish == "together":
             self.together = Rendezvous(len(self.tables), self.stop)
+        beside = frozenset(parse_table_name(entry.options["table"]).name for entry in self.job.tables)
         for table in self.tables.values():
-            table.counts_slices = True
+            table.counts_slices, table.beside = True, beside
         interrupted_at: float | None = None
         failure: Exception | None = None
         while not all(table.state == "ended" for table in self.tables.values()):

@@ -436,6 +436,7 @@ def load(
                     ledger=ledger,
                     request_key=request_key,
                     followers=_part.followers(request_key),
+                    beside=_part.beside,
                     request=facts,
                     resume=resume,
                     restart=restart,

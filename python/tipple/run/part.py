@@ -28,6 +28,8 @@ class Part:
     """Whether no other load is under way in this process."""
     counts_slices = True
     """Whether a plan cuts the sources, which means reading all of a file with quotes."""
+    beside: frozenset[str] = frozenset()
+    """The names, without schemas, of all tables that the same job loads."""
 
     def __init__(self, summary: str | None = None, meanwhile: Callable[[], object] | None = None) -> None:
         """`summary` is the file that the caller will write the report to; `meanwhile` is what else it has to do, and

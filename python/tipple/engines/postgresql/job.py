@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -26,6 +25,7 @@ from tipple.engines.postgresql import (
     ledger,
     merge,
     partitions,
+    rehearsal,
     shape,
     stage,
     structure,
@@ -35,16 +35,12 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.failure import may_pass
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
-from tipple.plan import constraints
-from tipple.plan.schema import TableDefinition
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
-REHEARSAL_MILLISECONDS = 500
-"""How long a new table's name is waited for before the load."""
 LOOKUP_SECONDS = 5
 """How long a server may take for the question why a load has failed."""
 
@@ -338,9 +334,13 @@ class JobOwner:
         # COPY takes such a refusal for a record's, where records may be rejects.
         judges = task.rejects is not None and strategy in ("single", "incremental", "swap", "partition")
         if task.definition is not None and strategy != "partition" and (strategy == "swap" or judges):
-            self._rehearse(task.definition)
+            method = None if self.structure is None else self.structure.access_method or "heap"
+            rehearsal.rehearse(self.connection, task, task.definition, method)
         elif judges:
             defaults.check(self.connection, task, self.table)
+        if task.definition is not None and strategy in ("swap", "merge", "partition"):
+            # Only when all is stored does the table refer to others.
+            rehearsal.rehearse_references(self.connection, task, task.definition)
         with self.connection.transaction():
             if task.definition is None and self.structure is None:
                 # What is staged is as the table is, whatever the database's own default is.
@@ -389,31 +389,11 @@ class JobOwner:
                     unlogged.remember(self.connection, job_id)
         return OwnedJob(job_id, 1, staging, strategy, plan, False)
 
-    def _rehearse(self, definition: TableDefinition) -> None:
-        """Makes the new table for a moment, so that what the server refuses of it is told before the load."""
-        try:
-            with self.connection.transaction(force_rollback=True):
-                self.connection.execute(f"SET LOCAL lock_timeout = {REHEARSAL_MILLISECONDS}")
-                if self.structure is not None:
-                    method = quote_identifier(self.structure.access_method or "heap")
-                    self.connection.execute(f"SET LOCAL default_table_access_method = {method}")
-                self._create_by_itself(definition)
-                defaults.check(self.connection, self.task, self.table)
-        except psycopg.errors.LockNotAvailable:
-            # Somebody else is making a table of this name, and may take it back.
-            return
-
-    def _create_by_itself(self, definition: TableDefinition) -> None:
-        """Makes the table without its foreign keys: what they refer to may be published together with it."""
-        own = tuple(filterfalse(constraints.is_foreign_key, definition.constraints))
-        bare = msgspec.structs.replace(definition, constraints=own)
-        self.connection.execute(bare.create_sql(self.table.sql, with_constraints=True))
-
     def _create_merge_staging(self, staging: TableName) -> None:
         """A table that is missing is there for a moment, which nobody sees, to be like; it comes with its rows."""
         definition = self.task.definition
         if definition is not None:
-            self._create_by_itself(definition)
+            rehearsal.create_by_itself(self.connection, self.task, definition)
         merge.create_staging(self.connection, self.task, staging, self.table)
         if definition is not None:
             self.connection.execute(f"DROP TABLE {self.table.sql}")
