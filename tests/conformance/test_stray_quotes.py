@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,53 @@ def test_one_stray_quote_takes_its_line_only(engine_target: Target, tmp_path: Pa
 
 def test_one_stray_quote_in_short_transactions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     load_one_stray_quote(postgres_target, tmp_path, no_atomic=True, commit_every=1000)
+
+
+TEXTS = ["a", "plain text", '"q,uoted"', '"multi\nline"', '"dou""bled"', '"x\n\ny,z\n"']
+STRAY = ['"', 'close"', 'x"y', '"open', '"a"b"', '"unclosed, and\nmore']
+
+
+def any_record(choose: random.Random, number: int) -> str:
+    fields = [str(number), choose.choice(TEXTS), str(number % 7)]
+    kind = choose.random()
+    if kind < 0.06:
+        fields[1] = choose.choice(STRAY)
+    elif kind < 0.09:
+        del fields[2]
+    elif kind < 0.12:
+        fields[2] = "bad"
+    elif kind < 0.13:
+        fields[0] = f' "{number}"'
+    return ",".join(fields) + "\n"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("escape", [None, "\\"])
+def test_transactions_make_no_difference(
+    postgres_target: PostgresTarget, tmp_path: Path, seed: int, escape: str | None
+) -> None:
+    """Wherever one ends, each record and each line that is none is the same one as in the file that is not packed."""
+    choose = random.Random(seed)
+    count = choose.choice([20, 200, 1500])
+    text = "".join(any_record(choose, number) for number in range(count))
+    if choose.random() < 0.5:
+        text = text.replace("\n", "\r\n")
+    if choose.random() < 0.5:
+        # The last record has no end.
+        text = text.rstrip() + choose.choice(["", f"\n{count},"])
+    options = SKIP | {"quote": '"', "escape": escape, "max_record_size": choose.choice(["512", "4096", "16MiB"])}
+    plain, packed = write(tmp_path / "in.csv", text), tmp_path / "in.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    found = {}
+    for source, every in ((plain, None), (plain, 3), (packed, None), (packed, 1), (packed, 7), (packed, 100)):
+        postgres_target.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (a integer, b varchar, c integer)")
+        rejects = tmp_path / "bad"
+        load(postgres_target, source, **options, commit_every=every, rejects=rejects, restart=True, check=3)
+        rows = postgres_target.rows("SELECT * FROM t ORDER BY a, b, c")
+        found[source.suffix, every] = rows, rejects.read_bytes(), told(rejects)
+    first = found.pop((".csv", None))
+    for how, other in found.items():
+        assert other == first, how
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

@@ -8,8 +8,9 @@ use std::io::Write;
 use tipple_codec::dialect::{Dialect, LineEnd};
 use tipple_pipeline::error::{Error, Result};
 use tipple_pipeline::plan::{Compression, Source, StreamForm};
+use tipple_pipeline::source::block_text::BlockText;
 use tipple_pipeline::source::block_windows::BlockWindows;
-use tipple_pipeline::source::blocks::{BlockCutter, BlockText, Cutting};
+use tipple_pipeline::source::blocks::{BlockCutter, Cutting};
 use tipple_pipeline::source::window::Windows;
 
 fn cutting<'p>(sources: &'p [Source], dialect: &'p Dialect, block_bytes: usize, chunk_bytes: usize) -> Cutting<'p> {
@@ -45,7 +46,7 @@ fn records(blocks: &[BlockText], how: Cutting<'_>) -> Vec<(usize, u64, u64, Vec<
     let mut all = Vec::new();
     for block in blocks {
         for &piece in &block.pieces {
-            let mut windows = BlockWindows::new(how.dialect, piece, &block.text, 8, how.max_record_bytes);
+            let mut windows = BlockWindows::new(how.dialect, piece, block, 8, how.max_record_bytes);
             let mut number = piece.first_record;
             let mut reach = 3;
             while let Some(window) = windows.fill(reach).expect("a window") {
@@ -312,7 +313,7 @@ fn what_follows_a_record_that_is_too_long_is_found() {
             for block in &blocks {
                 assert!(block_bytes > 1000 || block.text.len() < 300 + block_bytes + 2 * chunk_bytes.max(300));
                 for &piece in &block.pieces {
-                    let mut windows = BlockWindows::new(&dialect, piece, &block.text, 8, 300);
+                    let mut windows = BlockWindows::new(&dialect, piece, block, 8, 300);
                     let mut number = piece.first_record;
                     let mut reach = 3;
                     while let Some(window) = windows.fill(reach).expect("a window") {

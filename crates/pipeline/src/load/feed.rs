@@ -6,7 +6,8 @@ use super::Context;
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::LoadPlan;
-use crate::source::blocks::{BlockCutter, BlockPiece, BlockText, Cutting};
+use crate::source::block_text::{BlockPiece, BlockText};
+use crate::source::blocks::{BlockCutter, Cutting};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -34,6 +35,10 @@ impl Block {
 
     pub(super) fn text(&self) -> &[u8] {
         &self.block.text
+    }
+
+    pub(super) fn whole(&self) -> &BlockText {
+        &self.block
     }
 
     pub(super) fn pieces(&self) -> &[BlockPiece] {

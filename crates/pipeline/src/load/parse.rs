@@ -88,8 +88,14 @@ impl Parser {
                     let mut reader =
                         WindowReader::new(&source, piece, &mut self.buffer, window_bytes, limit, &plan.dialect);
                     let limit_records = if divisible { left } else { u64::MAX };
-                    let begin =
-                        PieceBegin { source: piece.source, slice: slice.n, record: None, read: (1, 1), limit_records };
+                    let begin = PieceBegin {
+                        source: piece.source,
+                        slice: slice.n,
+                        record: None,
+                        read: (1, 1),
+                        limit_records,
+                        is_judged: false,
+                    };
                     let (rows, end) =
                         parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
                     source.check_unchanged()?;
@@ -105,13 +111,14 @@ impl Parser {
             Work::Block(block) => {
                 for &piece in block.pieces() {
                     let index = piece.piece.source;
-                    let mut reader = BlockWindows::new(&plan.dialect, piece, block.text(), window_bytes, limit);
+                    let mut reader = BlockWindows::new(&plan.dialect, piece, block.whole(), window_bytes, limit);
                     let begin = PieceBegin {
                         source: index,
                         slice: block.n(),
                         record: Some(piece.first_record),
                         read: (block.file_bytes(), block.text().len() as u64),
                         limit_records: u64::MAX,
+                        is_judged: block.whole().is_judged,
                     };
                     let (rows, _) =
                         parse_piece(&mut self.finder, context, stream, &mut reader, begin, rejects, &mut store)?;
@@ -185,6 +192,8 @@ struct PieceBegin {
     read: (u64, u64),
     /// The most regular records to read.
     limit_records: u64,
+    /// Whether it is known which lines are no records.
+    is_judged: bool,
 }
 
 /// Reads one piece, and gives the rows that were stored, and where it stopped if the limit was reached.
@@ -200,7 +209,8 @@ fn parse_piece<'c, 'p>(
     let Finder { scanner, guesses } = finder;
     let rejects_before = count(rejects);
     let line_of = |text: &[u8], bytes, is_all| {
-        line_of_unclosed(&context.plan.dialect, context.plan.columns.len(), text, bytes, is_all)
+        let line = || line_of_unclosed(&context.plan.dialect, context.plan.columns.len(), text, bytes, is_all);
+        if begin.is_judged { None } else { line() }
     };
     // Where records were counted beforehand, their numbers are those in the source; behind a quote too many nobody knows
     // those before all is read, and the count will do for messages only.
@@ -222,6 +232,16 @@ fn parse_piece<'c, 'p>(
             record: begin.record.map(|_| before + piece_records + 1),
             records_before: before,
         };
+        if window.unclosed {
+            let complaint = Context::unclosed(window.bytes);
+            let Some(log) = rejects else { return Err(context.explain_complaint(place, complaint)) };
+            log.push(place, piece_records, window.bytes, complaint)?;
+            piece_records += 1;
+            let bytes = window.bytes.len();
+            stream.add(bytes as u64 * begin.read.0 / begin.read.1.max(1), 0);
+            reader.consume(bytes);
+            continue;
+        }
         if window.overlong {
             let (plan, columns) = (context.plan, context.plan.columns.len());
             let limit = plan.max_record_bytes;

@@ -1,8 +1,9 @@
 //! Windows of what was cut into blocks.
 
-use super::blocks::BlockPiece;
+use super::block_text::{BlockPiece, BlockText};
 use super::window::{LeftOut, Window, Windows};
 use crate::error::Result;
+use std::ops::Range;
 use tipple_codec::dialect::Dialect;
 use tipple_codec::split::{self, State};
 
@@ -12,6 +13,8 @@ pub struct BlockWindows<'b> {
     dialect: &'b Dialect,
     piece: BlockPiece,
     text: &'b [u8],
+    /// Lines from `position` on that are no records.
+    unclosed: &'b [Range<usize>],
     position: usize,
     window_bytes: usize,
     max_record_bytes: usize,
@@ -20,21 +23,33 @@ pub struct BlockWindows<'b> {
 }
 
 impl<'b> BlockWindows<'b> {
-    /// Windows of `piece`, which is one of `text`'s.
+    /// Windows of `piece`, which is one of `block`'s.
     #[must_use]
     pub fn new(
         dialect: &'b Dialect,
         piece: BlockPiece,
-        text: &'b [u8],
+        block: &'b BlockText,
         window_bytes: usize,
         max_record_bytes: usize,
     ) -> Self {
-        Self { dialect, piece, text, position: piece.begin, window_bytes, max_record_bytes, grow: 0 }
+        let (position, text, unclosed) = (piece.begin, &block.text, &block.unclosed);
+        let mut windows = Self { dialect, piece, text, unclosed, position, window_bytes, max_record_bytes, grow: 0 };
+        windows.pass(position);
+        windows
     }
 
-    /// Where what can be read from here on ends: a record that is too long stands by itself, whatever seems to lead into it.
+    /// Goes on at `position`.
+    fn pass(&mut self, position: usize) {
+        self.position = position;
+        self.unclosed = &self.unclosed[self.unclosed.partition_point(|line| line.start < position)..];
+    }
+
+    /// Where what can be read from here on ends: a record that is too long stands by itself, whatever seems to lead into
+    /// it, and so does a line that is none.
     fn end(&self) -> usize {
-        self.piece.overlong.filter(|&overlong| overlong > self.position).unwrap_or(self.piece.end)
+        let overlong = self.piece.overlong.filter(|&overlong| overlong > self.position).unwrap_or(self.piece.end);
+        let line = self.unclosed.first().map_or(overlong, |line| line.start);
+        overlong.min(line)
     }
 
     fn offset(&self) -> u64 {
@@ -47,12 +62,17 @@ impl Windows for BlockWindows<'_> {
         if self.position == self.piece.end {
             return Ok(None);
         }
+        if let Some(line) = self.unclosed.first().filter(|line| line.start == self.position) {
+            let (bytes, offset) = (&self.text[line.clone()], self.offset());
+            let source_bytes = bytes.len();
+            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: false, unclosed: true }));
+        }
         let cut_off = self.piece.overlong == Some(self.position);
         let has_enough = self.grow >= enough;
         if cut_off || (!has_enough && self.grow >= self.max_record_bytes.max(self.window_bytes)) {
             let bytes = &self.text[self.position..self.end()];
             let (source_bytes, offset) = (bytes.len(), self.offset());
-            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true }));
+            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong: true, unclosed: false }));
         }
         let rest = self.end() - self.position;
         let length = if has_enough { self.grow } else { self.window_bytes.max(2 * self.grow).min(rest) };
@@ -65,11 +85,12 @@ impl Windows for BlockWindows<'_> {
             offset: self.offset(),
             last: end == self.end(),
             overlong: false,
+            unclosed: false,
         }))
     }
 
     fn consume(&mut self, bytes: usize) {
-        self.position += bytes;
+        self.pass(self.position + bytes);
         if bytes > 0 {
             self.grow = 0;
         }

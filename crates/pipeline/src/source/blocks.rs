@@ -7,9 +7,10 @@
 //! lies behind a cut is looked at; and where no record seems to end any more, what lies behind the line that began it.
 
 use super::SourceFile;
+use super::block_text::{BlockPiece, BlockText};
 use super::cut::end_marker_bytes;
 use super::locate;
-use super::resync::{LOOK_BYTES, has_stray_quote, length_inside, line_of_unclosed, look_like_records};
+use super::resync::{LOOK_BYTES, Taken, Taker, has_stray_quote, length_inside, line_of_unclosed, look_like_records};
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
 use super::window::{end_last_record, too_long};
 use crate::counters::Counters;
@@ -21,32 +22,6 @@ use tipple_codec::split::{self, State};
 
 /// The most sources that one block groups.
 const MAX_PIECES: usize = 1024;
-
-/// Whole records of one source in a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockPiece {
-    /// Where they stand in their source's text.
-    pub piece: Piece,
-    /// The number of the first one, from 1, the header not counted.
-    pub first_record: u64,
-    /// Where they begin in the block.
-    pub begin: usize,
-    /// Where they end in the block; the last record of a source may have been given its record end.
-    pub end: usize,
-    /// Where in the block a last record begins that is longer than the limit: the block has its beginning only.
-    pub overlong: Option<usize>,
-}
-
-/// Whole records of one or several sources.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct BlockText {
-    /// Their text.
-    pub text: Vec<u8>,
-    /// Where it comes from.
-    pub pieces: Vec<BlockPiece>,
-    /// Bytes of the files that were read for it.
-    pub file_bytes: u64,
-}
 
 /// How to cut.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +70,8 @@ pub struct BlockCutter<'p> {
     candidate: Option<usize>,
     /// The record at the end of the block is longer than the limit, whatever its quotes.
     is_long: bool,
+    /// What takes records one by one, where they are limited.
+    taker: Taker,
     /// The block has a part of a source.
     has_part: bool,
     /// The record at the end of the block is longer than the limit.
@@ -146,6 +123,7 @@ impl<'p> BlockCutter<'p> {
             sure: 0,
             candidate: None,
             is_long: false,
+            taker: Taker::new(how.dialect, how.columns),
             has_part: false,
             overlong: None,
         }
@@ -247,6 +225,8 @@ impl<'p> BlockCutter<'p> {
                 return self.candidate;
             }
             match self.candidate {
+                // What the quotes before it open was looked at.
+                Some(cut) if self.how.block_records > 0 => return Some(cut),
                 Some(cut) => return self.behind_quotes(cut),
                 None if self.scanned < self.longest() || self.is_between_records() => return None,
                 None => self.go_on_behind_line(),
@@ -311,19 +291,47 @@ impl<'p> BlockCutter<'p> {
     fn find_cut_by_records(&mut self) -> Option<usize> {
         let known = self.known();
         while !self.is_at_limit() && self.whole < self.how.block_bytes.max(1) {
-            let rest = &self.block.text[self.scanned..known];
-            let Some(length) = split::first_record(rest, self.state, self.how.dialect) else {
-                self.state = split::count_records(rest, self.state, self.how.dialect).1;
-                self.scanned = known;
-                return None;
+            let rest = self.scanned..known;
+            let length = split::first_record(&self.block.text[rest.clone()], self.state, self.how.dialect);
+            let end = length.map(|length| rest.start + length);
+            let end = match (self.take(end), end) {
+                (Taken::Line(length), _) => {
+                    let line = self.whole..self.whole + length;
+                    self.block.unclosed.push(line.clone());
+                    line.end
+                }
+                (Taken::Unknown, Some(_)) => return None,
+                (Taken::Record, Some(end)) => end,
+                (_, None) => {
+                    self.state = split::count_records(&self.block.text[rest], self.state, self.how.dialect).1;
+                    self.scanned = known;
+                    return None;
+                }
             };
-            self.scanned += length;
-            self.whole = self.scanned;
-            self.state = State::Outside;
+            (self.scanned, self.whole, self.sure, self.state) = (end, end, end, State::Outside);
             self.block_records += 1;
             self.open.as_mut()?.records += 1;
         }
         (self.whole < self.block.text.len()).then_some(self.whole)
+    }
+
+    /// What the record is taken for that begins at `whole` and seems to end there, if it does.
+    fn take(&mut self, end: Option<usize>) -> Taken {
+        let ended = self.open.as_ref().is_some_and(|source| source.ended);
+        if !self.minds_quotes() {
+            return Taken::Record;
+        }
+        let text = &self.block.text[self.whole..];
+        match end {
+            Some(end) => self.taker.take(text, end - self.whole, ended),
+            // Once.
+            None if text.len() >= LOOK_BYTES && self.scanned - self.whole < LOOK_BYTES => self.taker.take_endless(text),
+            // Else it is gone on behind its line, whether its end is known by then or not.
+            None if ended && text.len() < LOOK_BYTES && self.block.text.len() < self.longest() => {
+                self.taker.take_last(text)
+            }
+            None => Taken::Unknown,
+        }
     }
 
     /// Where the block ends that seems to end at `cut`, as far as the quotes behind it tell; `None` where more has to be
@@ -359,6 +367,7 @@ impl<'p> BlockCutter<'p> {
         }
         if self.how.block_records > 0 {
             self.block_records += 1;
+            self.block.unclosed.push(start..end);
         }
         self.scan_from(begin.unwrap_or(end));
     }
@@ -412,6 +421,8 @@ impl<'p> BlockCutter<'p> {
     /// Hands out the sources before the open one, which begins the next block.
     fn hand_out_up_to(&mut self, begin: usize, fresh: &mut Option<Vec<u8>>) -> BlockText {
         let rest = self.block.text.split_off(begin);
+        // They are found once more.
+        self.block.unclosed.retain(|line| line.end <= begin);
         self.begin_anew(false);
         self.hand_out(rest, fresh)
     }
@@ -429,6 +440,7 @@ impl<'p> BlockCutter<'p> {
     fn hand_out(&mut self, rest: Vec<u8>, fresh: &mut Option<Vec<u8>>) -> BlockText {
         self.block_records = 0;
         self.has_part = false;
+        self.block.is_judged = self.how.resyncs && self.how.block_records > 0;
         // A short block must not hold the memory of a long one: it counts by its text.
         if self.block.text.capacity() / 2 > self.block.text.len() {
             let own = self.block.text.as_slice().to_vec();
@@ -471,7 +483,7 @@ impl<'p> BlockCutter<'p> {
     fn read_on(&mut self) -> Result<bool> {
         let Some(source) = &self.open else { return Ok(false) };
         // What was looked through to its end, so far behind where a block may end, holds one record.
-        if self.scanned == self.block.text.len() && self.scanned > self.longest() {
+        if self.scanned == self.block.text.len() && self.scanned > self.longest() && !self.is_between_records() {
             let start = last_record_start(&self.block.text, self.sure, self.how.dialect);
             if self.how.skips {
                 let kept = self.block.text.len().min(start + self.how.max_record_bytes);

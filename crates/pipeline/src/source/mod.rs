@@ -1,6 +1,7 @@
 //! Source files: opening them as they were planned, reading them in windows, cutting them into slices, and finding
 //! out where in them a bad record stands.
 
+pub mod block_text;
 pub mod block_windows;
 pub mod blocks;
 pub mod columnar;

@@ -4,6 +4,7 @@
 //! the fields that it should have. If the lines behind the first one look like records, only that one is rejected. A
 //! long text whose last quote is missing does not look like that, and stays one reject.
 
+use super::window::end_last_record;
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Scanner;
 use tipple_codec::split::{self, State};
@@ -16,6 +17,72 @@ const FIRST_SAMPLE_BYTES: usize = 1024;
 pub const LOOK_BYTES: usize = 256 * 1024;
 /// So many records in a row are records, whatever comes behind them.
 const ENOUGH: usize = 4;
+
+/// What the beginning of a text is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// The record that it seems to be.
+    Record,
+    /// A line of so many bytes, in which a quote is missing or too many.
+    Line(usize),
+    /// That is known when more is read.
+    Unknown,
+}
+
+/// Takes records one by one, for what they are taken for where they are read window by window.
+#[derive(Debug)]
+pub struct Taker {
+    dialect: Dialect,
+    columns: usize,
+    scanner: Scanner,
+}
+
+impl Taker {
+    /// What takes records of so many columns.
+    #[must_use]
+    pub fn new(dialect: &Dialect, columns: usize) -> Self {
+        Self { dialect: dialect.clone(), columns, scanner: Scanner::new(dialect.clone(), columns) }
+    }
+
+    /// What `text` begins with, which seems to be a record of so many bytes; `is_all`: nothing follows the text.
+    pub fn take(&mut self, text: &[u8], record_bytes: usize, is_all: bool) -> Taken {
+        let line_end = self.dialect.line_end.bytes();
+        let first = memchr::memmem::find(text, line_end).map_or(record_bytes, |at| at + line_end.len());
+        if first >= record_bytes {
+            return Taken::Record;
+        }
+        let record = &text[..record_bytes];
+        let is_regular = self.scanner.scan(record).rows() == 1;
+        // Where the end of a stray quote is so far away, it is not looked for.
+        let is_far = record_bytes > LOOK_BYTES && has_stray_quote(&text[..first], &self.dialect);
+        if is_regular && !is_far {
+            return Taken::Record;
+        }
+        if !is_all && text.len() <= first + SAMPLE_BYTES {
+            return Taken::Unknown;
+        }
+        self.line(text, record_bytes, is_all)
+    }
+
+    /// The same of a text that is long, and in which the record does not end.
+    pub fn take_endless(&mut self, text: &[u8]) -> Taken {
+        let line_end = self.dialect.line_end.bytes();
+        let first = memchr::memmem::find(text, line_end).unwrap_or(text.len());
+        if has_stray_quote(&text[..first], &self.dialect) { self.line(text, text.len(), false) } else { Taken::Record }
+    }
+
+    /// The same of a text that nothing follows, and in which the record has no end.
+    pub fn take_last(&mut self, text: &[u8]) -> Taken {
+        let mut text = text.to_vec();
+        end_last_record(&mut text, self.dialect.line_end.bytes(), false);
+        let record_bytes = split::first_record(&text, State::Outside, &self.dialect);
+        self.take(&text, record_bytes.unwrap_or(text.len()), true)
+    }
+
+    fn line(&self, text: &[u8], record_bytes: usize, is_all: bool) -> Taken {
+        line_of_unclosed(&self.dialect, self.columns, text, record_bytes, is_all).map_or(Taken::Record, Taken::Line)
+    }
+}
 
 /// How the quotes of a record stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

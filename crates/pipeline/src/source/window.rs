@@ -23,6 +23,8 @@ pub struct Window<'b> {
     /// It holds the beginning of one record that is longer than the limit, and nothing else. The next window is to be
     /// that behind it: [`Windows::leave_out`].
     pub overlong: bool,
+    /// It is one line that is no record, since a quote is missing or too many in it.
+    pub unclosed: bool,
 }
 
 /// What was left out of a record that is longer than the limit.
@@ -111,6 +113,7 @@ impl<'s, 'p> WindowReader<'s, 'p> {
             offset: self.offset,
             last: self.read == self.piece.length,
             overlong: false,
+            unclosed: false,
         }
     }
 
@@ -142,7 +145,8 @@ impl Windows for WindowReader<'_, '_> {
             // Behind what was moved to the front, bytes are left that stand there already.
             self.buffer.truncate(pending);
             let (bytes, overlong) = (&self.buffer[..], !self.went_on);
-            return Ok(Some(Window { bytes, source_bytes: pending, offset: self.offset, last: false, overlong }));
+            let (source_bytes, offset) = (pending, self.offset);
+            return Ok(Some(Window { bytes, source_bytes, offset, last: false, overlong, unclosed: false }));
         }
         self.buffer.resize(pending + wanted, 0);
         self.source.read_exact_at(&mut self.buffer[pending..], self.piece.offset + self.read)?;
