@@ -15,9 +15,11 @@ from test_report import noon, report, shown, snapshot
 from tipple.plan.storage import StorageSize, as_tree, depths
 from tipple.report.bar import ProgressConsole
 from tipple.report.job import JobReport, TableOutcome
+from tipple.report.model import PhaseTime
 from tipple.report.progress import open_progress
 from tipple.report.render import render_job
 from tipple.report.schema import encode_summary, summary_schema
+from tipple.run.phase_clock import PhaseClock
 
 
 def tables(elapsed_seconds: float) -> dict[str, Any]:
@@ -83,6 +85,7 @@ def job(**changes: Any) -> JobReport:
         "bytes": 1_520_000_000,
         "seconds": 4.0,
         "mb_per_second": 380.0,
+        "phases": [PhaseTime(name="plan", seconds=0.5), PhaseTime(name="load", seconds=3.25)],
         "tables": [
             TableOutcome(name="a", status="loaded", report=report(table="a", notes=["same", "of a"])),
             TableOutcome(name="b", status="loaded", report=report(table="b", notes=["same", "of b"])),
@@ -99,10 +102,41 @@ def test_report_of_a_job() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     total = next(line for line in text.splitlines() if line.startswith("loaded"))
     assert "4.00" in total, "tables that were loaded side by side take the time of the job, not the sum of theirs"
+    lines = [line.split() for line in text.splitlines()]
+    for row in (["load", "3.25", "81.2"], ["other", "0.25", "6.2"], ["total", "4.00", "100.0"]):
+        assert row in lines, "phases of tables side by side are the job's, not the sum of theirs"
     assert text.count("same") == 1
     assert "a: of a" in text
     assert "c: failed: no [room]" in text
     assert "d: not started" in text
+
+
+def test_each_moment_of_a_job_is_divided_among_the_tables_at_work() -> None:
+    now = 0.0
+    clock = PhaseClock("plan", lambda: now)
+
+    def step(seconds: float, table: str, phase: str | None) -> None:
+        nonlocal now
+        now += seconds
+        if phase is None:
+            clock.leave(table)
+        else:
+            clock.enter(table, phase)
+
+    step(1, "a", "load")
+    clock.idle("other")
+    step(4, "b", "load")
+    step(2, "a", "index")
+    step(6, "a", "publish together")
+    # While the other one is at work, that is nobody's time.
+    step(10, "b", "publish together")
+    step(3, "a", None)
+    step(0, "b", None)
+    now += 0.5
+    found = {phase.name: phase.seconds for phase in clock.phases}
+    assert found == {"plan": 1, "load": 4 + 2 + 3 + 10, "index": 3, "publish together": 3, "other": 0.5}
+    assert list(found) == ["plan", "load", "index", "publish together", "other"]
+    assert sum(found.values()) == now
 
 
 def test_summary_of_a_job_fits_its_schema() -> None:

@@ -182,6 +182,67 @@ def test_what_stands_against_pages_is_said(target: PostgresTarget, tmp_path: Pat
     assert "calls a function that is not immutable" in path_of(run)[1]
 
 
+HALVES = """
+CREATE TABLE {0} (a integer, b text) PARTITION BY RANGE (a);
+CREATE TABLE {0}_1 PARTITION OF {0} FOR VALUES FROM (0) TO (2000) WITH ({1});
+CREATE TABLE {0}_2 PARTITION OF {0} FOR VALUES FROM (2000) TO (4000) WITH ({2});
+"""
+
+
+def test_pages_are_as_full_as_those_of_the_partitions(target: PostgresTarget, tmp_path: Path) -> None:
+    """Partitions have a fillfactor, not their table; what TOAST makes of a long text is a partition's affair too."""
+    text = "".join(f"{n},{'short' if n % 100 else str(n) * 600}\n" for n in range(4000))
+    options = "fillfactor = 20, toast_tuple_target = 128"
+    found = []
+    for path in ("binary", "direct"):
+        table = f"by_{path}"
+        target.execute(HALVES.format(table, options, options) + f"ALTER TABLE {table} ALTER b SET STORAGE EXTERNAL")
+        run = load_text(target, tmp_path / f"{path}.csv", text, table=table, write_path=path, jobs=1)
+        assert path_of(run)[0] == path, run
+        found += target.rows(
+            f"SELECT (SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = '{table}_1'::regclass), "
+            f"max(rows) FROM (SELECT count(*) AS rows FROM {table} GROUP BY tableoid, split_part(ctid::text, ',', 1))"
+            " AS page"
+        )
+    by_copy, by_pages = found
+    assert by_pages == by_copy
+    assert by_copy[0] > 0
+    assert by_copy[1] < 60
+
+
+def test_partitions_of_different_fillfactors(target: PostgresTarget, tmp_path: Path) -> None:
+    """All pages of a load are built alike: what COPY does for each partition, pages cannot."""
+    target.execute(HALVES.format("t", "fillfactor = 20", "fillfactor = 90"))
+    text = "".join(f"{n},short\n" for n in range(4000))
+    why = "its partitions have different fillfactors: 20, 90"
+    failed = load_text(target, tmp_path / "in.csv", text, write_path="direct", check=2)
+    assert f"--write-path direct is not possible: {why}\n  hint: leave it out" in failed.stderr
+    run = load_text(target, tmp_path / "in.csv", text)
+    assert path_of(run)[0] == "binary"
+    assert path_of(run)[1].endswith(f"not direct: {why}")
+    first, second = (target.value(f"SELECT pg_relation_size('t_{n}')") for n in (1, 2))
+    assert first > 3 * second
+
+
+def test_new_partitions_beside_those_of_another_fillfactor(target: PostgresTarget, tmp_path: Path) -> None:
+    """Those that --partition-by makes are as full as they can be, be they made at first or when a key is met."""
+    text = "".join(f"{n},short\n" for n in range(4000))
+    for name, options, found in (("same", "fillfactor = 100", "direct"), ("other", "fillfactor = 30", "binary")):
+        target.execute(HALVES.format(name, options, options))
+        for dry_run in (True, False):
+            run = load_text(
+                target,
+                tmp_path / f"{name}.csv",
+                text,
+                table=name,
+                partition_by="range(a, every=2000)",
+                dry_run=dry_run,
+            )
+            assert path_of(run)[0] == found, run
+        assert target.count(name) == 4000
+    assert "with those that --partition-by makes, have different fillfactors: 30, 100" in path_of(run)[1]
+
+
 @pytest.mark.timeout(600)
 def test_client_killed(target: PostgresTarget, big_file: BigFile) -> None:
     """Nothing is seen of a load that was killed, and the next run ends it."""

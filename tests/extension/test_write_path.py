@@ -396,6 +396,8 @@ def test_taken_away_in_the_middle(target: PostgresTarget, tmp_path: Path, meanwh
     """What the server does not let finish by pages begins anew by COPY, once."""
     target.execute(NUMBERS)
     target.server.execute(meanwhile, target.database)
+    failed = load_text(target, tmp_path / "a.csv", numbers(3000), write_path="direct", check=1)
+    assert "has changed while rows came in: put it back and run the same command again" in failed.stderr
     run = load_text(target, tmp_path / "a.csv", numbers(3000))
     write_path, said = path_of(run)
     assert write_path == "binary", run

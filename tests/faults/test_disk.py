@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from big import TABLE, BigFile, write_big_file
 from command import Run
+from extension.pages import make_ready
 from faults.oracle import Disturbed, resize_disk, wait_for
 from loading import load
 from servers.installations import server_user
@@ -106,20 +108,24 @@ def test_duckdb_file_again_and_again(disk: Callable[[int], Path], dense_file: Bi
     job.check_rows()
 
 
+def make_tablespace(server: PostgresServer, name: str, place: Path) -> None:
+    """A tablespace on a disk, in which everybody may make tables."""
+    user = server_user()
+    os.chown(place, user.uid, user.gid)
+    for parent in place.parents:
+        if parent != Path("/"):
+            os.chmod(parent, os.stat(parent).st_mode | 0o011)
+    server.execute(f"CREATE TABLESPACE {name} LOCATION '{place}'")
+    server.execute(f"GRANT CREATE ON TABLESPACE {name} TO PUBLIC")
+
+
 def test_postgresql_data(
     server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], big_file: BigFile
 ) -> None:
     """A tablespace on a full disk; the server itself lives on."""
     server = server_of(18)
     place = disk(30)
-    user = server_user()
-    os.chown(place, user.uid, user.gid)
-    for parent in place.parents:
-        if parent != Path("/"):
-            os.chmod(parent, os.stat(parent).st_mode | 0o011)
-    with server.connect() as connection:
-        connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'")  # type: ignore[call-overload]
-        connection.execute("GRANT CREATE ON TABLESPACE small TO PUBLIC")
+    make_tablespace(server, "small", place)
     target = PostgresTarget(server)
     try:
         target.close()
@@ -137,6 +143,86 @@ def test_postgresql_data(
     finally:
         target.close()
         server.execute("DROP TABLESPACE small")
+
+
+def test_only_disks_that_are_used_are_warned_of(
+    server_of: Callable[[int], PostgresServer], disk: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """How much room another tablespace has is no matter for a load."""
+    server = server_of(18)
+    make_tablespace(server, "narrow", disk(2))
+    target = PostgresTarget(server)
+    target.execute(
+        "CREATE TABLE t (a integer, b text); CREATE TABLE u (a integer, b text) PARTITION BY LIST (a);"
+        "CREATE TABLE u_0 PARTITION OF u DEFAULT TABLESPACE narrow;"
+        "CREATE TABLE v (a integer, b text); CREATE INDEX ON v (a) TABLESPACE narrow"
+    )
+    source = write(tmp_path / "in.csv", "".join(f"{n},{'x' * 1000}\n" for n in range(4000)))
+    schema = write(tmp_path / "new.sql", "CREATE TABLE new (a integer, b text);")
+    laid = write(tmp_path / "laid.sql", "CREATE TABLE new (a integer, b text) TABLESPACE narrow;")
+    session = f"{target.url}&options=-c%20default_tablespace%3Dnarrow"
+    commands: list[tuple[bool, str, dict[str, object]]] = [
+        (False, target.url, {"table": "t"}),
+        (False, target.url, {"table": "new", "schema": schema}),
+        (True, target.url, {"table": "u"}),
+        (True, target.url, {"table": "v"}),
+        (True, target.url, {"table": "new", "schema": laid}),
+        (True, target.url, {"table": "new", "schema": schema, "tablespace": "narrow"}),
+        (True, session, {"table": "new", "schema": schema}),
+    ]
+    try:
+        for warns, url, options in commands:
+            run = load(url, source, header="no", dry_run=True, **options)
+            assert ("disk of tablespace narrow" in str(run.summary)) == warns, run
+    finally:
+        target.close()
+        server.execute("DROP TABLESPACE narrow")
+
+
+def test_postgresql_on_a_disk_that_is_read_only(
+    fresh_server: Callable[..., PostgresServer], disk: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """The server has the same code for it as for a right that a role lacks, which a GRANT would give."""
+    place = disk(30)
+    server = fresh_server(18)
+    make_tablespace(server, "frozen", place)
+    target, other = PostgresTarget(server), PostgresTarget(server)
+    make_ready(server, target.database)
+    target.execute(
+        "CREATE TABLE kept (a integer, b text) TABLESPACE frozen; CREATE TABLE worn (a integer, b text) TABLESPACE "
+        "frozen; CREATE TABLE v (a integer, b text); CREATE INDEX ON v (a) TABLESPACE frozen"
+    )
+    # It has no file there open for writing then.
+    server.restart()
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    schema = write(tmp_path / "t.sql", "CREATE TABLE t (a integer, b text);")
+    source = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    there = f"{target.url}&options=-c%20default_tablespace%3Dfrozen"
+    new = {"schema": schema, "header": "no"}
+    commands: list[tuple[str | PostgresTarget, dict[str, object]]] = [
+        (target, {**new, "tablespace": "frozen"}),
+        (target, {**new, "tablespace": "frozen", "write_path": "direct"}),
+        (target, {"table": "kept", "indexes": "keep"}),
+        (target, {"table": "worn", "mode": "replace"}),
+        (target, {"table": "v"}),
+        # The ledger is to be made there.
+        (f"{other.url}&options=-c%20default_tablespace%3Dfrozen", new),
+        (there, {**new, "no_ledger": True, "mode": "upsert", "key": "a"}),
+    ]
+    try:
+        for url, options in commands:
+            run = load(url, source, check=False, **options)
+            assert run.exit_code == 1, run
+            assert "Read-only file system" in run.stderr
+            assert "its disk is mounted read-only" in run.stderr, run
+            assert "GRANT" not in run.stderr
+            assert "not possible" not in run.stderr
+        subprocess.run(["mount", "-o", "remount,rw", str(place)], check=True)
+        for url, options in commands[:6]:
+            load(url, source, **options)
+    finally:
+        target.close()
+        other.close()
 
 
 def test_postgresql_wal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from big import TABLE, BigFile
 from command import start_tipple
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
+from tipple.engines.postgresql import indexes, together
+from tipple.engines.postgresql.job import JobOwner, OwnedJob
 
 NAMES = ("t", "u", "small")
 
@@ -74,6 +76,86 @@ def test_the_server_fails_while_tables_wait(
 
     report = tipple.run(job, jobs=1, progress=fail)
     assert failed.is_set(), "no table waited for another"
+    assert {table.status for table in report.tables} == {"loaded"}
+    check(target, big_file)
+
+
+def kill(target: PostgresTarget, connection: psycopg.Connection[Any]) -> None:
+    target.server.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+
+
+@pytest.mark.parametrize("when", ["build", "analyze"])
+@pytest.mark.parametrize("how", ["session", "crash"])
+def test_a_load_is_cut_off_behind_its_last_row(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, how: str
+) -> None:
+    """It goes on where it was, as one that publishes by itself does, and the others wait for it."""
+    for name in ("a", "b"):
+        target.execute(f"CREATE TABLE {name} (id integer PRIMARY KEY)")
+        write(tmp_path / f"{name}.csv", "1\n2\n")
+    job = write(
+        tmp_path / "job.toml",
+        f"publish='together'\n[defaults]\ninto='{target.url}'\nheader='no'\nmode='replace'\n"
+        "[tables.a]\nsources='${here}/a.csv'\n[tables.b]\nsources='${here}/b.csv'\n",
+    )
+    carry_out, cut_off = getattr(indexes, when), threading.Lock()
+    is_wanted, is_back = threading.Event(), threading.Event()
+
+    def lose(runner: Any, connection: psycopg.Connection[Any], *others: Any) -> None:
+        # Of two that come here at once it is one.
+        if cut_off.acquire(blocking=False):
+            if how == "crash":
+                is_wanted.set()
+                assert is_back.wait(60)
+            else:
+                kill(target, connection)
+        carry_out(runner, connection, *others)
+
+    def crash(snapshot: Mapping[str, Any]) -> None:
+        # A server ends with the thread that has started it.
+        if is_wanted.is_set() and not is_back.is_set():
+            target.server.crash()
+            target.server.start()
+            is_back.set()
+
+    monkeypatch.setattr(indexes, when, lose)
+    report = tipple.run(job, progress=crash)
+    assert cut_off.locked()
+    assert {table.status for table in report.tables} == {"loaded"}
+    assert (target.count("a"), target.count("b")) == (2, 2)
+    assert any("the load went on where it was" in note for table in report.reports for note in table.notes)
+    assert target.leftovers("a", "b") == set()
+
+
+def test_the_publish_of_all_is_cut_off_again_and_again(
+    target: PostgresTarget, tmp_path: Path, big_file: BigFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it, while it is made sure that all sessions are there, and at last between COMMIT and its answer."""
+    job = make_job(target, tmp_path, big_file)
+    publish, ensure, lost = together._publish, JobOwner.ensure_connection, list[str]()
+
+    def lose(staged: Sequence[together.Staged], *others: Any, **named: Any) -> list[together.Staged]:
+        connection = staged[0].publish.connection
+        if lost.count("publish") < 2:
+            lost.append("publish")
+            kill(target, connection)
+        found = publish(staged, *others, **named)
+        lost.append("answer")
+        kill(target, connection)
+        connection.execute("SELECT 1")
+        return found
+
+    def lose_there(owner: JobOwner, owned: OwnedJob) -> None:
+        ensure(owner, owned)
+        if "publish" in lost and "session" not in lost:
+            lost.append("session")
+            kill(target, owner.connection)
+            owner.connection.execute("SELECT 1")
+
+    monkeypatch.setattr(together, "_publish", lose)
+    monkeypatch.setattr(JobOwner, "ensure_connection", lose_there)
+    report = tipple.run(job)
+    assert lost == ["publish", "session", "publish", "answer"]
     assert {table.status for table in report.tables} == {"loaded"}
     check(target, big_file)
 

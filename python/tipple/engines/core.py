@@ -228,7 +228,9 @@ def may_pass(sqlstate: str | None, said: str | None) -> bool:
     which the server has `said` something.
     """
     # A policy refuses a record under the same code.
-    lacks_right = sqlstate == MISSING_RIGHT and "permission denied" in (said or "")
+    lacks_right = sqlstate == MISSING_RIGHT and (
+        "permission denied" in (said or "") or files_hint(sqlstate, said) is not None
+    )
     return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE or lacks_right
 
 
@@ -247,6 +249,23 @@ def room_hint(sqlstate: str | None) -> str | None:
     )
 
 
+_SERVERS_FILE = re.compile(r"\b(?:base|global|pg_tblspc|pg_wal|pg_xact|pg_multixact|pg_subtrans)/\w")
+"""In the data directory. Around its name the server speaks its own language."""
+
+
+def files_hint(sqlstate: str | None, said: str | None) -> str | None:
+    """What helps where the system does not let the server write its own files, of which the server has `said`
+    something; None where it is not that. PostgreSQL has one code for it and for what a role may not do.
+    """
+    if sqlstate != MISSING_RIGHT or _SERVERS_FILE.search(said or "") is None:
+        return None
+    return (
+        "the server cannot write its own files: its disk is mounted read-only, as the system itself does after an "
+        "error of the disk (dmesg on the server's machine), or the files are another user's; mend that and run the "
+        "same command again"
+    )
+
+
 def lock_hint(sqlstate: str | None, said: str) -> str | None:
     """What helps where a setting has ended the wait for a lock, of which the server has `said` something."""
     if sqlstate != "55P03" or "lock timeout" not in said:
@@ -258,7 +277,7 @@ def lock_hint(sqlstate: str | None, said: str) -> str | None:
 
 
 def _hint_of(sqlstate: str | None, said: str) -> str | None:
-    return room_hint(sqlstate) or lock_hint(sqlstate, said)
+    return room_hint(sqlstate) or files_hint(sqlstate, said) or lock_hint(sqlstate, said)
 
 
 def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
@@ -301,7 +320,7 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return ServerRefused(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=rights_hint(facts["sqlstate"], message)
+                hint=rights_hint(facts["sqlstate"], message, is_at_end=facts["doing"] == "committing")
                 or _copy_hint(facts)
                 or reference_hint(text)
                 or _hint_of(facts["sqlstate"], message)
@@ -386,11 +405,22 @@ def reference_hint(text: str) -> str | None:
     )
 
 
-def rights_hint(sqlstate: str | None, said: str) -> str | None:
-    """What to do about a missing right, of which the server has `said` something, in its own language."""
+def rights_hint(sqlstate: str | None, said: str, *, is_at_end: bool = False) -> str | None:
+    """What to do about a missing right, of which the server has `said` something, in its own language.
+
+    `is_at_end`: whether it was at COMMIT, where it is no longer the role of the load that is asked for it: the server
+    checks foreign keys as the owners of the tables.
+    """
     if sqlstate != MISSING_RIGHT or "row-level security" in said:
         return None
+    if (hint := files_hint(sqlstate, said)) is not None:
+        return hint
     schema = re.search(r"for schema (\S+)", said)
+    if schema is not None and is_at_end:
+        return (
+            "foreign keys are checked at the end as the owners of their tables: as the schema's owner: GRANT USAGE ON "
+            f"SCHEMA {schema[1]} TO the role that owns the tables of the key; and run the same again"
+        )
     if schema is not None:
         return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema[1]} TO this role; and run the same again"
     return tablespace_hint(said) or (

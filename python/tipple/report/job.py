@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from tipple.report.model import LoadReport
+from tipple.report.model import LoadReport, PhaseTime
 
 __all__ = ["JOB_SUMMARY_VERSION", "JobReport", "TableOutcome", "TableStatus"]
 
@@ -50,6 +50,13 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     mb_per_second: Annotated[
         float, Meta(description="Source data by wall time, in megabytes (10^6 bytes) per second.", ge=0)
     ]
+    phases: Annotated[
+        list[PhaseTime],
+        Meta(
+            description="Wall time of the whole job by phase: where several tables are at work at once, each moment is "
+            "divided among them. To wait for others to be published with counts only when no table is at work."
+        ),
+    ] = []
     tables: Annotated[list[TableOutcome], Meta(description="The tables, in the order of their dependencies.")]
 
     @property

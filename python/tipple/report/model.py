@@ -35,6 +35,10 @@ SUMMARY_VERSION: Literal[1] = 1
 LoadStatus = Literal["loaded", "already loaded", "planned"]
 
 
+REST_PHASE = "other"
+"""What is in no phase."""
+
+
 class PhaseTime(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of one phase of a job. Phases follow one another and do not overlap."""
 

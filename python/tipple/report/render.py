@@ -19,13 +19,12 @@ from tipple.plan.storage import StorageSize, depths
 from tipple.plan.structure import AppliedStructure
 from tipple.report.causes import cause_lines
 from tipple.report.job import JobReport
-from tipple.report.model import LoadReport, VerifyReport, mb_per_second, rows_per_second
+from tipple.report.model import REST_PHASE, LoadReport, VerifyReport, mb_per_second, rows_per_second
 
 __all__ = ["plain_text", "render_job", "render_plan", "render_report", "render_reports", "storage_table"]
 
 LARGEST_SOURCES_SHOWN = 12
 """A plan lists so many sources and counts the rest; thousands of files would push the plan off the screen."""
-REST_PHASE = "other"
 LEAST_SHOWN_SECONDS = 0.005
 WIDE_COLUMNS = 78
 """From this width on, all columns fit beside a table name of usual length."""
@@ -39,13 +38,13 @@ def render_report(report: LoadReport, console: Console) -> None:
     render_reports([report], console)
 
 
-def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seconds: float | None = None) -> None:
-    """Draw the reports of several loads: a row for each table, and phases added up.
+def render_reports(reports: Sequence[LoadReport], console: Console, *, job: JobReport | None = None) -> None:
+    """Draw the reports of several loads: a row for each table, and the wall time by phase.
 
     Args:
-        reports: of loads that ran one after another, or side by side.
+        reports: of loads that ran one after another, or side by side in a job.
         console: where to draw.
-        wall_seconds: the time that all of them took; None where that is the sum of theirs.
+        job: has the wall time of all of them; None where that is the sum of theirs.
     """
     plans = [report for report in reports if report.status == "planned"]
     finished = [report for report in reports if report.status != "planned"]
@@ -56,9 +55,10 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
     console.print()
     for target in dict.fromkeys(report.target for report in finished):
         _line(console, "target", target)
-    console.print(_tables_table(finished, wall_seconds, width_columns=console.width))
+    console.print(_tables_table(finished, None if job is None else job.seconds, width_columns=console.width))
     _render_choices(finished, console)
-    phases = _phase_seconds([report for report in finished if report.status == "loaded"] or finished)
+    timed = [job] if job is not None else [report for report in finished if report.status == "loaded"] or finished
+    phases = _phase_seconds(timed)
     if phases:
         console.print(_phases_table(phases))
     storage = [size for report in finished for size in report.storage]
@@ -76,7 +76,7 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, wall_seco
 
 def render_job(report: JobReport, console: Console) -> None:
     """Draw the report: the tables that were loaded, then the others."""
-    render_reports(report.reports, console, wall_seconds=report.seconds)
+    render_reports(report.reports, console, job=report)
     for table in report.tables:
         if table.report is None:
             text = Text(f"{table.name}: {table.status}", style="bold red" if table.status == "failed" else "yellow")
@@ -178,7 +178,7 @@ def _render_choices(reports: Sequence[LoadReport], console: Console) -> None:
         _line(console, label, f"{choice}{which}: {reason}" if reason else f"{choice}{which}")
 
 
-def _phase_seconds(reports: Sequence[LoadReport]) -> dict[str, float]:
+def _phase_seconds(reports: Sequence[LoadReport | JobReport]) -> dict[str, float]:
     """Seconds by phase in order of first appearance, with the remainder under `other`."""
     seconds_by_phase: dict[str, float] = {}
     for report in reports:

@@ -19,7 +19,7 @@ from tipple.errors import Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.sources import MINIMUM_SLICE_BYTES
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
-from tipple.report.model import LoadReport, mb_per_second
+from tipple.report.model import REST_PHASE, LoadReport, mb_per_second
 from tipple.report.progress import Progress, ProgressForm, open_progress
 from tipple.run.arguments import checked
 from tipple.run.interrupt import interruptible
@@ -27,6 +27,7 @@ from tipple.run.jobfile import JobFile, TableEntry, read_job_file, refuse_shared
 from tipple.run.load import PUBLISHING_PHASES, load, stderr
 from tipple.run.outputs import Files, NamedFile, claim_outputs
 from tipple.run.part import Part
+from tipple.run.phase_clock import PhaseClock
 from tipple.run.rendezvous import Rendezvous
 from tipple.run.runner import POLL_SECONDS, JobRunner
 from tipple.run.target import choose_target
@@ -211,6 +212,7 @@ class _TableRun(Part):
         # What a phase does not tell stays as the one before it left it; only one counts bytes of files into the table.
         other = {} if snapshot["phase"] == LOAD else {key: self.snapshot.get(key, 0) for key in ("bytes_done", "rows")}
         self.snapshot = {**self.snapshot, "streams": [], **snapshot, **other}
+        self.job.clock.enter(self.entry.name, snapshot["phase"])
         if self.streams and snapshot["phase"] in PUBLISHING_PHASES:
             # From here on it waits for the server, on a session of its own: others may have its cores.
             self.job.release(self)
@@ -260,6 +262,7 @@ class _Run:
         self.one_at_a_time = threading.Lock()
         self.changed = threading.Condition()
         self.started = time.monotonic()
+        self.clock = PhaseClock("plan")
         self.shared: dict[str, Session] = {}
         self.tables = {
             entry.name: _TableRun(entry, choose_target(entry.options.get("into")), self) for entry in job.tables
@@ -339,6 +342,7 @@ class _Run:
         beside = frozenset(parse_table_name(entry.options["table"]).name for entry in self.job.tables)
         for table in self.tables.values():
             table.counts_slices, table.beside = True, beside
+        self.clock.idle(REST_PHASE)
         interrupted_at: float | None = None
         failure: Exception | None = None
         while not all(table.state == "ended" for table in self.tables.values()):
@@ -424,6 +428,7 @@ class _Run:
 
     def ended(self, table: _TableRun) -> None:
         """Takes note of a load's end."""
+        self.clock.leave(table.entry.name)
         if self.together is not None:
             if table.status == "already loaded":
                 self.together.leave()
@@ -523,6 +528,7 @@ class _Run:
             bytes=size_bytes,
             seconds=round(seconds, 6),
             mb_per_second=round(mb_per_second(size_bytes, seconds), 3),
+            phases=self.clock.phases,
             tables=outcomes,
         )
 

@@ -62,7 +62,7 @@ from tipple.run.rejects import (
     write_rejects,
 )
 from tipple.run.remedy import core_remedy, first_remedy
-from tipple.run.replay import find_reading
+from tipple.run.replay import read_reading
 from tipple.run.request import TPCH, Request
 from tipple.run.resume import options_to_keep
 from tipple.run.sniff import Sniffer
@@ -342,7 +342,7 @@ def load(
             session = held.enter_context(_part.session(target, read_only=dry_run))
         with held:
             with runner.phase("prepare"):
-                replayed = find_reading(policy) if replay and policy is not None else None
+                replayed = read_reading(policy) if replay and policy is not None else None
                 request = Request(
                     session=session,
                     name=name,
@@ -360,8 +360,8 @@ def load(
                 refuse_schema(request.table, target.engine)
                 identities = list(request.sources)
                 request.read_every_value(judges=policy is not None)
-                if replay:
-                    request.replay()
+                if replay and policy is not None:
+                    request.replay(policy.path)
                     # Rejects are kept as text that was unpacked, decoded and cleared of comments; rows as CSV.
                     kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
                     identities = [identify(path, kept, refuse=False) for path in loaded]
@@ -500,7 +500,7 @@ def load(
         if request.columnar_plan is None:
             first = first_remedy(error, request.dialect, names, header=request.header, replay=replay)
         made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()
-        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect, made_key))
+        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect, made_key, _part.beside))
         if policy is not None and policy.max_count == 0:
             remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
         elif policy is not None and replace_scope == "partitions" and error.sqlstate == _FOREIGN_KEY:

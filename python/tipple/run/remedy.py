@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tipple.errors import BadRecord
 from tipple.plan.notation import TWO_DIGITS
@@ -107,10 +107,22 @@ def _nested_remedy(reason: str) -> str | None:
     return f"write it as DuckDB does{elements}: [1, 2, …]"
 
 
-def core_remedy(error: BadRecord, dialect: Dialect, made_key: Sequence[str] = ()) -> str:
-    """What the core advises; it speaks of delimiters, which fields of fixed widths do not have, and of constraints to
-    be dropped, which --structure btree is yet to make: `made_key` are the columns of that one.
+_LACKS_ROW = re.compile(r'is not present in table "(.+)"')
+
+
+def core_remedy(
+    error: BadRecord, dialect: Dialect, made_key: Sequence[str] = (), beside: Container[str] = frozenset()
+) -> str:
+    """What the core advises; it speaks of delimiters, which fields of fixed widths do not have, of constraints to be
+    dropped, which --structure btree is yet to make: `made_key` are the columns of that one; and of referenced tables,
+    which may be among those `beside` that the same job loads.
     """
+    lacks_row = _LACKS_ROW.search(error.reason) if error.sqlstate == "23503" else None
+    if lacks_row is not None and lacks_row[1] in beside:
+        return (
+            f"mend the record, or bring the row that it refers to: the same job loads {lacks_row[1]}, where no row has "
+            "that key; if that table is loaded later, say so by `after`"
+        )
     if error.sqlstate == "23505" and made_key and f"Key ({', '.join(made_key)})=" in error.reason:
         otherwise = "choose another --key, or leave out --structure; --on-error skip makes a reject of it"
         return f"remove the duplicate, or {otherwise}"

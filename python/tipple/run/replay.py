@@ -6,7 +6,10 @@ a value that a guessed type had refused would be stored changed.
 
 from __future__ import annotations
 
+import mmap
+import os
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,13 +17,19 @@ from typing import Any
 import msgspec
 
 from tipple.engines.base import TableColumn
-from tipple.errors import TippleError, UsageError
+from tipple.errors import TippleError, UsageError, printable_text, shorten_text
 from tipple.plan.decodable import decodable
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
-__all__ = ["Reading", "find_reading", "read_reading"]
+__all__ = ["Reading", "read_reading", "refuse_misread"]
+
+_LINE_ENDS = {b"\n": "LF", b"\r\n": "CR LF", b"\r": "CR"}
+_SHOWN_CHARACTERS = 100
+_SHOWN_BYTES = 1000
+"""So much of a line is shown, and looked at for that."""
+_KEY_BYTES = 64
 
 
 @decodable
@@ -39,8 +48,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     guessed: dict[str, Any]
     """The core's `Guessed` of columns whose types were guessed."""
     open_ended: list[bytes] = []
-    """What the rejects begin with, the first thousand, that end inside quotes, and would take the record behind them
-    with them."""
+    """What rejects begin with that end inside quotes, as far as the core keeps them: whoever reads one of them together
+    with what stands behind it may find a record that is none."""
 
     @property
     def json(self) -> bytes:
@@ -74,19 +83,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def find_reading(policy: RejectPolicy) -> Reading | None:
-    """What was kept beside the rejects that are to be replayed; None where there is nothing.
-
-    Raises:
-        TippleError: it cannot be read.
-        UsageError: a record that is not mended would be read together with the one behind it.
-    """
-    reading = read_reading(policy)
-    if reading is not None and reading.open_ended:
-        _refuse_open_ended(policy, reading.open_ended)
-    return reading
-
-
 def read_reading(policy: RejectPolicy) -> Reading | None:
     """What was kept beside rejects; None where there is nothing, as of rejects that somebody has put together.
 
@@ -106,15 +102,139 @@ def read_reading(policy: RejectPolicy) -> Reading | None:
     return None
 
 
-def _refuse_open_ended(policy: RejectPolicy, records: Sequence[bytes]) -> None:
-    """Refuses a file in which another record stands behind one that ends inside quotes, and was not mended."""
-    with open(policy.path, "rb") as file:
-        rejects = file.read()
-    for record in records:
-        found = re.search(rb"(?:\A|[\r\n])" + re.escape(record), rejects)
-        if found is not None and rejects[found.end() :].strip():
-            line = record.splitlines()[0].decode(errors="replace")
-            raise UsageError(
-                f"{policy.path}: a quote is missing or too many in {line}; the records behind it would go with it",
-                hint="mend that record, or take it out of the file",
-            )
+def refuse_misread(path: str, dialect: Dialect, open_ended: Sequence[bytes]) -> None:
+    """Refuses a file of rejects of which something would be read that is no record of the sources.
+
+    A reject may be a piece of a source that begins or ends anywhere: behind a quote that is missing or too many, in the
+    middle of a text, where a record grew too long. As long as such a one is not mended, a quote of it would take what
+    stands behind it with it, and the lines of it look like records. So all that is read has to be records whose quotes
+    leave no doubt where each of them ends.
+
+    Args:
+        path: the file.
+        dialect: how it is going to be read.
+        open_ended: what was kept of the rejects that end inside quotes (`Reading.open_ended`).
+
+    Raises:
+        UsageError: there is such a record.
+    """
+    if os.path.getsize(path) == 0:
+        return
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        line_end = _line_end(path, text, dialect)
+        if dialect.quote is not None:
+            _refuse_open_quotes(path, text, _Records(dialect, line_end), open_ended)
+
+
+def _line_end(path: str, text: mmap.mmap, dialect: Dialect) -> bytes:
+    """What ends the records, as the core finds it: the first line end outside quotes.
+
+    All rejects end with that of the sources. If the first one holds another, all would be cut there.
+
+    Raises:
+        UsageError: it does.
+    """
+    any_end = rb"(\r\n|[\r\n])"
+    begin, meant = b"(?!)", rb"(?!)"
+    if dialect.quote is not None:
+        begin, meant = _byte(dialect.quote), _in_quotes(dialect)
+    elif dialect.format == "text":
+        begin, meant = rb"\\", rb"\\."
+    first = re.match(rb"(?s)(?:(?!" + begin + rb")[^\r\n]|" + meant + rb")*+" + any_end, text)
+    first = first or re.search(any_end, text)
+    if first is None:
+        return b"\n"
+    found = first[1]
+    last = text[-2:] if text[-2:] == b"\r\n" else text[-1:]
+    if found != last and last in _LINE_ENDS:
+        raise UsageError(
+            f"{path}: the first line ({_shown(text[: first.start(1)])}) ends with {_LINE_ENDS[found]}, and the last "
+            f"one with {_LINE_ENDS[last]}; records would be cut in the wrong places",
+            hint="mend that record: one that ends with another line end than the others, or holds one, is none",
+        )
+    return found
+
+
+def _refuse_open_quotes(path: str, text: mmap.mmap, records: _Records, open_ended: Sequence[bytes]) -> None:
+    """Refuses quotes that leave it open where a record ends, unless nothing stands behind that line."""
+    kept = defaultdict(list)
+    for beginning in open_ended:
+        kept[_key(beginning)].append(beginning)
+    at = 0
+    while True:
+        lines = records.lines.match(text, at)
+        at = at if lines is None else lines.end()
+        if at == len(text):
+            return
+        record = records.several_lines.match(text, at)
+        if record is None:
+            break
+        if any(text[at : at + len(beginning)] == beginning for beginning in kept.get(_key(record[0]), ())):
+            # Not mended, and yet its quotes do not tell: some reject behind it happens to close what it has opened.
+            raise _open_quote(path, text, at)
+        at = record.end()
+    found = text.find(records.line_end, at)
+    if found >= 0 and text[found:].strip():
+        raise _open_quote(path, text, at)
+
+
+def _key(text: bytes) -> bytes:
+    """By what a reject of which only the beginning is kept is found."""
+    return _first_line(text[:_KEY_BYTES])
+
+
+def _first_line(text: bytes) -> bytes:
+    return next(iter(text.splitlines()), b"")
+
+
+def _open_quote(path: str, text: mmap.mmap, at: int) -> UsageError:
+    number = len(re.findall(rb"\r\n|[\r\n]", text[:at])) + 1
+    line = _shown(_first_line(text[at : at + _SHOWN_BYTES]))
+    return UsageError(
+        f"{path}: a quote is missing or too many in line {number:,} ({line}); the records behind it would go with it",
+        hint="mend that line, or take the record out of the file: only the last line may be left as it is; lines that "
+        "are one record after all can be loaded as a source of their own",
+    )
+
+
+def _shown(line: bytes) -> str:
+    return printable_text(shorten_text(line.decode(errors="replace"), _SHOWN_CHARACTERS))
+
+
+class _Records:
+    """Patterns of records whose ends are certain."""
+
+    def __init__(self, dialect: Dialect, line_end: bytes) -> None:
+        assert dialect.quote is not None
+        quote, delimiter = _byte(dialect.quote), _byte(dialect.delimiter)
+        self.line_end = line_end
+        # A byte of a line that is none of those given.
+        in_line = rb"(?:[^%b\r]|\r(?!\n))" if line_end == b"\r\n" else rb"[^%b" + line_end + rb"]"
+        quoted = _in_quotes(dialect, in_line)
+        field = rb"(?:" + _in_quotes(dialect) + rb"|[^\r\n" + quote + delimiter + rb"]*+)"
+        self.lines = re.compile(
+            rb"(?:(?!\Z)(?:" + in_line % quote + rb"++|" + quoted + rb")*+(?:" + line_end + rb"|\Z))*+"
+        )
+        """Lines at whose end no quote is open, as many as there are."""
+        # A carriage return there makes it no longer.
+        ends = rb"\r?\n" if line_end == b"\n" else line_end
+        self.several_lines = re.compile(field + rb"(?:" + delimiter + field + rb")*+(?:" + ends + rb"|\Z)")
+        """A record whose quotes all stand around fields."""
+
+
+def _in_quotes(dialect: Dialect, byte: bytes = rb"[^%b]") -> bytes:
+    """A pattern of what is between quotes, and of these; `byte` that of a byte which is none of those given."""
+    assert dialect.quote is not None
+    quote, escape = _byte(dialect.quote), _byte(dialect.escape or dialect.quote)
+    if quote == escape:
+        inside = rb"(?:" + byte % quote + rb"++|" + quote + quote + rb")"
+    else:
+        either = quote + escape
+        # An escape before anything else is itself.
+        inside = rb"(?:" + byte % either + rb"++|" + escape + rb"(?:[" + either + rb"]|(?![" + either + rb"])))"
+    return quote + inside + rb"*+" + quote
+
+
+def _byte(character: str) -> bytes:
+    """A pattern of a character that is one byte, in brackets too."""
+    return rb"\x%02x" % ord(character)

@@ -31,7 +31,7 @@ from tipple.run.fields import by_field, head_of_wanted, left_out_of, named_colum
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.remedy import new_column
-from tipple.run.replay import Reading
+from tipple.run.replay import Reading, refuse_misread
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import with_encoding
 
@@ -260,8 +260,12 @@ class Request:
         loaded = {column.name: column for column in self.columns}
         return named_columns(names, loaded, set(), option, missing=_NOT_LOADED) if names else []
 
-    def replay(self) -> None:
-        """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others."""
+    def replay(self, rejects: str) -> None:
+        """The file of rejects has neither a header nor the sources' encoding, and its rows come on top of others.
+
+        Raises:
+            UsageError: what is read in it would not be its records.
+        """
         self.header = False
         if self.columnar_plan is not None:
             # Rows of columnar sources are kept as CSV, in the order of the columns.
@@ -270,6 +274,7 @@ class Request:
             self.columns = self.text_columns
         if self.mode != "upsert":
             self.mode = "append"
+        refuse_misread(rejects, self.dialect, [] if self.reading is None else self.reading.open_ended)
 
     def read_every_value(self, *, judges: bool) -> None:
         """Has the core read what an engine would cast by itself: that would round numbers, and where records are judged

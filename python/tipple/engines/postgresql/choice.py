@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +32,7 @@ from tipple.engines.postgresql import (
     tablespaces,
     unlogged,
 )
-from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
+from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy, taken_over
 from tipple.errors import UsageError
 from tipple.plan.partitioning import INSTEAD_OF_SCOPE
 from tipple.plan.structure import AppliedStructure
@@ -102,6 +103,13 @@ class Chooser:
                 raise UsageError(f"--write-path binary is not possible: {counted}", hint="leave it out")
             return "text", counted
         return "binary", "every column's type can be encoded by Tipple"
+
+    @property
+    def told_path(self) -> tuple[str, str]:
+        """The write path of the job's rows, and why, for the report."""
+        if self.job.came_by_pages:
+            return "direct", "the job's rows are pages that the server's extension tipple_direct appends"
+        return self.write_path, self.write_path_reason
 
     def choose(self) -> Choice:
         """How rows become visible, and what the table is to be.
@@ -272,11 +280,15 @@ class Chooser:
                 f"{self.table} has no partitions that --replace-scope partitions could replace",
                 hint="leave it out: --mode replace then replaces all rows of the table",
             )
-        published = None if exists else obstacles.publication_of_staged(self.connection, task)
+        # What is filled unseen has another name, and mostly another schema: its rows are sent as those of a table that
+        # no subscriber has, or not at all.
+        published = None
+        if not exists and not self.goes_on:
+            published = obstacles.publication_of_new(self.connection, self.table.schema)
         if published is not None and task.partition_by is not None:
             raise UsageError(
-                f"{self.table} cannot be made with partitions here: {published}, and would send rows of tables that "
-                "no subscriber has",
+                f"{self.table} cannot be made with partitions here: {published}, and would not send the rows of hidden "
+                "partitions as its own",
                 hint="make the partitioned table first, here and on the subscribers; rows then go through it",
             )
         if published is not None:
@@ -468,6 +480,7 @@ class Chooser:
 
     def begin(self, choice: Choice, cut: Cut) -> OwnedJob:
         """Begins the job, by pages where that is possible."""
+        self.job.came_by_pages = False
         obstacle = self._why_not_direct(choice) if self.task.write_path in ("auto", "direct") else "not asked for"
         if obstacle is not None:
             self.leave_direct(obstacle)
@@ -487,13 +500,17 @@ class Chooser:
         """Pages are appended to an empty table only; what has begun otherwise, or is asked for otherwise now, goes on
         otherwise."""
         task = self.task
-        if not owned.direct or self.job.done_slices(owned):
+        if not owned.direct:
+            return
+        if self.job.done_slices(owned):
+            self.job.came_by_pages = direct.has_stored(owned.plan)
             return
         may_go = task.write_path in ("auto", "direct")
         obstacle = ONE_TRANSACTION if task.commit_every is not None else None
         if may_go and obstacle is None:
             obstacle = direct.unavailable(self.connection, task)
             if obstacle is None:
+                self._note_copies(owned, copies=False)
                 self._go_direct()
                 return
         if owned.staging is not None:
@@ -501,6 +518,16 @@ class Chooser:
             self.connection.execute(f"TRUNCATE {owned.staging.sql}".encode())
         if obstacle is not None and may_go:
             self.leave_direct(obstacle)
+        self._note_copies(owned, copies=True)
+
+    def _note_copies(self, owned: OwnedJob, *, copies: bool) -> None:
+        """Says in the ledger whether a job that was begun with pages goes on by COPY, before it stores rows."""
+        if bool(owned.plan.get("copies")) == copies:
+            return
+        owned.plan["copies"] = copies
+        facts = (json.dumps({"copies": copies}), owned.job_id, owned.epoch)
+        if self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
+            raise taken_over()
 
     def foresee_direct(self, choice: Choice) -> None:
         """Chooses the write path as `begin` would, without making anything."""

@@ -8,7 +8,7 @@ pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ READ_AHEAD_TIMES = 8
 """A table of so many times the blocks that ANALYZE reads is read ahead as a whole: in order, that is quicker still."""
 MANY_TABLES = 256
 """Of so many at most, pages are built side by side."""
+FULL = 100
+"""The fillfactor of a table that has none: as full as its pages can be."""
 
 _EXTENSION = """
 SELECT getdatabaseencoding(),
@@ -58,9 +60,13 @@ WHERE a.attrelid = ANY (%s::bigint[]) AND a.attnum > 0 AND a.attnotnull AND NOT 
 LIMIT 1
 """
 
-_PAGES = """
-SELECT current_setting('block_size')::int, coalesce((SELECT option_value::int
-    FROM pg_class, pg_options_to_table(reloptions) WHERE oid = %s::regclass AND option_name = 'fillfactor'), 100)
+# A partitioned table has none of its own, only its partitions have. Where a row is long enough for TOAST it goes by
+# COPY, so that the server itself looks at `toast_tuple_target`.
+_FILLFACTORS = f"""
+SELECT DISTINCT coalesce((SELECT option_value::int FROM pg_options_to_table(reloptions)
+    WHERE option_name = 'fillfactor'), {FULL}) FROM pg_class c
+WHERE oid = to_regclass(%(table)s) AND relkind <> 'p'
+    OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf) ORDER BY 1
 """
 
 _TAKEN_AWAY = ("55000", "42883", "42501", "3F000")
@@ -81,6 +87,13 @@ _CAN_READ_AHEAD = "SELECT to_regprocedure('tipple_direct.read_ahead(regclass,int
 
 
 OTHER_ENCODING = "the database's encoding is"
+NAMED_OTHERWISE = "without the option Tipple takes another path, which names the record"
+"""What helps who has asked for pages, of which the server refuses a row."""
+PUT_BACK = (
+    "the extension, this role's right to it, or what publications send has changed while rows came in: put it back and "
+    "run the same command again, or leave out the option, for rows to go by COPY"
+)
+"""What helps him where it refuses the pages."""
 NOT_INHERITED = (
     "this role does not inherit the rights of tipple_direct (GRANT tipple_direct TO this role WITH INHERIT TRUE; "
     "before PostgreSQL 16: ALTER ROLE this role INHERIT)"
@@ -204,8 +217,24 @@ def misfit_of_partitions(connection: psycopg.Connection[Any], task: LoadTask, ta
     stricter = connection.execute(_STRICTER, (table.sql, [leaf.oid for leaf in found.leaves])).fetchone()
     if stricter is not None:
         return f"its partition has a NOT NULL of its own for the column {stricter[0]}"
+    fillfactors = sorted({*_fillfactors(connection, table), *([FULL] if grows else [])})
+    if len(fillfactors) > 1:
+        # All pages of a load are built alike.
+        made = "its partitions, with those that --partition-by makes," if grows else "its partitions"
+        return f"{made} have different fillfactors: {', '.join(map(str, fillfactors))}"
     misfits = (misfit(connection, task, partition.name) for partition in found.partitions)
     return next((reason for reason in misfits if reason is not None), None)
+
+
+def _fillfactors(connection: psycopg.Connection[Any], table: TableName) -> list[int]:
+    """Those of a table, or of its partitions, each one once."""
+    return [fillfactor for (fillfactor,) in connection.execute(_FILLFACTORS, {"table": table.sql}).fetchall()]
+
+
+def has_stored(plan: Mapping[str, Any]) -> bool:
+    """Whether the rows that a job of this plan has stored are pages: it was begun with them, and did not go on by
+    COPY."""
+    return bool(plan.get("direct")) and not plan.get("copies")
 
 
 def blames_a_row(sqlstate: str | None) -> bool:
@@ -225,10 +254,12 @@ def giving_way() -> Iterator[None]:
     except BadRecord:
         raise
     except TippleError as error:
-        sqlstate = error.detail.get("sqlstate")
-        if not blames_a_row(sqlstate) and sqlstate not in _TAKEN_AWAY:
+        sqlstate, said = error.detail.get("sqlstate"), error.detail.get("message")
+        # A file that the server may not write: COPY would not fare better.
+        is_taken = sqlstate in _TAKEN_AWAY and core.files_hint(sqlstate, said) is None
+        if not blames_a_row(sqlstate) and not is_taken:
             raise
-        raise core.Unsuited(str(error)) from None
+        raise core.Unsuited(str(error), hint=PUT_BACK if is_taken else NAMED_OTHERWISE) from None
 
 
 def plan(
@@ -238,8 +269,8 @@ def plan(
     streams get it."""
     places = {column.name: place for place, column in enumerate(task.columns)}
     attributes = connection.execute(_ATTRIBUTES, (table.sql,)).fetchall()
-    found = connection.execute(_PAGES, (table.sql,)).fetchone()
-    block_size, fillfactor = found if found is not None else (8192, 100)
+    found = connection.execute("SELECT current_setting('block_size')::int").fetchone()
+    block_size = found[0] if found is not None else 8192
     is_near = host.startswith(("/", "@")) or host in ("localhost", "127.0.0.1", "::1")
     slot_bytes = min(task.run_bytes, NEAR_SLOT_BYTES) if is_near else task.run_bytes
     run_slots = task.run_bytes // slot_bytes
@@ -247,7 +278,7 @@ def plan(
         slot_bytes = min(max(task.routing_bytes // (tables + 1), LEAST_SLOT_BYTES), slot_bytes)
     return {
         "fields": [None if dropped else places.get(name) for name, _, _, dropped, _ in attributes],
-        "fillfactor": fillfactor,
+        "fillfactor": next(iter(_fillfactors(connection, table)), FULL),
         "slot_pages": slot_bytes // block_size,
         "run_slots": run_slots,
         "share_memory": is_near,

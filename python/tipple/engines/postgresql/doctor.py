@@ -7,14 +7,15 @@ the role may, and left out where it may not.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import psycopg
 
+from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
-from tipple.engines.postgresql import direct, ledger, stage, unlogged
+from tipple.engines.postgresql import direct, ledger, stage, tablespaces, unlogged
 from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
@@ -45,21 +46,21 @@ def examine(connection: Connection, table: TableName | None, source_bytes: int =
     return findings
 
 
-def before_load(connection: Connection, table: TableName, source_bytes: int, *, swaps: bool) -> list[Finding]:
+def before_load(connection: Connection, task: LoadTask, *, swaps: bool) -> list[Finding]:
     """What this load should know: a few quick looks, at what can hurt it only.
 
     Args:
         connection: of the database.
-        table: where the rows go.
-        source_bytes: size of the sources.
-        swaps: whether the rows go into a table of their own, and not straight into `table`.
+        task: the load.
+        swaps: whether the rows go into a table of their own, and not straight into the one that is named.
     """
+    table, source_bytes = task.table, task.source_bytes
     checks: list[Check] = [_safety, _slots, _publications]
     if not swaps and not is_small(source_bytes):
         checks.append(lambda connection: _straight_in(connection, table))
     if source_bytes:
         checks.append(lambda connection: _checkpoints(connection, source_bytes))
-        checks.append(lambda connection: _disks(connection, source_bytes))
+        checks.append(lambda connection: _disks(connection, source_bytes, tablespaces.used(connection, task)))
     return [finding for finding in _carry_out(connection, checks) if finding.level in ("broken", "slow")]
 
 
@@ -303,8 +304,9 @@ def _ledger(connection: Connection) -> Iterator[Finding]:
             )
 
 
-def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
-    """The disks of all tablespaces, where the server is on this machine: PostgreSQL itself does not tell."""
+def _disks(connection: Connection, source_bytes: int = 0, names: Container[str] | None = None) -> Iterator[Finding]:
+    """The disks of tablespaces (None: all of them) and of the data directory, which has the WAL, where the server is on
+    this machine: PostgreSQL itself does not tell."""
     rows = connection.execute(
         "SELECT 'pg_default', setting FROM pg_settings WHERE name = 'data_directory' UNION ALL "
         "SELECT spcname, pg_tablespace_location(oid) FROM pg_tablespace WHERE pg_tablespace_location(oid) <> ''"
@@ -313,7 +315,8 @@ def _disks(connection: Connection, source_bytes: int = 0) -> Iterator[Finding]:
         rows = []
     seen = False
     for name, directory in rows:
-        if directory and os.path.isdir(directory):
+        is_used = names is None or name == "pg_default" or name in names
+        if is_used and directory and os.path.isdir(directory):
             seen = True
             yield disk_finding(directory, source_bytes, subject=f"disk of tablespace {name} ({directory})")
     hides = _is_here(connection) and not any(name == "pg_default" for name, _ in rows)

@@ -19,6 +19,7 @@ from tipple.engines.base import BESIDE_KEY, NOTHING_TO_DO, OPTIONS, STDIN, Cut, 
 from tipple.engines.postgresql import (
     checks,
     defaults,
+    direct,
     history,
     known_types,
     late_keys,
@@ -96,6 +97,8 @@ class JobOwner:
         """A published job of the same command, which is superseded when this one is published, and not before."""
         self.going_on: str | None = None
         """The job that this load had begun before it lost its connection."""
+        self.came_by_pages = False
+        """Whether the job was begun before with pages: there may be nothing left that could go by them."""
         self.keeps_structure = False
         """Whether it is so already, and rows may go in beside others."""
 
@@ -121,7 +124,8 @@ class JobOwner:
         """Gives the lock back when all is done: the server takes a moment to see that a session has ended, and the next
         load into the table may be quicker."""
         with suppress(psycopg.Error):
-            self.connection.execute("SELECT pg_advisory_unlock(%s)", (ledger.table_lock(self.table),))
+            # A load that was taken up again has taken it twice.
+            self.connection.execute("SELECT pg_advisory_unlock_all()")
 
     def lock_again(self) -> None:
         """The lock went with the old connection, whose backend may need a moment to notice."""
@@ -152,12 +156,14 @@ class JobOwner:
                         self._refuse_other(other)
                 return None
             if found.state == "loading":
+                self.came_by_pages = direct.has_stored(found.plan)
                 history.require_stored(self.connection, found, self.table)
                 return found.plan.get("strategy", "single"), f"job {found.job_id}, which was interrupted, goes on"
             undone = not self.exists or self._why_gone(found) is not None
         except psycopg.errors.InsufficientPrivilege:
             # The load itself will say which right is missing.
             return None
+        self.came_by_pages = not undone and direct.has_stored(found.plan)
         return None if undone else (NOTHING_TO_DO, f"job {found.job_id} has loaded this already")
 
     def _require_resumable(self, found: ledger.LedgerJob | None) -> None:
@@ -504,13 +510,7 @@ class JobOwner:
             self.reconnect(owned)
 
     def reconnect(self, owned: OwnedJob) -> None:
-        try:
-            self.session.reconnect(self.task.retry_seconds)
-        except ConnectionFailed as error:
-            raise core.ConnectionLost(
-                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
-                hint="run the same command again when it is back: nothing is stored twice",
-            ) from None
+        self.session.reconnect(self.task.retry_seconds)
         self.lock_again()
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:

@@ -143,6 +143,8 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
                 connection.execute(statement)
     except errors.InsufficientPrivilege as error:
         said = error.diag.message_primary or ""
+        if core.files_hint(error.sqlstate, said) is not None:
+            raise
         raise _may_not_create(role, database, f": {said}", core.tablespace_hint(said)) from None
 
 

@@ -40,12 +40,12 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
-from tipple.engines.postgresql.direct import giving_way
+from tipple.engines.postgresql.direct import giving_way, has_stored
 from tipple.engines.postgresql.failure import INPUT_AGAIN, LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, ConnectionFailed, JobBusy, TippleError, TooManyRejects, UsageError
+from tipple.errors import BadRecord, JobBusy, TippleError, TooManyRejects, UsageError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class PostgresLoad:
                 if not connections.is_lost(error):
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
-            if not self.can_go_on or time.monotonic() >= until:
+            if not load.can_go_on or time.monotonic() >= until:
                 if self.task.reads_once and self.task.ledger:
                     lost.hint = INPUT_AGAIN
                 raise lost
@@ -133,19 +133,13 @@ class PostgresLoad:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a run that was cut off can be taken up again, as the same command would."""
-        task = self.task
-        return task.ledger and task.together is None and not task.reads_once
+        """Whether a run that was cut off can be taken up again, as the same command would; the other loads count a load
+        that has come to be published with them, and do not wait for another one."""
+        return self.task.ledger and not self.task.reads_once and not self.publish.has_met
 
     def _anew(self, until: float, lost: TippleError) -> PostgresLoad:
         """This load, to be taken up again with a new connection, as the ledger has it."""
-        try:
-            self.session.reconnect(max(1, int(until - time.monotonic())))
-        except ConnectionFailed as error:
-            raise core.ConnectionLost(
-                f"the server did not come back within {self.task.retry_seconds} seconds: {error}",
-                hint="run the same command again when it is back: nothing is stored twice",
-            ) from None
+        self.session.reconnect(max(1, int(until - time.monotonic())))
         began = self.owned is not None
         load = PostgresLoad(self.session, msgspec.structs.replace(self.given, restart=self.given.restart and not began))
         load.job.replaces = self.job.replaces
@@ -215,7 +209,7 @@ class PostgresLoad:
                     return self._run_single(runner, owned, choice, cut)
                 return self._run_slices(runner, owned, choice, cut)
             except core.Unsuited as error:
-                owned, cut = self._begin_otherwise(runner, owned, choice, str(error))
+                owned, cut = self._begin_otherwise(runner, owned, choice, error)
             except core.UnreadableKeys as error:
                 owned, choice, cut = self._judge_at_once(runner, owned, str(error))
             except psycopg.Error as error:
@@ -252,9 +246,11 @@ class PostgresLoad:
             partitions.with_larger_slices(self.connection, task) if choice.strategy == "partition" else task
         )
 
-    def _begin_otherwise(self, runner: Runner, owned: OwnedJob, choice: Choice, reason: str) -> tuple[OwnedJob, Cut]:
+    def _begin_otherwise(
+        self, runner: Runner, owned: OwnedJob, choice: Choice, error: core.Unsuited
+    ) -> tuple[OwnedJob, Cut]:
         """Begins anew, and with everything, where pages turn out not to be the way; nothing is published yet."""
-        reason = self._in_users_words(reason)
+        reason = self._in_users_words(str(error))
         if self.task.reads_once:
             raise TippleError(
                 f"ready-made pages are not the way for this input, which can be read only once: {reason}",
@@ -265,7 +261,7 @@ class PostgresLoad:
         if self.task.write_path == "direct":
             raise TippleError(
                 f"--write-path direct is not possible: {reason}",
-                hint="nothing was published; without the option Tipple takes another path, which names the record",
+                hint=f"nothing was published; {error.hint or 'leave out the option: rows then go by COPY'}",
             )
         self.chooser.leave_direct(reason)
         self._say(runner, f"begun anew without ready-made pages: {reason}")
@@ -302,6 +298,7 @@ class PostgresLoad:
         runner.warn(text)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
+        self.job.came_by_pages = has_stored(job.plan)
         result = self._result("already loaded", job.job_id, "-", "-")
         result.rows = job.rows or 0
         result.rejects = ledger.done_totals(self.connection, job.job_id).rejects
@@ -582,11 +579,12 @@ class PostgresLoad:
         *,
         slices: int = 0,
     ) -> LoadResult:
+        write_path, write_path_reason = self.chooser.told_path
         return LoadResult(
             job_id=job_id,
             status=status,
-            write_path=self.chooser.write_path,
-            write_path_reason=self.chooser.write_path_reason,
+            write_path=write_path,
+            write_path_reason=write_path_reason,
             strategy=strategy,
             strategy_reason=reason,
             slices=slices,

@@ -25,7 +25,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
     """A table with the columns to load, of the types that they have in `like`, and the rows' place in the sources."""
     names = ", ".join(quote_identifier(column.name) for column in task.columns)
     # What is published for subscribers that have no such table would stop them; what is not logged is not published.
-    kind = "TABLE" if obstacles.publication_of_staged(connection, task) is None else "UNLOGGED TABLE"
+    kind = "TABLE" if obstacles.publication_of_new(connection, staging.schema) is None else "UNLOGGED TABLE"
     connection.execute(
         f"CREATE {kind} {staging.sql} WITH (autovacuum_enabled = false) AS SELECT {names} FROM {like.sql} WITH NO DATA"
     )

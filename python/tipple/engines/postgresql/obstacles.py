@@ -261,18 +261,15 @@ def detour(connection: psycopg.Connection[Any], table: TableName) -> str | None:
     return str(found[0]) if found is not None else None
 
 
-def publication_of_staged(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
-    """Which publication takes in tables that are made and filled unseen, or None.
-
-    A subscriber stops at rows of a table that it does not have; of the table itself, its administrators know.
-    """
+def publication_of_new(connection: psycopg.Connection[Any], schema: str | None) -> str | None:
+    """Which publication sends the rows of a table that is made in `schema` (None: `public`), or None."""
     found = connection.execute(
         "SELECT format('the publication %%s covers all tables', pubname) FROM pg_publication "
         "WHERE puballtables AND pubinsert AND current_setting('wal_level') = 'logical' "
         "UNION ALL SELECT format('the publication %%s covers its schema', pubname) FROM pg_publication_namespace "
-        "JOIN pg_publication p ON p.oid = pnpubid WHERE pnnspid = to_regnamespace(%(schema)s) AND NOT %(ledger)s "
+        "JOIN pg_publication p ON p.oid = pnpubid WHERE pnnspid = to_regnamespace(%s) "
         "AND pubinsert AND current_setting('wal_level') = 'logical' LIMIT 1",
-        {"schema": quote_identifier(task.table.schema or "public"), "ledger": task.ledger},
+        (quote_identifier(schema or "public"),),
     ).fetchone()
     return None if found is None else str(found[0])
 

@@ -419,6 +419,13 @@ class PartitionPublish:
 
     def _publish_new(self) -> None:
         table = self.task.table
+        published = obstacles.publication_of_new(self.connection, table.schema)
+        if published is not None:
+            # It has come meanwhile.
+            self.notes.append(
+                f"{published}, and does not send the rows of the partitions, which were filled before they had their "
+                "names: ALTER SUBSCRIPTION … REFRESH PUBLICATION copies them"
+            )
         leaves = partitions.staged(self.connection, self.staging)
         taken = self._taken_names()
         self._settle_root(table, taken)

@@ -32,6 +32,7 @@ from tipple.engines.postgresql import (
     structure,
     tablespaces,
     together,
+    together_locks,
     unlogged,
 )
 from tipple.engines.postgresql import connection as connections
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 200
 """Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
-LONGEST_LOCK_MILLISECONDS = 8000
-"""How long whoever comes later may wait behind a publish that waits for a lock, before it lets him through."""
+LOCKED_CROSSWISE = "others read the tables of the job all the time, some in one order and some in another"
 SNAPSHOT_WAIT_SECONDS = 10
 """How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
 
@@ -75,6 +75,8 @@ class Publish:
         """Whether locks are waited for, however long it takes."""
         self.may_copy = True
         """Whether others have been in the way for so long that rows are to be copied."""
+        self.gives_way = False
+        """Whether they are copied without as much as trying to lock readers out."""
         self.views = OwnViews()
         self.copies = 0
         """How often rows of the table were copied to the staged ones."""
@@ -82,6 +84,8 @@ class Publish:
         """Indexes of what is staged, and the names that a user knows them by."""
         self.is_incomplete = False
         """Whether publishing together has found that the target has got an index or partition that staging lacks."""
+        self.has_met = False
+        """Whether it is among those that are published together, or would have been."""
         self.merged: MergeCounts | None = None
         self.sources: Sources | None = None
         """What an upsert has read, for the records of rows that the table refuses."""
@@ -92,6 +96,11 @@ class Publish:
     def connection(self) -> psycopg.Connection[Any]:
         """The control connection, or the one of another load that publishes for this one too."""
         return self.borrowed or self.session.connection
+
+    def give_way(self) -> None:
+        """From now on nothing takes another one's place, where readers would have to be locked out."""
+        self.gives_way, self.is_patient = True, False
+        self.may_swap = self.may_mix = False
 
     @contextmanager
     def borrowing(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
@@ -141,7 +150,8 @@ class Publish:
         except psycopg.Error as error:
             if not checks or not direct.blames_a_row(error.sqlstate) or not owned.direct or self.borrowed is not None:
                 raise
-            raise core.Unsuited(error.diag.message_primary or str(error)) from None
+            said = error.diag.message_primary or str(error)
+            raise core.Unsuited(said, hint=direct.NAMED_OTHERWISE) from None
 
     def _finish_staging(self, runner: Runner, owned: OwnedJob, choice: Choice) -> None:
         """Builds the indexes and constraints of what is staged."""
@@ -209,18 +219,21 @@ class Publish:
                 # What is appended can go beside the rows that are there: not worth waiting for, but for a structure.
                 wait_seconds = SNAPSHOT_WAIT_SECONDS if self.is_strict else 0
                 self.may_swap = stage.wait_for_old_snapshots(self.connection, wait_seconds)
-            if self.task.together is not None:
-                if self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish):
-                    return True
-                if self.is_incomplete:
-                    self.is_incomplete = False
-                    raise Incomplete
-                return False
-            return self._publish_alone(runner, owned, choice, rows, digest)
+            if self.task.together is None:
+                return self._publish_alone(runner, owned, choice, rows, digest)
         except psycopg.Error as error:
             if not connections.is_lost(error):
                 raise
             return self._settle_doubt(runner, owned, choice, rows, digest)
+        # Whoever publishes for all settles what a lost connection leaves in doubt.
+        self.has_met = True
+        if self.task.together.meet(together.Staged(self, owned, choice, rows, digest), together.publish):
+            return True
+        self.has_met = False
+        if self.is_incomplete:
+            self.is_incomplete = False
+            raise Incomplete
+        return False
 
     def _publish_alone(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """One transaction, begun again where it waits for a reader: who comes after it would wait with it.
@@ -242,10 +255,10 @@ class Publish:
             try:
                 with self.connection.transaction():
                     if not self.is_patient:
-                        milliseconds = together.LOCKS_MILLISECONDS // (2 if has_views else 1)
+                        milliseconds = together_locks.LOCKS_MILLISECONDS // (2 if has_views else 1)
                         if owned.strategy == "swap" and not has_views and not absorbs:
                             # A lock on one table alone ends in no deadlock, and may take as long as others' queries.
-                            milliseconds = min(milliseconds << turn, LONGEST_LOCK_MILLISECONDS)
+                            milliseconds = min(milliseconds << turn, together_locks.LONGEST_LOCK_MILLISECONDS)
                         self.connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
                     is_visible = self.make_visible(owned, choice, rows, digest)
                     if is_visible:
@@ -319,11 +332,11 @@ class Publish:
         """Gives a new table its foreign keys, when the tables are there which they refer to."""
         if choice.exists or owned.strategy not in ("swap", "partition"):
             return
-        for constraint in filter(constraints.is_foreign_key, self._constraints_left(owned)):
+        for constraint in filter(constraints.is_foreign_key, self._constraints_left(owned.plan.get("checks", []))):
             self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}".encode())
 
-    def _constraints_left(self, owned: OwnedJob) -> list[str]:
-        given = owned.plan.get("checks", [])
+    def _constraints_left(self, given: Sequence[str]) -> list[str]:
+        """Those of the new table's definition beside the `given` ones."""
         return structure.constraints_left(self.connection, self.task, self.job.structure, self.table, given)
 
     def _merge(self, owned: OwnedJob, staging: TableName, rows: int) -> int:
@@ -380,21 +393,10 @@ class Publish:
 
     def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool) -> None:
         if not exists:
-            self._swap(staging, exists=False)
-            if self.task.definition is not None:
-                stage.give_autovacuum(self.connection, self.table, self.task.definition.options_text)
-            if self.task.tablespaces:
-                place = tablespaces.of(self.connection, self.table)
-                self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
-            for constraint in filterfalse(constraints.is_foreign_key, self._constraints_left(owned)):
-                with self._naming_records(owned, checks=constraints.is_check(constraint)):
-                    self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
-            if self.task.tablespaces:
-                # Other tables may follow in this transaction.
-                self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
+            self._put_new(owned, staging)
             return
         takes_place = self._absorb if self._rows_move(owned) else self._take_place
-        obstacle = takes_place(owned, staging)
+        obstacle = LOCKED_CROSSWISE if self.gives_way else takes_place(owned, staging)
         if obstacle is None:
             return
         self.connection.execute("SET LOCAL lock_timeout TO DEFAULT")
@@ -411,6 +413,37 @@ class Publish:
             set_aside.leave(self.connection, staging)
         else:
             self.connection.execute(f"DROP TABLE {staging.sql}")
+
+    def _put_new(self, owned: OwnedJob, staging: TableName) -> None:
+        """Makes a new table of what is staged; where a publication has come meanwhile, it sends rows that come into the
+        table itself."""
+        given: Sequence[str] = owned.plan.get("checks", [])
+        definition = self.task.definition
+        place = tablespaces.of(self.connection, staging) if self.task.tablespaces else None
+        published = obstacles.publication_of_new(self.connection, self.table.schema)
+        if place is not None:
+            self.connection.execute("SELECT set_config('default_tablespace', %s, true)", (place,))
+        if published is None or definition is None:
+            self._swap(staging, exists=False)
+        elif self.is_strict:
+            raise structure.not_now(self.table, published)
+        else:
+            given = []
+            self.notes.append(f"the staged rows were copied into the new table: {published}")
+            self.connection.execute(definition.create_sql(self.table.sql, with_constraints=False))
+            names = stage.stored_columns(self.connection, staging)
+            self.connection.execute(
+                f"INSERT INTO {self.table.sql} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {staging.sql}"
+            )
+            self.connection.execute(f"DROP TABLE {staging.sql}")
+        if definition is not None:
+            stage.give_autovacuum(self.connection, self.table, definition.options_text)
+        for constraint in filterfalse(constraints.is_foreign_key, self._constraints_left(given)):
+            with self._naming_records(owned, checks=constraints.is_check(constraint)):
+                self.connection.execute(f"ALTER TABLE {self.table.sql} ADD {constraint}")
+        if place is not None:
+            # Other tables may follow in this transaction.
+            self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
 
     def _rows_move(self, owned: OwnedJob) -> bool:
         """Whether the table's rows are to be copied to the staged ones, and not the other way round."""

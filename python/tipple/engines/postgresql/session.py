@@ -33,7 +33,7 @@ from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.load import PostgresLoad
 from tipple.engines.postgresql.watch import Watch
-from tipple.errors import TippleError, UsageError, VerifyFailed
+from tipple.errors import ConnectionFailed, TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target, parse_table_name, quote_identifier
@@ -163,11 +163,13 @@ class PostgresSession:
     @_told
     def plan(self, task: LoadTask) -> LoadResult:
         """What `load` would do."""
+        self._ensure_connection(task)
         return PostgresLoad(self, task).plan()
 
     @_told
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
+        self._ensure_connection(task)
         try:
             self.blockers = Blockers(runner.warn)
             with Watch(self.target, task.stall_seconds, self.blockers) as self.watch:
@@ -201,13 +203,33 @@ class PostgresSession:
         made = connection.connect(self.target, name)
         return self.watch.add(made) if self.watch is not None else made
 
+    def _ensure_connection(self, task: LoadTask) -> None:
+        """A new control connection, if the server is to be waited for, where the one that there was is lost: before a
+        load nothing hangs on it, and it may have been idle for long while the sources were looked at."""
+        try:
+            self.connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            if not connection.is_lost(error) or not task.retry_seconds:
+                raise
+            self.reconnect(task.retry_seconds)
+
     def reconnect(self, retry_seconds: float) -> None:
-        """A new control connection in place of a lost one."""
+        """A new control connection in place of a lost one.
+
+        Raises:
+            ConnectionLost: the server did not come back in time.
+        """
         try:
             self.connection.close()
         finally:
             self.lost |= {self.backend} if self.backend is not None else set()
-            self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            try:
+                self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            except ConnectionFailed as error:
+                raise core.ConnectionLost(
+                    f"the server did not come back within {retry_seconds} seconds: {error}",
+                    hint="run the same command again when it is back: nothing is stored twice",
+                ) from None
             self.backend = backends.own(self.connection)
             if self.watch is not None:
                 self.watch.add(self.connection)
@@ -230,6 +252,7 @@ class PostgresSession:
     @_told
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""
+        self._ensure_connection(task)
         load = PostgresLoad(self, task)
         try:
             strategy = load.foreseen_strategy()
@@ -239,7 +262,7 @@ class PostgresSession:
                     return []
                 return [loaded_before.emptied(task.table, earlier.job_id)]
             swaps = strategy in ("swap", "partition")
-            findings = doctor.before_load(self.connection, task.table, task.source_bytes, swaps=swaps)
+            findings = doctor.before_load(self.connection, load.task, swaps=swaps)
             return [
                 *unlogged.warnings(self.connection, load.task, load.chooser.structure),
                 *loaded_before.warnings(load.task, functools.partial(history.loaded_before, self.connection)),

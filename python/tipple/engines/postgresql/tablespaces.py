@@ -31,6 +31,28 @@ GROUP BY name HAVING count(DISTINCT coalesce(s.spcname, '')) = 1
 """
 
 
+# Those of the table, its partitions and their indexes; and where new tables, and files of sorting, are laid.
+_USED = """
+WITH tables AS (SELECT to_regclass(%(table)s)::oid AS oid
+    UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))
+SELECT spcname FROM pg_tablespace s WHERE spcname = ANY (%(named)s)
+    OR strpos(concat_ws(' ', current_setting('default_tablespace'), current_setting('temp_tablespaces'),
+                        %(definition)s::text), spcname) > 0
+    OR oid = (SELECT dattablespace FROM pg_database WHERE datname = current_database())
+    OR EXISTS (SELECT FROM tables LEFT JOIN pg_index i ON indrelid = tables.oid
+        JOIN pg_class c ON c.oid = tables.oid OR c.oid = indexrelid WHERE c.reltablespace = s.oid)
+"""
+
+
+def used(connection: psycopg.Connection[Any], task: LoadTask) -> set[str]:
+    """Those that a load may need room in."""
+    made = task.definition
+    # Whose name is in it may be meant by it.
+    definition = "" if made is None else " ".join([made.options_text, *made.constraints])
+    facts = {"table": task.table.sql, "named": list(task.tablespaces), "definition": definition}
+    return {name for (name,) in connection.execute(_USED, facts).fetchall()}
+
+
 def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
     """Refuses tablespaces that are not there, or where this role may not create tables.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,14 +21,13 @@ from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, stage
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.partition_publish import Incomplete
+from tipple.engines.postgresql.together_locks import LOCKS_MILLISECONDS, Locks
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.publish import Publish
 
 __all__ = ["Staged", "publish"]
 
-LOCKS_MILLISECONDS = 600
-"""For all tables together; `deadlock_timeout`, after which the server ends somebody, is a second by default."""
 PAUSE_SECONDS = 0.2
 _MOVED = ("simple_heap_update", "simple_heap_delete")
 """Functions of the server that say `tuple concurrently updated`, which has no SQLSTATE of its own."""
@@ -36,6 +35,8 @@ QUIET_SECONDS = 2.0
 """Locks that come sooner are nobody's business."""
 PATIENCE_SECONDS = 60
 """After that locks are waited for, however long it takes: new readers then wait too, so that it comes to an end."""
+GIVING_WAY_SECONDS = 120
+"""After that rows are copied, where every attempt stands in the way of readers that stand in its own."""
 
 
 class Staged(msgspec.Struct, frozen=True, eq=False):
@@ -68,19 +69,29 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
     Raises:
         CommitInDoubt: the connection was lost while committing, and a load has no ledger that would know.
     """
-    begun = time.monotonic()
+    begun = tried = time.monotonic()
+    locks = Locks()
+    lost_since: float | None = None
+    is_in_doubt = False
+    said: list[int] = []
     while True:
-        for one in staged:
-            one.publish.job.ensure_connection(one.owned)
-        said = [len(one.publish.notes) for one in staged]
-        tried = time.monotonic()
         try:
-            return _publish(staged, is_patient=tried >= begun + PATIENCE_SECONDS)
+            if is_in_doubt and _are_published(staged):
+                return []
+            is_in_doubt = False
+            for one in staged:
+                one.publish.job.ensure_connection(one.owned)
+            said = [len(one.publish.notes) for one in staged]
+            tried, is_in_doubt = time.monotonic(), True
+            return _publish(staged, locks, is_patient=tried >= begun + PATIENCE_SECONDS)
         except psycopg.Error as error:
             if connections.is_lost(error):
-                if _are_published(staged):
-                    return []
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() >= lost_since + staged[0].publish.task.retry_seconds:
+                    raise
+                time.sleep(PAUSE_SECONDS)
                 continue
+            lost_since, is_in_doubt = None, False
             if not is_in_the_way(error):
                 raise
             # What was said of it is undone too.
@@ -93,17 +104,26 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                 for one in _seen_apart(staged):
                     one.publish.may_swap = False
             elif (now := time.monotonic()) >= begun + QUIET_SECONDS:
-                asked = staged[0].publish.connection
+                _say_who_is_in_the_way(staged, now - tried)
+            if time.monotonic() >= begun + GIVING_WAY_SECONDS and not any(one.publish.is_strict for one in staged):
                 for one in staged:
-                    one.publish.session.blockers.say_of_table(asked, one.publish.table.sql, now - tried)
+                    one.publish.give_way()
             time.sleep(PAUSE_SECONDS)
 
 
-def _publish(staged: Sequence[Staged], *, is_patient: bool) -> list[Staged]:
+def _say_who_is_in_the_way(staged: Sequence[Staged], waited_seconds: float) -> None:
+    asked = staged[0].publish.connection
+    # If the connection is lost by now, the next attempt will tell.
+    with suppress(psycopg.Error):
+        for one in staged:
+            one.publish.session.blockers.say_of_table(asked, one.publish.table.sql, waited_seconds)
+
+
+def _publish(staged: Sequence[Staged], locks: Locks, *, is_patient: bool) -> list[Staged]:
     connection = staged[0].publish.connection
     lost: list[Staged] = []
     with connection.transaction() as transaction:
-        _lock(connection, staged, is_patient=is_patient)
+        _lock(connection, staged, locks, is_patient=is_patient)
         apart = _seen_apart(staged)
         if apart and not stage.wait_for_snapshots(connection):
             for one in apart:
@@ -142,26 +162,35 @@ def _blaming(one: Staged) -> Iterator[None]:
         raise NotPublished(one, error) from error
 
 
-def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], *, is_patient: bool) -> None:
-    """Takes the locks on all tables whose place, or whose partitions' place, others will take; or none.
-
-    A reader of two of them may hold the first and wait for the second, just the other way round: so no lock is waited
-    for as long as it takes the server to call that a deadlock and to end the reader's query.
-    """
-    # In one order everywhere: two jobs must not wait for each other's tables.
+def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], locks: Locks, *, is_patient: bool) -> None:
+    """Takes the locks on all tables whose place, or whose partitions' place, others will take; or none."""
     for one in staged:
         one.publish.views.begin(may_move=not is_patient)
-    tables = sorted(
-        one.publish.table.sql for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists
-    )
-    swapped = [one for one in staged if one.owned.strategy == "swap" and one.choice.exists]
-    if tables:
-        milliseconds = 0 if is_patient else max(LOCKS_MILLISECONDS // (len(tables) + len(swapped)), 10)
-        connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
-        for one in sorted(swapped, key=lambda one: one.publish.table.sql):
-            one.publish.views.set_aside(connection, one.publish.table)
-        connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
-        connection.execute("SET LOCAL lock_timeout = 0")
+    moving = [one for one in staged if one.owned.strategy in ("swap", "partition") and one.choice.exists]
+    moving = sorted((one for one in moving if not one.publish.gives_way), key=lambda one: one.publish.table.sql)
+    if not moving:
+        return
+    swapped = [one for one in moving if one.owned.strategy == "swap"]
+    milliseconds = max(LOCKS_MILLISECONDS // (len(moving) + len(swapped)), 10)
+    connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
+    for one in swapped:
+        one.publish.views.set_aside(connection, one.publish.table)
+    tables = [one.publish.table.sql for one in moving]
+    holds_views = any(one.publish.views.aside for one in swapped)
+    with _beside(staged) as beside:
+        locks.take(connection, beside, tables, holds=holds_views, is_patient=is_patient)
+    connection.execute("SET LOCAL lock_timeout = 0")
+
+
+@contextmanager
+def _beside(staged: Sequence[Staged]) -> Iterator[psycopg.Connection[Any]]:
+    """A session beside the one that publishes: another load's, which has nothing to do, or one that is made for it."""
+    first, *others = (one.publish.session for one in staged)
+    if others:
+        yield others[0].connection
+    else:
+        with first.another("tipple") as made:
+            yield made
 
 
 def _seen_apart(staged: Sequence[Staged]) -> list[Staged]:

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from tipple.engines import core
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import partitions, stage
@@ -71,7 +72,9 @@ def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
         role = current_role(connection)
         try:
             connection.execute(_CREATE)
-        except errors.InsufficientPrivilege:
+        except errors.InsufficientPrivilege as error:
+            if core.files_hint(error.sqlstate, error.diag.message_primary) is not None:
+                raise
             raise UsageError(
                 f"the role {role} may not note in the ledger which rows a crash would take",
                 hint=f"as its owner, once: GRANT REFERENCES ON tipple.job TO {role};",
@@ -92,7 +95,9 @@ def _naming_rights(connection: psycopg.Connection[Any]) -> Iterator[None]:
     role = current_role(connection)
     try:
         yield
-    except errors.InsufficientPrivilege:
+    except errors.InsufficientPrivilege as error:
+        if core.files_hint(error.sqlstate, error.diag.message_primary) is not None:
+            raise
         raise UsageError(
             f"the role {role} may not use tipple.unlogged_job, which says what unlogged tables still have",
             hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role};",
