@@ -181,7 +181,7 @@ def test_a_cut_record_of_several_lines(engine_target: Target, tmp_path: Path) ->
     run = load_here(engine_target, path, replay=True, check=2, **options)
     assert 'line 1 (0,close",0)' in run.stderr
     assert (engine_target.count("t"), rejects.read_bytes()) == (0, raw)
-    rejects.write_text(f'0,close,0\n1,"q,uoted",1\n12,{"y" * 400},4\n16,"multi\nline",0\nline",0\n')
+    rejects.write_text(f'0,close,0\n1,"q,uoted",1\n12,{"y" * 400},4\n16,"multi\nlines",0\nline",0\n')
     load_here(engine_target, path, replay=True, check=3, **options)
     assert engine_target.rows("SELECT a, z FROM t ORDER BY a") == [(0, 0), (1, 1), (12, 4), (16, 0)]
     assert rejects.read_text() == 'line",0\n'
@@ -202,10 +202,42 @@ def test_pieces_that_look_like_one_record_side_by_side(engine_target: Target, tm
     rejects.write_bytes(b'5,"abc",7\ndef",7\n')
     load_here(engine_target, first, second, replay=True, check=3, **skipping(rejects))
     assert rejects.read_bytes() == b'def",7\n'
-    # A line that somebody puts in front mends it, too.
+    # Whether a line before it is meant to mend it, only a source of its own says.
     rejects.write_bytes(b'0,"abc\ndef",7\n')
-    load_here(engine_target, first, second, replay=True, **skipping(rejects))
+    run = load_here(engine_target, first, second, replay=True, check=2, **skipping(rejects))
+    assert "can be loaded as a source of their own" in run.stderr
+    load_here(engine_target, write(tmp_path / "3.csv", rejects.read_text()), **skipping(tmp_path / "other"))
     assert engine_target.rows("SELECT a, b FROM t WHERE z = 7 ORDER BY a") == [(0, "abc\ndef"), (5, "abc")]
+
+
+def test_one_of_two_pieces_is_mended(engine_target: Target, tmp_path: Path) -> None:
+    """But not its quote, which the other one, untouched, would close."""
+    engine_target.execute(TABLE)
+    good = "".join(f"{n},a,{n}\n" for n in range(6))
+    first = write(tmp_path / "1.csv", f'{good}x1,"ab,1\n')
+    second, rejects = write(tmp_path / "2.csv", f'cd",1\n{good}'), tmp_path / "bad"
+    load_here(engine_target, first, second, check=3, **skipping(rejects))
+    assert rejects.read_text() == 'x1,"ab,1\ncd",1\n'
+    rejects.write_text('91,"ab,1\ncd",1\n')
+    run = load_here(engine_target, first, second, replay=True, check=2, **skipping(rejects))
+    assert "a quote is missing or too many in line 2" in run.stderr
+    assert rejects.read_text() == '91,"ab,1\ncd",1\n'
+    assert engine_target.count("t") == 12
+
+
+def test_more_open_quotes_than_are_kept(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute(TABLE)
+    good = "".join(f"{n},a,{n}\n" for n in range(5))
+    groups = (f'{good}{n},"ab,1\n{good}q"q,x,1\n{good}cd",{n}\n' for n in range(700))
+    source, rejects = write(tmp_path / "in.csv", "".join(groups)), tmp_path / "bad"
+    load_here(engine_target, source, check=3, **skipping(rejects) | {"max_rejects": "100%"})
+    rows, lines = engine_target.count("t"), rejects.read_text().splitlines(keepends=True)
+    assert len(lines) == 2100
+    # Somebody has taken out those of which the beginnings are kept, and those that would tell by their quotes.
+    rejects.write_text("".join(line for line in lines[1002:] if not line.startswith("q")))
+    run = load_here(engine_target, source, replay=True, check=2, **skipping(rejects))
+    assert "begins a record of several lines, if it is one" in run.stderr
+    assert engine_target.count("t") == rows
 
 
 def test_an_escaped_quote_closes_what_another_reject_has_opened(tmp_path: Path) -> None:

@@ -229,6 +229,50 @@ def test_a_record_that_is_too_long_behind_a_stray_quote(
     assert engine_target.count("t") == 9_998
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("limit", "length"), [("250KB", 200_000), ("64KB", 60_000), ("1MB", 900_000)])
+def test_a_record_that_is_nearly_too_long(
+    engine_target: Target, tmp_path: Path, is_packed: bool, limit: str, length: int
+) -> None:
+    """Behind a record from which on a window is looked through a little at a time."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    lines = [f"{n},some text,x\n" for n in range(9000)]
+    lines[1000], lines[1010] = "1000,some\rtext,x\n", f"1010,{'y' * length},x\n"
+    text = "".join(lines).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text, 1) if is_packed else text)
+    rejects = tmp_path / "bad"
+    load(engine_target, path, **SKIP, max_record_size=limit, rejects=rejects, check=3)
+    assert rejects.read_bytes() == lines[1000].encode()
+    assert engine_target.count("t") == 8999
+
+
+def test_a_quote_that_is_never_closed_in_short_transactions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    lines = [f"{n},some text of a record,x\n" for n in range(40_000)]
+    lines[100] = '100,"some text of a record,x\n'
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress("".join(lines).encode(), 1))
+    rejects = tmp_path / "bad"
+    load(postgres_target, path, **SKIP, commit_every=1000, rejects=rejects, check=3)
+    assert rejects.read_text() == lines[100]
+    assert postgres_target.count("t") == 39_999
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["crlf", "cr"])
+def test_a_stray_quote_in_the_first_record(engine_target: Target, tmp_path: Path, is_packed: bool, end: str) -> None:
+    """No line seems to end behind it: they end as the first one does."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar, c varchar)")
+    text = "".join([f'0,ab"c,x{end}', *(f"{n},text,x{end}" for n in range(1, 40))]).encode()
+    path = tmp_path / "in.csv"
+    path.write_bytes(gzip.compress(text) if is_packed else text)
+    rejects = tmp_path / "bad"
+    load(engine_target, path, **SKIP, quote='"', delimiter=",", rejects=rejects, check=3)
+    assert engine_target.count("t") == 39
+    assert rejects.read_bytes() == f'0,ab"c,x{end}'.encode()
+
+
 def test_small_sources_and_parts_of_large_ones(engine_target: Target, tmp_path: Path) -> None:
     """What shares a transaction with other sources is numbered in its own."""
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")

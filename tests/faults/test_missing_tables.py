@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from command import run_tipple, start_tipple
 from faults.oracle import wait_for
 from loading import load, load_words
+from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
 
 WAITING = "SELECT FROM pg_locks WHERE NOT granted AND mode LIKE '%ExclusiveLock'"
@@ -96,6 +98,28 @@ def test_what_a_schema_refers_to_has_no_key(postgres_target: PostgresTarget, tmp
     run = load(postgres_target, write(tmp_path / "in.csv", "1,2,1\n"), schema=schema, check=1)
     assert "there is no unique constraint matching given keys" in run.stderr
     assert postgres_target.rows("SELECT count(*) FROM tipple.job") == [(0,)]
+
+
+def test_what_a_schema_refers_to_has_the_table_s_name(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE SCHEMA other")
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer PRIMARY KEY, b integer REFERENCES other.t);")
+    run = load(postgres_target, write(tmp_path / "in.csv", "1,2\n"), schema=schema, check=1)
+    assert "is to refer to the table other.t" in run.stderr
+    assert postgres_target.rows("SELECT count(*) FROM tipple.job") == [(0,)]
+
+
+def test_what_a_schema_refers_to_is_somebody_else_s(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    server, name = postgres_target.server, postgres_target.database
+    server.execute(f"{OTHER} INSERT INTO other VALUES (2)", name)
+    server.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON other TO {LOADER}", name)
+    schema, path = write(tmp_path / "schema.sql", REFERRING), write(tmp_path / "in.csv", "1,2,1\n")
+    run = load(postgres_target, path, schema=schema, check=1)
+    assert postgres_target.rows("SELECT count(*) FROM tipple.job") == [(0,)]
+    remedy = re.search(r"GRANT REFERENCES ON (\S+) TO this role", run.stderr)
+    assert remedy is not None, str(run)
+    # The remedy, literally.
+    server.execute(f"GRANT REFERENCES ON {remedy[1]} TO {LOADER}", name)
+    load(postgres_target, path, schema=schema)
 
 
 def test_somebody_writes_into_what_a_schema_refers_to(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ fn read_reaching(
         let source = SourceFile::open(&files.sources[piece.source])?;
         let mut scanner = Scanner::new(dialect.clone(), fields);
         let mut reader = WindowReader::new(&source, piece, &mut buffer, window_bytes, max_record_bytes, dialect);
-        let mut reach = first_reach;
-        while let Some(window) = reader.fill(reach)? {
+        let (mut reach, mut enough) = (first_reach, first_reach);
+        while let Some(window) = reader.fill(enough)? {
             if window.overlong {
                 return Err(too_long(source.planned(), window.offset, max_record_bytes));
             }
@@ -57,8 +57,13 @@ fn read_reaching(
             }
             let consumed = found.consumed;
             source_bytes += consumed.min(window.source_bytes) as u64;
-            reader.consume(consumed);
             reach = if consumed > 0 { first_reach } else { reach.saturating_mul(2) };
+            if consumed == 0 && !is_all {
+                enough = window.bytes.len();
+                continue;
+            }
+            enough = reach;
+            reader.consume(consumed);
         }
     }
     Ok((records, source_bytes))
@@ -149,8 +154,10 @@ fn records_longer_than_a_window() {
     let (expected, _) = read(&file, &Dialect::csv(), false);
     for window_bytes in [1, 2, 63, 64, 65, 999, 1000, 1001, 1003, 3000, 5000] {
         // A limit that the longest record just keeps.
-        let read = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003);
-        assert_eq!(read.expect("readable").0, expected, "windows of {window_bytes}");
+        for reach in [1, 100, 2000, usize::MAX] {
+            let read = read_reaching(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003, reach);
+            assert_eq!(read.expect("readable").0, expected, "windows of {window_bytes}, {reach} at a time");
+        }
     }
     for (window_bytes, reach) in [(1, usize::MAX), (64, usize::MAX), (300, usize::MAX), (64, 1), (2000, 100)] {
         let error = read_reaching(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000, reach);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from tipple.plan.sql_tokens import Token, join_tokens, statements
-from tipple.plan.url import fold_identifier
+from tipple.plan.url import TableName, fold_identifier
 
 
 def _unnamed(constraint: str) -> tuple[list[Token], list[str]]:
@@ -85,9 +85,16 @@ def _listed(tokens: list[Token], words: list[str]) -> tuple[str, ...]:
 
 def refers_to(constraint: str) -> str | None:
     """The name, without a schema, of the table that a foreign key refers to; None for other constraints."""
+    table = referred_table(constraint)
+    return None if table is None else table.name
+
+
+def referred_table(constraint: str) -> TableName | None:
+    """The table that a foreign key refers to, with the schema where it says one; None for other constraints."""
     tokens, words = _unnamed(constraint)
     if "REFERENCES" not in words:
         return None
     other = tokens[words.index("REFERENCES") + 1 :]
-    name = other[2] if len(other) > 2 and other[1].text == "." else other[0]
-    return fold_identifier(name.text)
+    if len(other) > 2 and other[1].text == ".":
+        return TableName(fold_identifier(other[0].text), fold_identifier(other[2].text))
+    return TableName(None, fold_identifier(other[0].text))

@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,6 +30,11 @@ _SHOWN_CHARACTERS = 100
 _SHOWN_BYTES = 1000
 """So much of a line is shown, and looked at for that."""
 _KEY_BYTES = 64
+_ANY_END = re.compile(rb"\r\n|[\r\n]")
+MOST_OPEN_ENDED = 1000
+"""Of so many rejects that end inside quotes the core keeps the beginnings (`rejects/files.rs`)."""
+Kept = defaultdict[bytes, defaultdict[int, set[bytes]]]
+"""Beginnings of rejects by their first lines, and by their lengths: many may begin alike."""
 
 
 @decodable
@@ -157,9 +162,9 @@ def _line_end(path: str, text: mmap.mmap, dialect: Dialect) -> bytes:
 
 def _refuse_open_quotes(path: str, text: mmap.mmap, records: _Records, open_ended: Sequence[bytes]) -> None:
     """Refuses quotes that leave it open where a record ends, unless nothing stands behind that line."""
-    kept = defaultdict(list)
+    kept: Kept = defaultdict(lambda: defaultdict(set))
     for beginning in open_ended:
-        kept[_key(beginning)].append(beginning)
+        kept[_key(beginning)][len(beginning)].add(beginning)
     at = 0
     while True:
         lines = records.lines.match(text, at)
@@ -169,13 +174,32 @@ def _refuse_open_quotes(path: str, text: mmap.mmap, records: _Records, open_ende
         record = records.several_lines.match(text, at)
         if record is None:
             break
-        if any(text[at : at + len(beginning)] == beginning for beginning in kept.get(_key(record[0]), ())):
-            # Not mended, and yet its quotes do not tell: some reject behind it happens to close what it has opened.
-            raise _open_quote(path, text, at)
+        if len(open_ended) >= MOST_OPEN_ENDED:
+            raise UsageError(
+                f"{path}: line {_number(text, at):,} begins a record of several lines, if it is one: nobody can "
+                f"tell, since {MOST_OPEN_ENDED:,} rejects or more ended inside quotes",
+                hint="load such records as a source of their own, or take them out of the file",
+            )
+        # Not mended, and yet their quotes do not tell: some reject happens to close what one before it has opened.
+        unmended = next((begin for begin in _lines(text, at, record.end()) if _is_kept(text, begin, kept)), None)
+        if unmended is not None:
+            raise _open_quote(path, text, unmended)
         at = record.end()
     found = text.find(records.line_end, at)
     if found >= 0 and text[found:].strip():
         raise _open_quote(path, text, at)
+
+
+def _lines(text: mmap.mmap, at: int, end: int) -> Iterator[int]:
+    """Where the lines from there on begin."""
+    yield at
+    yield from (found.end() for found in _ANY_END.finditer(text, at, end) if found.end() < end)
+
+
+def _is_kept(text: mmap.mmap, at: int, kept: Kept) -> bool:
+    """Whether a reject stands there as it was."""
+    alike: Mapping[int, set[bytes]] = kept.get(_key(text[at : at + _KEY_BYTES]), {})
+    return any(text[at : at + length] in beginnings for length, beginnings in alike.items())
 
 
 def _key(text: bytes) -> bytes:
@@ -188,13 +212,17 @@ def _first_line(text: bytes) -> bytes:
 
 
 def _open_quote(path: str, text: mmap.mmap, at: int) -> UsageError:
-    number = len(re.findall(rb"\r\n|[\r\n]", text[:at])) + 1
     line = _shown(_first_line(text[at : at + _SHOWN_BYTES]))
     return UsageError(
-        f"{path}: a quote is missing or too many in line {number:,} ({line}); the records behind it would go with it",
+        f"{path}: a quote is missing or too many in line {_number(text, at):,} ({line}); the records behind it would "
+        "go with it",
         hint="mend that line, or take the record out of the file: only the last line may be left as it is; lines that "
         "are one record after all can be loaded as a source of their own",
     )
+
+
+def _number(text: mmap.mmap, at: int) -> int:
+    return len(_ANY_END.findall(text, 0, at)) + 1
 
 
 def _shown(line: bytes) -> str:

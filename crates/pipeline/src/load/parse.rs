@@ -221,10 +221,11 @@ fn parse_piece<'c, 'p>(
     let mut end = None;
     // So much of a window is scanned: where it has to be scanned anew, the next such record may be close by.
     let mut reach = usize::MAX;
+    let mut enough = usize::MAX;
     while end.is_none() {
         context.check_cancelled()?;
         stream.enter(StreamState::Read);
-        let Some(window) = reader.fill(reach.saturating_add(SAMPLE_BYTES))? else { break };
+        let Some(window) = reader.fill(enough)? else { break };
         stream.enter(StreamState::Encode);
         let place = Place {
             source: begin.source,
@@ -368,6 +369,12 @@ fn parse_piece<'c, 'p>(
             consumed = length;
             reach = FIRST_REACH;
         }
+        if consumed == 0 && !is_all {
+            // Only of a window that was looked through is it known that no record ends in it.
+            enough = window.bytes.len();
+            continue;
+        }
+        enough = reach.saturating_add(SAMPLE_BYTES);
         end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);
         let read = consumed.min(window.source_bytes) as u64 * begin.read.0 / begin.read.1.max(1);
         stream.add(read, rows);

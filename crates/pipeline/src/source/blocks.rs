@@ -322,15 +322,14 @@ impl<'p> BlockCutter<'p> {
             return Taken::Record;
         }
         let text = &self.block.text[self.whole..];
-        match end {
-            Some(end) => self.taker.take(text, end - self.whole, ended),
-            // Once.
-            None if text.len() >= LOOK_BYTES && self.scanned - self.whole < LOOK_BYTES => self.taker.take_endless(text),
+        if let Some(end) = end {
+            return self.taker.take(text, end - self.whole, ended);
+        }
+        let is_endless = text.len() >= LOOK_BYTES && self.scanned - self.whole < LOOK_BYTES;
+        match if is_endless { self.taker.take_endless(text) } else { Taken::Record } {
             // Else it is gone on behind its line, whether its end is known by then or not.
-            None if ended && text.len() < LOOK_BYTES && self.block.text.len() < self.longest() => {
-                self.taker.take_last(text)
-            }
-            None => Taken::Unknown,
+            Taken::Record if ended && self.block.text.len() < self.longest() => self.taker.take_last(text),
+            taken => taken,
         }
     }
 

@@ -138,7 +138,11 @@ fn common_line_end(plan: &CutPlan) -> Result<LineEnd> {
     let mut sample = Vec::new();
     for planned in &plan.sources {
         if planned.form.is_some() {
-            contradict(head::line_end(planned, &plan.dialect, plan.max_record_bytes)?, planned, &mut found)?;
+            let line_end = head::line_end(planned, &plan.dialect, plan.max_record_bytes)?;
+            if line_end.is_none() && of_lines.is_none() {
+                of_lines = head::line_end(planned, &unquoted, plan.max_record_bytes)?;
+            }
+            contradict(line_end, planned, &mut found)?;
             continue;
         }
         if planned.size == 0 {

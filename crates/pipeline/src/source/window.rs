@@ -38,7 +38,8 @@ pub struct LeftOut {
 
 /// What gives windows of one piece, one after the other.
 pub trait Windows {
-    /// Gives the bytes not consumed yet; `None` at the end of the piece. Reads on first, unless there are `enough`.
+    /// Gives the bytes not consumed yet; `None` at the end of the piece. Reads on first, unless there are `enough`: then
+    /// they may be looked at in part, and what is consumed of them is some.
     ///
     /// # Errors
     /// Where reading fails.

@@ -435,6 +435,7 @@ class Publish:
             self.connection.execute(
                 f"INSERT INTO {self.table.sql} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {staging.sql}"
             )
+            stage.advance_sequences(self.connection, self.table, staging)
             self.connection.execute(f"DROP TABLE {staging.sql}")
         if definition is not None:
             stage.give_autovacuum(self.connection, self.table, definition.options_text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import filterfalse
 from typing import Any
 
@@ -10,9 +12,10 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import defaults
+from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.schema import TableDefinition
-from tipple.plan.url import quote_identifier
+from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["create_by_itself", "rehearse", "rehearse_references"]
 
@@ -48,21 +51,46 @@ def rehearse_references(connection: psycopg.Connection[Any], task: LoadTask, def
 
     Raises:
         psycopg.Error: there is no such table, or the server refuses that.
+        TippleError: this role may not.
     """
-    given = {definition.name.name, *task.beside}
-    foreign = [key for key in definition.constraints if constraints.is_foreign_key(key)]
-    others = [key for key in foreign if constraints.refers_to(key) not in given]
+    others = {
+        key: other
+        for key in definition.constraints
+        if (other := constraints.referred_table(key)) is not None and not _is_made(task, other)
+    }
     if not others:
         return
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(f"SET LOCAL lock_timeout = {REFERENCE_MILLISECONDS}".encode())
             connection.execute(definition.create_sql(task.table.sql, with_constraints=False).encode())
-            for key in others:
-                connection.execute(f"ALTER TABLE {task.table.sql} ADD {key}".encode())
+            for key, other in others.items():
+                with _naming_the_right(other):
+                    connection.execute(f"ALTER TABLE {task.table.sql} ADD {key}".encode())
     except psycopg.errors.LockNotAvailable:
         # Somebody writes into one of them, which is there.
         return
+
+
+def _is_made(task: LoadTask, other: TableName) -> bool:
+    """Whether it is the new table, or one that the same job makes."""
+    own = {task.table.name} if task.definition is None else {task.table.name, task.definition.name.name}
+    is_own = other.name in own and other.schema in (None, task.table.schema or "public")
+    return is_own or other.name in task.beside
+
+
+@contextmanager
+def _naming_the_right(other: TableName) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        said = error.diag.message_primary or ""
+        raise TippleError(
+            f"the new table may not refer to {other}: {said}",
+            hint=f"as its owner: GRANT REFERENCES ON {other.sql} TO this role; or leave out its REFERENCES in the "
+            "schema file",
+            detail={"sqlstate": error.sqlstate, "message": said},
+        ) from None
 
 
 def create_by_itself(connection: psycopg.Connection[Any], task: LoadTask, definition: TableDefinition) -> None:

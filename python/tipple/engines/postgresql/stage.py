@@ -424,6 +424,19 @@ def rename_sequences(connection: psycopg.Connection[Any], table: TableName, stag
         connection.execute(f"ALTER SEQUENCE {sequence.sql} RENAME TO {quote_identifier(final)}")
 
 
+_SEQUENCES = """
+SELECT pg_get_serial_sequence(%(new)s, attname), staged FROM pg_attribute,
+LATERAL (SELECT pg_get_serial_sequence(%(staging)s, attname) AS staged) s
+WHERE attrelid = to_regclass(%(staging)s) AND attnum > 0 AND NOT attisdropped AND staged IS NOT NULL
+"""
+
+
+def advance_sequences(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
+    """Has the sequences of identity and serial columns of a new table go on where those of what was staged are."""
+    for new, staged in connection.execute(_SEQUENCES, {"new": table.sql, "staging": staging.sql}).fetchall():
+        connection.execute(f"SELECT setval(%s, last_value, is_called) FROM {staged}".encode(), (new,))
+
+
 # Of another role's session only some columns are shown, and the kind of its process is none of them; processes of the
 # server itself, such as autovacuum's, belong to no role.
 _OLDER_SNAPSHOTS = """

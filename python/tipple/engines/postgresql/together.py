@@ -78,6 +78,8 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
         try:
             if is_in_doubt and _are_published(staged):
                 return []
+            if is_in_doubt:
+                _unsay(staged, said)
             is_in_doubt = False
             for one in staged:
                 one.publish.job.ensure_connection(one.owned)
@@ -94,9 +96,7 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
             lost_since, is_in_doubt = None, False
             if not is_in_the_way(error):
                 raise
-            # What was said of it is undone too.
-            for one, count in zip(staged, said, strict=True):
-                del one.publish.notes[count:]
+            _unsay(staged, said)
             if isinstance(error, stage.SnapshotsOpen):
                 # Once more, and all rows are copied then.
                 for one in staged:
@@ -109,6 +109,12 @@ def publish(staged: Sequence[Staged]) -> list[Staged]:
                 for one in staged:
                     one.publish.give_way()
             time.sleep(PAUSE_SECONDS)
+
+
+def _unsay(staged: Sequence[Staged], said: Sequence[int]) -> None:
+    """Takes back what was said of an attempt that is undone: all but so many notes of each load."""
+    for one, count in zip(staged, said, strict=True):
+        del one.publish.notes[count:]
 
 
 def _say_who_is_in_the_way(staged: Sequence[Staged], waited_seconds: float) -> None:
@@ -177,8 +183,7 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], locks: 
         one.publish.views.set_aside(connection, one.publish.table)
     tables = [one.publish.table.sql for one in moving]
     holds_views = any(one.publish.views.aside for one in swapped)
-    with _beside(staged) as beside:
-        locks.take(connection, beside, tables, holds=holds_views, is_patient=is_patient)
+    locks.take(connection, lambda: _beside(staged), tables, holds=holds_views, is_patient=is_patient)
     connection.execute("SET LOCAL lock_timeout = 0")
 
 
@@ -208,6 +213,9 @@ def _are_published(staged: Sequence[Staged]) -> bool:
             "the connection was lost while publishing, and without a ledger nobody can tell the outcome",
             hint=f"look whether {', '.join(str(one.publish.table) for one in staged)} have the rows",
         )
-    one.publish.job.reconnect(one.owned)
+    # The lock of whose session has published is free when that has ended, and no COMMIT is under way any more.
+    staged[0].publish.job.reconnect(staged[0].owned)
+    if one is not staged[0]:
+        one.publish.job.reconnect(one.owned)
     job = ledger.find_by_id(one.publish.connection, one.owned.job_id)
     return job is not None and job.state == "published"

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import psycopg
 from psycopg import errors
+
+from tipple.errors import ConnectionFailed
 
 __all__ = ["LOCKS_MILLISECONDS", "LONGEST_LOCK_MILLISECONDS", "Locks"]
 
@@ -50,6 +52,9 @@ SELECT pg_cancel_backend(%(pid)s) WHERE EXISTS (SELECT FROM others WHERE pid = %
 """
 
 
+Beside = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
+
+
 class Locks:
     """What is learnt of the locks from attempt to attempt."""
 
@@ -61,7 +66,7 @@ class Locks:
     def take(
         self,
         connection: psycopg.Connection[Any],
-        beside: psycopg.Connection[Any],
+        beside: Beside,
         tables: Sequence[str],
         *,
         holds: bool,
@@ -71,7 +76,7 @@ class Locks:
 
         Args:
             connection: in the transaction that publishes.
-            beside: another session of the same role, which looks meanwhile.
+            beside: gives another session of the same role, which looks meanwhile.
             tables: their names, quoted.
             holds: whether the transaction has such locks already.
             is_patient: whether they are waited for however long it takes, unless somebody waits for this transaction.
@@ -103,7 +108,7 @@ class Locks:
     def _take_one(
         self,
         connection: psycopg.Connection[Any],
-        beside: psycopg.Connection[Any],
+        beside: Beside,
         table: str,
         *,
         holds: bool,
@@ -125,12 +130,23 @@ class Locks:
 
 
 @contextmanager
-def _giving_way(connection: psycopg.Connection[Any], beside: psycopg.Connection[Any]) -> Iterator[None]:
+def _giving_way(connection: psycopg.Connection[Any], beside: Beside) -> Iterator[None]:
     """Cancels the statement that waits for a lock before anybody who waits for this transaction would be ended.
 
     Raises:
-        psycopg.errors.LockNotAvailable: it was.
+        psycopg.errors.LockNotAvailable: it was, or there is no session to look for that.
     """
+    with ExitStack() as held:
+        try:
+            looking = held.enter_context(beside())
+        except ConnectionFailed as error:
+            raise errors.LockNotAvailable(f"nobody can look who waits: {error}") from None
+        with _looked_after(connection, looking):
+            yield
+
+
+@contextmanager
+def _looked_after(connection: psycopg.Connection[Any], beside: psycopg.Connection[Any]) -> Iterator[None]:
     found = connection.execute(
         "SELECT pg_backend_pid(), setting::float8 / 1000 FROM pg_settings WHERE name = 'deadlock_timeout'"
     ).fetchone()
