@@ -13,20 +13,9 @@ use tipple_pipeline::source::cut::cut;
 use tipple_pipeline::source::locate::{record_after, record_number};
 use tipple_pipeline::source::window::{WindowReader, Windows, too_long};
 
-/// Reads pieces window by window as a stream does; also gives how many source bytes it was told of.
+/// Reads pieces window by window as a stream does; also gives how many source bytes it was told of. No more than
+/// `first_reach` bytes of a window are looked at, but where they have no whole record.
 fn read_windows(
-    files: &Files,
-    pieces: &[Piece],
-    dialect: &Dialect,
-    fields: usize,
-    window_bytes: usize,
-    max_record_bytes: usize,
-) -> Result<(Vec<Record>, u64)> {
-    read_reaching(files, pieces, dialect, fields, window_bytes, max_record_bytes, usize::MAX)
-}
-
-/// The same where no more than `first_reach` bytes of a window are looked at, but where they have no whole record.
-fn read_reaching(
     files: &Files,
     pieces: &[Piece],
     dialect: &Dialect,
@@ -85,12 +74,12 @@ proptest! {
         let (expected, _) = read(&contents[0], &dialect, header);
         let bytes: u64 = pieces.iter().map(|piece| piece.length).sum();
         for window_bytes in 1..=contents[0].len() + 2 {
-            let (records, source_bytes) = read_windows(&files, &pieces, &dialect, 2, window_bytes, 1 << 20)
+            let (records, source_bytes) = read_windows(&files, &pieces, &dialect, 2, window_bytes, 1 << 20, usize::MAX)
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert_eq!(&records, &expected, "windows of {} bytes", window_bytes);
             prop_assert_eq!(source_bytes, bytes);
             for reach in [1, 7, window_bytes] {
-                let read = read_reaching(&files, &pieces, &dialect, 2, window_bytes, 1 << 20, reach);
+                let read = read_windows(&files, &pieces, &dialect, 2, window_bytes, 1 << 20, reach);
                 let (records, source_bytes) = read.map_err(|error| TestCaseError::fail(error.to_string()))?;
                 prop_assert_eq!(&records, &expected, "windows of {} bytes, {} at a time", window_bytes, reach);
                 prop_assert_eq!(source_bytes, bytes);
@@ -139,7 +128,7 @@ fn the_last_record_of_a_file() {
         let files = Files::new(&[file]);
         for window_bytes in 1..=file.len() + 3 {
             let (records, source_bytes) =
-                read_windows(&files, &all_of(file), &dialect, 1, window_bytes, 1 << 20).expect("readable");
+                read_windows(&files, &all_of(file), &dialect, 1, window_bytes, 1 << 20, usize::MAX).expect("readable");
             let records: Vec<&[u8]> = records.iter().map(|(_, bytes)| &bytes[..]).collect();
             assert_eq!(records, expected, "{file:?} in windows of {window_bytes}");
             assert_eq!(source_bytes, file.len() as u64, "{file:?} in windows of {window_bytes}");
@@ -155,12 +144,12 @@ fn records_longer_than_a_window() {
     for window_bytes in [1, 2, 63, 64, 65, 999, 1000, 1001, 1003, 3000, 5000] {
         // A limit that the longest record just keeps.
         for reach in [1, 100, 2000, usize::MAX] {
-            let read = read_reaching(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003, reach);
+            let read = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 3003, reach);
             assert_eq!(read.expect("readable").0, expected, "windows of {window_bytes}, {reach} at a time");
         }
     }
     for (window_bytes, reach) in [(1, usize::MAX), (64, usize::MAX), (300, usize::MAX), (64, 1), (2000, 100)] {
-        let error = read_reaching(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000, reach);
+        let error = read_windows(&files, &all_of(&file), &Dialect::csv(), 1, window_bytes, 1000, reach);
         let error = error.expect_err("too long");
         let message = error.to_string();
         assert!(matches!(error, Error::Invalid { .. }), "{message}");

@@ -114,6 +114,8 @@ impl Windows for BlockWindows<'_> {
         if self.piece.overlong.is_some_and(|overlong| overlong < position) {
             return false;
         }
+        // Nothing goes back in a block whose lines were judged: `unclosed` is empty.
+        debug_assert!(self.unclosed.is_empty(), "lines behind {position} were passed");
         self.position = position;
         self.grow = 0;
         true
