@@ -149,3 +149,44 @@ def test_what_is_held_is_given_back_to_whoever_comes_later(
         reader.rollback()
     thread.join()
     check(target, [])
+
+
+def test_a_writer_into_a_table_that_is_merged_into_is_not_ended(target: PostgresTarget, tmp_path: Path) -> None:
+    """He has written into the one before he reads the other, whose place is taken before rows are merged into his."""
+    target.execute("CREATE TABLE a (id integer); CREATE TABLE b (id integer PRIMARY KEY)")
+    write(tmp_path / "a.csv", "1\n2\n3\n")
+    write(tmp_path / "b.csv", "1\n2\n3\n")
+    job = write(
+        tmp_path / "job.toml",
+        f"publish='together'\n[defaults]\ninto='{target.url}'\nheader='no'\n"
+        "[tables.a]\nsources='${here}/a.csv'\nmode='replace'\n"
+        "[tables.b]\nsources='${here}/b.csv'\nmode='upsert'\nkey=['id']\nafter=['a']\n",
+    )
+    with psycopg.connect(target.url) as writer:
+        writer.execute("INSERT INTO b VALUES (7)")
+        thread = threading.Thread(target=tipple.run, args=(job,))
+        thread.start()
+        waits = "SELECT count(*) FROM pg_locks WHERE relation = 'b'::regclass AND NOT granted"
+        assert wait_for(lambda: bool(target.value(waits)), 30)
+        # By then the publish itself has looked for a circle, and looks no more.
+        writer.execute("SELECT pg_sleep(%s)", (HELD_SECONDS,))
+        assert writer.execute("SELECT count(*) FROM a").fetchone() == (0,)
+        writer.commit()
+    thread.join()
+    assert [target.count(name) for name in ("a", "b")] == [NEW, NEW + 1]
+    assert target.leftovers("a", "b") == set()
+
+
+@pytest.mark.parametrize("giving_way", [60, 0], ids=["waits", "copies"])
+def test_no_reader_is_ended_for_a_table_that_is_published_alone(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, giving_way: int
+) -> None:
+    """They read a partition by itself, and then its table; there is no moment without one."""
+    monkeypatch.setattr(together, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(together, "GIVING_WAY_SECONDS", giving_way)
+    make_job(target, tmp_path, partitioned=True)
+    with reading(target, [("b1", "b")]) as refused:
+        tipple.load(tmp_path / "b.csv", table="b", into=target.url, header="no", mode="replace")
+    assert refused == []
+    assert target.count("b") == NEW
+    assert target.leftovers("a", "b", "b1") == set()

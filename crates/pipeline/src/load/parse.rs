@@ -10,6 +10,7 @@ use crate::plan::Piece;
 use crate::postgres::copy::Place;
 use crate::source::SourceFile;
 use crate::source::block_windows::BlockWindows;
+use crate::source::ends::Ends;
 use crate::source::locate;
 use crate::source::resync::{SAMPLE_BYTES, has_stray_quote, line_of_unclosed};
 use crate::source::window::{WindowReader, Windows, too_long};
@@ -222,6 +223,7 @@ fn parse_piece<'c, 'p>(
     // So much of a window is scanned: where it has to be scanned anew, the next such record may be close by.
     let mut reach = usize::MAX;
     let mut enough = usize::MAX;
+    let mut ends = Ends::default();
     while end.is_none() {
         context.check_cancelled()?;
         stream.enter(StreamState::Read);
@@ -269,7 +271,7 @@ fn parse_piece<'c, 'p>(
             continue;
         }
         let scanned = reach.min(window.bytes.len());
-        let is_all = scanned == window.bytes.len();
+        let mut is_all = scanned == window.bytes.len();
         reach = if is_all { usize::MAX } else { 2 * reach };
         let mut records = scanner.scan(&window.bytes[..scanned]);
         let (mut consumed, mut rows) = (0, 0);
@@ -342,6 +344,16 @@ fn parse_piece<'c, 'p>(
                 }
             }
         }
+        if consumed == 0 && !is_all {
+            // Only of a window that was looked through is it known that no record ends in it.
+            let end = ends.find(window.bytes, window.offset, &context.plan.dialect);
+            reach = reach.max(end.unwrap_or(usize::MAX));
+            if end.is_some() || window.last || window.bytes.len() < context.plan.window_bytes {
+                enough = window.bytes.len();
+                continue;
+            }
+            is_all = true;
+        }
         if consumed == 0 && is_all && window.last && !window.bytes.is_empty() {
             let Some(log) = rejects else {
                 return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
@@ -368,11 +380,6 @@ fn parse_piece<'c, 'p>(
             piece_records += 1;
             consumed = length;
             reach = FIRST_REACH;
-        }
-        if consumed == 0 && !is_all {
-            // Only of a window that was looked through is it known that no record ends in it.
-            enough = window.bytes.len();
-            continue;
         }
         enough = reach.saturating_add(SAMPLE_BYTES);
         end = (left == 0).then(|| window.offset + consumed.min(window.source_bytes) as u64);

@@ -8,6 +8,7 @@ pub mod columnar;
 mod compression;
 pub mod cut;
 pub mod encoding;
+pub mod ends;
 pub mod head;
 pub mod keys;
 pub mod locate;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
@@ -252,8 +252,9 @@ class Publish:
             takes_turns = owned.strategy in ("swap", "partition") and choice.exists
             self.is_patient = self.may_copy = not takes_turns or seconds >= together.PATIENCE_SECONDS
             self.mixes, said = False, len(self.notes)
+            waits = takes_turns and self.is_patient
             try:
-                with self.connection.transaction():
+                with self.connection.transaction(), self._avoiding_deadlocks() if waits else nullcontext():
                     if not self.is_patient:
                         milliseconds = together_locks.LOCKS_MILLISECONDS // (2 if has_views else 1)
                         if owned.strategy == "swap" and not has_views and not absorbs:
@@ -269,7 +270,7 @@ class Publish:
                     return is_visible
             except psycopg.Error as error:
                 runner.unsettle()
-                if self.is_patient or not together.is_in_the_way(error):
+                if not takes_turns or not together.is_in_the_way(error):
                     raise
                 # What was said of it is undone too.
                 del self.notes[said:]
@@ -278,8 +279,13 @@ class Publish:
                 elif seconds >= together.QUIET_SECONDS:
                     waited_seconds = time.monotonic() - begun - seconds
                     self.session.blockers.say_of_table(self.connection, self.table.sql, waited_seconds)
+                if seconds >= together.GIVING_WAY_SECONDS and not self.is_strict:
+                    self.give_way()
                 turn += 1
                 time.sleep(together.PAUSE_SECONDS)
+
+    def _avoiding_deadlocks(self) -> AbstractContextManager[None]:
+        return together_locks.avoiding_deadlocks(self.connection, lambda: self.session.another("tipple"))
 
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """What publishing does in its transaction; False where slices were lost, and so nothing was done."""

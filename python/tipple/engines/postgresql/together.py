@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +21,7 @@ from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, stage
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.partition_publish import Incomplete
-from tipple.engines.postgresql.together_locks import LOCKS_MILLISECONDS, Locks
+from tipple.engines.postgresql.together_locks import LOCKS_MILLISECONDS, Beside, Locks, avoiding_deadlocks
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.publish import Publish
@@ -128,15 +128,19 @@ def _say_who_is_in_the_way(staged: Sequence[Staged], waited_seconds: float) -> N
 def _publish(staged: Sequence[Staged], locks: Locks, *, is_patient: bool) -> list[Staged]:
     connection = staged[0].publish.connection
     lost: list[Staged] = []
+
+    def beside() -> AbstractContextManager[psycopg.Connection[Any]]:
+        return _beside(staged)
+
     with connection.transaction() as transaction:
-        _lock(connection, staged, locks, is_patient=is_patient)
+        _lock(connection, staged, locks, beside, is_patient=is_patient)
         apart = _seen_apart(staged)
         if apart and not stage.wait_for_snapshots(connection):
             for one in apart:
                 one.publish.may_swap = one.publish.may_mix = False
         for one in staged:
             one.publish.may_copy = is_patient
-            with _blaming(one), one.publish.borrowing(connection):
+            with _blaming(one), one.publish.borrowing(connection), avoiding_deadlocks(connection, beside):
                 try:
                     done = one.publish.make_visible(one.owned, one.choice, one.rows, one.digest)
                 except Incomplete:
@@ -150,7 +154,7 @@ def _publish(staged: Sequence[Staged], locks: Locks, *, is_patient: bool) -> lis
             # Somebody may have begun while rows were merged.
             stage.require_new_snapshots(connection)
         for one in staged:
-            with _blaming(one), one.publish.borrowing(connection):
+            with _blaming(one), one.publish.borrowing(connection), avoiding_deadlocks(connection, beside):
                 one.publish.add_references(one.owned, one.choice)
         if not is_patient and (may_swap or any(one.publish.mixes for one in staged)):
             stage.require_nobody_waits(connection)
@@ -168,7 +172,9 @@ def _blaming(one: Staged) -> Iterator[None]:
         raise NotPublished(one, error) from error
 
 
-def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], locks: Locks, *, is_patient: bool) -> None:
+def _lock(
+    connection: psycopg.Connection[Any], staged: Sequence[Staged], locks: Locks, beside: Beside, *, is_patient: bool
+) -> None:
     """Takes the locks on all tables whose place, or whose partitions' place, others will take; or none."""
     for one in staged:
         one.publish.views.begin(may_move=not is_patient)
@@ -183,7 +189,7 @@ def _lock(connection: psycopg.Connection[Any], staged: Sequence[Staged], locks: 
         one.publish.views.set_aside(connection, one.publish.table)
     tables = [one.publish.table.sql for one in moving]
     holds_views = any(one.publish.views.aside for one in swapped)
-    locks.take(connection, lambda: _beside(staged), tables, holds=holds_views, is_patient=is_patient)
+    locks.take(connection, beside, tables, holds=holds_views, is_patient=is_patient)
     connection.execute("SET LOCAL lock_timeout = 0")
 
 

@@ -20,7 +20,7 @@ from psycopg import errors
 
 from tipple.errors import ConnectionFailed
 
-__all__ = ["LOCKS_MILLISECONDS", "LONGEST_LOCK_MILLISECONDS", "Locks"]
+__all__ = ["LOCKS_MILLISECONDS", "LONGEST_LOCK_MILLISECONDS", "Beside", "Locks", "avoiding_deadlocks"]
 
 LOCKS_MILLISECONDS = 600
 """How long locks are waited for at first; `deadlock_timeout`, after which the server ends somebody, is a second by
@@ -125,12 +125,12 @@ class Locks:
                 raise errors.LockNotAvailable("whoever has the lock waits for another one that is held here")
         milliseconds = 0 if until is None else max(1, int(1000 * (until - time.monotonic())))
         connection.execute(f"SET LOCAL lock_timeout = {milliseconds}".encode())
-        with _giving_way(connection, beside) if holds else nullcontext():
+        with avoiding_deadlocks(connection, beside) if holds else nullcontext():
             connection.execute(lock.encode())
 
 
 @contextmanager
-def _giving_way(connection: psycopg.Connection[Any], beside: Beside) -> Iterator[None]:
+def avoiding_deadlocks(connection: psycopg.Connection[Any], beside: Beside) -> Iterator[None]:
     """Cancels the statement that waits for a lock before anybody who waits for this transaction would be ended.
 
     Raises:
