@@ -333,6 +333,12 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     assert caught.value.hint is not None
 
 
+def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot create the directory /proc/x") as caught:
+        generate(out="/proc/x", scale=SCALE)
+    assert caught.value.hint is not None
+
+
 def test_a_directory_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     # Root may write everywhere, so root becomes somebody else (65534 is "nobody").

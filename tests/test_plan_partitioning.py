@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tipple.errors import UsageError
+from tipple.plan.hive import hive_column
 from tipple.plan.partitioning import PartitionBy, parse_partition_by, partition_name
 
 
@@ -113,3 +114,10 @@ def test_names_fit() -> None:
     name = partition_name(long, "FOR VALUES FROM ('1992-01-01') TO ('1993-01-01')", set())
     assert len(name.encode()) <= 63
     assert name.endswith("_1992_01_01")
+
+
+@pytest.mark.parametrize(("kind", "every"), [("DECIMAL(38,2)", "0.0005"), ("DOUBLE", "0." + "0" * 21 + "1")])
+def test_a_width_of_directories_with_too_many_digits(kind: str, every: str) -> None:
+    """DuckDB would reckon by doubles, without a word."""
+    with pytest.raises(UsageError, match=rf"k is of type .*, which every={every} cannot divide"):
+        hive_column(parse_partition_by(f"range(k, every={every})"), {"k": kind})

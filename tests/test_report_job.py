@@ -17,7 +17,7 @@ from tipple.report.bar import ProgressConsole
 from tipple.report.job import JobReport, TableOutcome
 from tipple.report.model import PhaseTime
 from tipple.report.progress import open_progress
-from tipple.report.render import render_job
+from tipple.report.render import plain_text, render_job
 from tipple.report.schema import encode_summary, summary_schema
 from tipple.run.phase_clock import PhaseClock
 
@@ -179,3 +179,15 @@ def test_storage_of_lists_and_remainders() -> None:
     bounds = [f"FOR VALUES WITH (modulus 12, remainder {n})" for n in (10, 2, 1)]
     parts = [size("t", kind="partitioned table"), *(size(bound, parent="t", bound=bound) for bound in bounds)]
     assert [row.name for row in as_tree(parts)] == ["t", *reversed(bounds)]
+
+
+@pytest.mark.parametrize(("width_columns", "dates", "kinds"), [(50, 0, 0), (60, 0, 0), (80, 1, 0), (132, 1, 1)])
+def test_storage_that_is_too_wide(width_columns: int, dates: int, kinds: int) -> None:
+    """No date and no name is cut in two where a column can be left out: the kinds, or the bounds too."""
+    bounds = {"lower_bound": "'1992-01-01'", "upper_bound": "'1993-01-01'", "bound": "FOR VALUES …"}
+    part = {"pages": 4500, "bytes": 36_864_000, "rows": 750_000, **bounds}
+    storage = [size("orders", kind="partitioned table"), size("orders_1992_01_01", parent="orders", **part)]
+    text = plain_text([report(storage=storage)], width_columns)
+    (line,) = [line for line in text.splitlines() if "orders_1992_01_01 " in line]
+    assert (line.count("'1992-01-01'"), line.count("'1993-01-01'"), text.count("partitioned")) == (dates, dates, kinds)
+    assert line.split()[-3:] == ["4,500", "36.9", "750,000"]

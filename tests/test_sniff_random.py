@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import LONG
 from tipple.errors import UsageError
+from tipple.plan.sniff_columns import clean_names
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.plan.sources import Dialect
 from tipple.run.sniff import Sniffer
@@ -138,3 +141,34 @@ def test_right_or_unsure(tmp_path: Path, first: int) -> None:
     right = sum(kind == "right" for kind, _ in outcomes.values())
     # To be unsure of everything is no art.
     assert right >= 0.85 * BATCH, {seed: kind for seed, (kind, _) in outcomes.items() if kind != "right"}
+
+
+def seen_once(names: list[str]) -> list[str]:
+    """Slow: clean names, to each of which the first number from 2 on is added that makes it another one."""
+    seen: list[str] = []
+    for name in names:
+        count, unique = 1, name
+        while unique in seen:
+            count += 1
+            unique = f"{name[: 63 - 1 - len(str(count))]}_{count}"
+        seen.append(unique)
+    return seen
+
+
+@given(st.lists(st.sampled_from(["a", "a_2", "a_2_2", "a_11", "x" * 61 + "_2", "x" * 63, "x" * 62]), max_size=40))
+def test_clean_names_are_numbered_like_by_the_slow_way(names: list[str]) -> None:
+    assert clean_names(names) == seen_once(names)
+
+
+def test_clean_names_of_a_wide_record_that_repeats_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+
+    def cut(name: str, most: int = 63) -> str:
+        nonlocal made
+        made += 1
+        return name
+
+    monkeypatch.setattr("tipple.plan.sniff_columns.cut_name", cut)
+    assert clean_names(["a"] * 2000)[-1] == "a_2000"
+    # One for the name and one for its number, instead of one for each number that is taken.
+    assert made < 4 * 2000

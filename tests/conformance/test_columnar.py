@@ -139,6 +139,15 @@ def test_other_columns_in_another_file(engine_target: Target, tmp_path: Path) ->
     write_parquet(tmp_path / "2.parquet", pa.table({"a": [1]}))
     run = load(engine_target, tmp_path / "1.parquet", tmp_path / "2.parquet", check=2)
     assert "2.parquet has other columns" in run.stderr
+    assert "--columns" in run.stderr
+    write_parquet(tmp_path / "2.parquet", pa.table({"A": [1], "b": ["x"]}))
+    run = load(engine_target, tmp_path / "1.parquet", tmp_path / "2.parquet", check=2)
+    assert "2.parquet has other columns than" in run.stderr
+    assert "differ in upper and lower case" in run.stderr
+    assert "--columns" not in run.stderr
+    load(engine_target, tmp_path / "1.parquet")
+    load(engine_target, tmp_path / "2.parquet")
+    assert engine_target.rows("SELECT a, b FROM t") == [(1, "x"), (1, "x")]
 
 
 def test_a_table_made_after_the_file(engine_target: Target, tmp_path: Path) -> None:
@@ -218,6 +227,77 @@ def test_files_whose_types_no_column_holds(engine_target: Target, tmp_path: Path
     assert any("x holds moments" in note for note in run.summary["notes"])
 
 
+ITEM, ELEMENT = pa.field("item", pa.int64()), pa.field("element", pa.int64(), nullable=False)
+XY = pa.struct([("x", pa.int64()), ("y", pa.string())])
+YX = pa.struct([("y", pa.large_string()), pa.field("x", pa.int32(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "value"),
+    [
+        ([pa.list_(ITEM), pa.large_list(ELEMENT), pa.list_(pa.int32())], [1, 2]),
+        ([XY, YX], {"x": 1, "y": "b"}),
+        ([pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int16())], [("k", 7)]),
+        ([pa.list_(XY), pa.list_(YX)], [{"x": 1, "y": "b"}]),
+    ],
+    ids=["lists", "structs", "maps", "structs within"],
+)
+@pytest.mark.parametrize("writer", ["parquet", "arrow"])
+def test_nested_values_whose_writers_say_other_things_of_them(
+    engine_target: Target, tmp_path: Path, kinds: list[pa.DataType], value: object, writer: str
+) -> None:
+    """Names of items, widths, the order of fields: the same values all the same."""
+    for number, kind in enumerate(kinds):
+        field = pa.field("a", kind)
+        table = pa.Table.from_arrays([pa.array([value, None], kind)], schema=pa.schema([field]))
+        WRITERS[writer](tmp_path / str(number), table)
+    load(engine_target, *sorted(tmp_path.iterdir()), schema="auto", verify="checksum")
+    texts = engine_target.rows("SELECT CAST(a AS varchar), count(*) FROM t GROUP BY 1 ORDER BY 2")
+    assert [count for _, count in texts] == [len(kinds)] * 2
+
+
+def test_a_file_whose_nested_values_the_first_one_cannot_hold(engine_target: Target, tmp_path: Path) -> None:
+    for number, kind in enumerate((pa.int32(), pa.int64())):
+        table = pa.table({"a": pa.array([{"x": number}], pa.struct([("x", kind)]))})
+        write_arrow_file(tmp_path / f"{number}.arrow", table)
+    narrow, wide = tmp_path / "0.arrow", tmp_path / "1.arrow"
+    run = load(engine_target, narrow, wide, schema="auto", check=1)
+    assert "load this file before that one" in run.stderr
+    load(engine_target, wide, narrow, schema="auto")
+    assert engine_target.count("t") == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.list_(pa.float64()), pa.list_(pa.float32())),
+        (pa.map_(pa.string(), pa.int64(), keys_sorted=True), pa.map_(pa.string(), pa.int64())),
+        (pa.list_(pa.binary(16)), pa.list_(pa.binary())),
+    ],
+    ids=["floats of other digits", "maps in order", "bytes of one length"],
+)
+def test_nested_values_that_are_others_in_the_first_file(
+    engine_target: Target, tmp_path: Path, first: pa.DataType, second: pa.DataType
+) -> None:
+    """They are loaded from each file by itself, or together in columns of texts; nothing is a reject for it."""
+    for number, kind in enumerate((first, second)):
+        write_arrow_file(tmp_path / f"{number}.arrow", pa.table({"a": pa.array([None], kind)}))
+    run = load(engine_target, tmp_path / "*.arrow", schema="auto", on_error="skip", rejects=tmp_path / "r", check=False)
+    assert run.exit_code in (1, 2)
+    assert not (tmp_path / "r").exists()
+    assert "UUID" not in run.stderr
+
+
+def test_what_writers_note_beside_items(engine_target: Target, tmp_path: Path) -> None:
+    """Iceberg numbers them; that says nothing of their values. A NULL of the second file is one."""
+    noted = pa.field("element", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "7"})
+    for number, (kind, values) in enumerate(((noted, [[1]]), (pa.field("item", pa.int64()), [[2, None]]))):
+        write_parquet(tmp_path / f"{number}.parquet", pa.table({"a": pa.array(values, pa.list_(kind))}))
+    engine_target.execute("CREATE TABLE t (a text)")
+    load(engine_target, tmp_path / "*.parquet", write_path="text" if engine_target.name != "duckdb" else None)
+    assert engine_target.sorted_rows("t") == [("[1]",), ("[2,null]",)]
+
+
 def test_no_rows(engine_target: Target, tmp_path: Path) -> None:
     """A file without rows, without row groups, and one among others."""
     engine_target.execute("CREATE TABLE t (a integer)")
@@ -269,6 +349,42 @@ def test_dictionaries_that_change(engine_target: Target, tmp_path: Path) -> None
             writer.write_batch(batch)
     load(engine_target, path)
     assert [row[0] for row in engine_target.sorted_rows("t")] == ["w", "x", "y", "z", "z", None]
+
+
+def test_what_stands_behind_a_stream(engine_target: Target, tmp_path: Path) -> None:
+    """Another stream would be rows that nobody reads; zeros are what is left of a page."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    data = write_arrow_stream(tmp_path / "one.arrows", pa.table({"a": pa.array([1, 2], pa.int32())})).read_bytes()
+    path = tmp_path / "in.arrows"
+    for spoilt, complaint in (
+        (data + data, f"its stream ends at byte {len(data)}, and something else follows it"),
+        (data + bytes(5000) + b"x", "something else follows it"),
+        *((data[:-left], "it ends within a message") for left in range(1, 8)),
+    ):
+        path.write_bytes(spoilt)
+        assert complaint in load(engine_target, path, check=1).stderr
+    assert engine_target.count("t") == 0
+    for whole in (data, data[:-8], data + bytes(5000)):
+        path.write_bytes(whole)
+        load(engine_target, path, restart=True)
+    assert engine_target.count("t") == 6
+
+
+def test_a_footer_with_an_impossible_place(engine_target: Target, tmp_path: Path) -> None:
+    engine_target.execute("CREATE TABLE t (a bigint)")
+    path = tmp_path / "in.parquet"
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+    data = bytearray(write_parquet(path, pa.table({"a": [1]}), **plain).read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    found = False
+    # Thrift writes the offset 4 as 8, and -4 as 7.
+    for at in (at for at in range(footer, len(data) - 8) if data[at] == 8):
+        path.write_bytes(data[:at] + b"\x07" + data[at + 1 :])
+        run = load(engine_target, path, check=False)
+        assert "Traceback" not in run.stderr
+        assert "panicked" not in run.stderr
+        found = found or (run.exit_code == 1 and "cannot be read" in run.stderr)
+    assert found
 
 
 def test_a_type_that_is_not_read(tmp_path: Path) -> None:

@@ -86,6 +86,10 @@ CONVERSIONS: list[tuple[str, pa.DataType, list[Any], str, list[Any]]] = [
     ("time", pa.time32("ms"), [datetime.time(23, 59, 59, 999000), None], "time",
      [datetime.time(23, 59, 59, 999000), None]),
     ("array", pa.list_(pa.int32()), [[1, None, 3], [], None], "integer[]", [[1, None, 3], [], None]),
+    ("array of bytes", pa.list_(pa.binary(16)), [[b"0123456789abcdef", None], None], "bytea[]",
+     [[b"0123456789abcdef", None], None]),
+    ("array of bytes that are UUIDs", pa.list_(pa.list_(pa.binary(16))), [[[bytes(range(16))]]], "uuid[][]",
+     [[["00010203-0405-0607-0809-0a0b0c0d0e0f"]]]),
     ("array of text", pa.list_(pa.string()), [['a"b\\', "NULL", "", "x,y"]], "text[]", [['a"b\\', "NULL", "", "x,y"]]),
     ("moment", pa.timestamp("us", "UTC"), [MOMENT(2024, 7, 1, 10)], "timestamptz",
      [MOMENT(2024, 7, 1, 10)]),
@@ -94,10 +98,14 @@ CONVERSIONS: list[tuple[str, pa.DataType, list[Any], str, list[Any]]] = [
 
 def plain(value: Any) -> Any:
     """Values as Python compares them, whatever the driver made of them."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
-ONLY_THE_TARGET_READS = ("bytea", "uuid", "time", "integer[]", "text[]", "timestamptz")
+ONLY_THE_TARGET_READS = (
+    "bytea", "bytea[]", "uuid", "uuid[]", "uuid[][]", "time", "integer[]", "text[]", "timestamptz",
+)  # fmt: skip
 """With one of these a load into PostgreSQL goes as text; the other columns must be the same on either way."""
 
 
@@ -247,3 +255,18 @@ def test_not_from_standard_input(engine_target: Target, tmp_path: Path, form: st
     assert done.returncode == 2
     assert b"write it to a file first" in done.stderr
     assert (b"pyarrow.ipc.open_stream" in done.stderr) == (form != "auto")
+
+
+def test_uuids_within_lists(engine_target: Target, tmp_path: Path) -> None:
+    """They are bytes where the column has bytes, whatever the file calls them."""
+    value = bytes(range(16))
+    items = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value, None], pa.binary(16)))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), items)
+    engine_target.execute("CREATE TABLE t (n integer, b bytea[], u uuid[])")
+    table = pa.table({"n": pa.array([1, 2], pa.int32()), "b": lists, "u": lists})
+    load(engine_target, write_arrow_file(tmp_path / "in.arrow", table))
+    rows = engine_target.rows("SELECT b, u FROM t ORDER BY n")
+    assert [[plain(list(cell)) for cell in row] for row in rows] == [
+        [[value], ["00010203-0405-0607-0809-0a0b0c0d0e0f"]],
+        [[None], [None]],
+    ]

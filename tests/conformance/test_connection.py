@@ -228,6 +228,20 @@ def test_no_password_where_one_is_needed(target: PostgresTarget, path: Path) -> 
     assert "password" in run.stderr
 
 
+@pytest.mark.parametrize("kind", ["session", "local"])
+def test_a_library_that_is_missing_is_no_missing_socket(target: PostgresTarget, path: Path, kind: str) -> None:
+    target.server.execute(f"ALTER DATABASE {target.database} SET {kind}_preload_libraries = 'nowhere'")
+    run = load(target, path, check=2)
+    assert "No such file or directory" in run.stderr
+    assert f"{kind}_preload_libraries" in run.stderr
+    assert "Unix socket" not in run.stderr
+
+
+def test_a_socket_that_is_missing(path: Path) -> None:
+    run = load("postgresql:///d?host=/nonexistent", path, check=2)
+    assert "hint: check the directory of the Unix socket, and whether the server is running" in run.stderr
+
+
 def test_failures_in_the_middle_show_no_password(target: PostgresTarget, tmp_path: Path) -> None:
     for progress in ("plain", "json", "bar"):
         run = load(target, write(tmp_path / "bad.csv", "1,x\ny,x\n"), check=1, progress=progress)

@@ -200,11 +200,18 @@ def test_tables(postgres_target: PostgresTarget, setup: str, level: str, said: s
     assert any(finding["level"] == level and said in finding["found"] for finding in found), found
 
 
+def test_unlogged_tables(postgres_target: PostgresTarget) -> None:
+    """The remedy is there to be pasted."""
+    postgres_target.execute('CREATE UNLOGGED TABLE "T 1" (a integer); CREATE UNLOGGED TABLE u (a integer)')
+    remedy = find(findings(postgres_target), "unlogged tables")["remedy"]
+    assert remedy == 'where their rows matter: ALTER TABLE "T 1" SET LOGGED; ALTER TABLE u SET LOGGED;'
+
+
 def test_rights(postgres_target: PostgresTarget) -> None:
     server = postgres_target.server
     server.execute(
         "DROP ROLE IF EXISTS doctor_guest; CREATE ROLE doctor_guest LOGIN PASSWORD 'x'; "
-        "CREATE TABLE t (a integer); GRANT USAGE ON SCHEMA public TO doctor_guest",
+        "CREATE TABLE t (a integer PRIMARY KEY); GRANT USAGE ON SCHEMA public TO doctor_guest",
         postgres_target.database,
     )
     try:
@@ -212,6 +219,8 @@ def test_rights(postgres_target: PostgresTarget) -> None:
         found = findings(url, "--table", "t")
         assert "GRANT CREATE ON DATABASE" in find(found, "ledger")["remedy"]
         assert any(finding["level"] == "broken" and "GRANT SELECT, INSERT" in finding["remedy"] for finding in found)
+        (of_index,) = [finding["remedy"] for finding in found if "1 index" in finding["found"]]
+        assert of_index.startswith("its owner may drop those")
     finally:
         server.execute("DROP OWNED BY doctor_guest; DROP ROLE doctor_guest", postgres_target.database)
 

@@ -132,6 +132,50 @@ def test_columns_and_types_of_lists(target: DuckdbTarget, tmp_path: Path, column
         assert f"2/{len(values) + 1}" in plan
 
 
+@pytest.mark.parametrize(
+    ("kind", "every", "keys"),
+    [
+        ("decimal(9,2)", "0.05", {"0.14": "0.1", "0.15": "0.15", "0.35": "0.35", "-0.01": "-0.05", "2.00": "2"}),
+        ("double", "0.1", {"0.3": "0.3", "0.7": "0.7", "-0.1": "-0.1", "-1e-300": "-0.1", "1e300": "1e%2B300"}),
+        ("float", "0.05", {"0.15": "0.15", "0.35": "0.35", "1.1499999": "1.1"}),
+        ("double", "10", {"9.9999999": "0", "-0.0000001": "-10", "1e33": "1e%2B33", "10": "10"}),
+        ("decimal(20,10)", "10", {"9.9999999999": "0", "-0.0000000001": "-10"}),
+        ("decimal(38,2)", "10", {"123456789012345678901234567890123456.78": "123456789012345678901234567890123450"}),
+        ("decimal(4,2)", "1000", {"1.5": "0", "-99.99": "-1000"}),
+        ("bigint", "2.5", {"-9223372036854775808": "-9223372036854775810", "7": "5"}),
+    ],
+)
+def test_ranges_are_exact(target: DuckdbTarget, tmp_path: Path, kind: str, every: str, keys: dict[str, str]) -> None:
+    """Neither a double's 0.05 nor one that is rounded before it is divided may file a row elsewhere."""
+    schema = write(tmp_path / "schema.sql", f"CREATE TABLE t (k {kind}, v integer);")
+    path = write(tmp_path / "in.csv", lines((key, n) for n, key in enumerate([*keys, ""])))
+    load_here(target, path, schema=schema, structure="parquet", partition_by=f"range(k, every={every})")
+    found = {}
+    for place in files_of(target).rglob("*.parquet"):
+        for (row,) in duckdb.sql(f"SELECT v FROM read_parquet('{place}', hive_partitioning = false)").fetchall():
+            found[row] = place.parent.name.removeprefix("k_from=")
+    assert found == dict(enumerate([*keys.values(), "__HIVE_DEFAULT_PARTITION__"]))
+
+
+@pytest.mark.parametrize("value", ["nan", "-Infinity"])
+def test_values_that_belong_to_no_range(target: DuckdbTarget, tmp_path: Path, value: str) -> None:
+    """They are bad records, in the first load and in one into a table that is there."""
+    schema = write(tmp_path / "schema.sql", "CREATE TABLE t (k double, v integer);")
+    options = {"structure": "parquet", "partition_by": "range(k, every=10)", "header": "no", "format": "csv"}
+    path = write(tmp_path / "in.csv", f"1,1\n{value},2\n,3\n")
+    run = load_here(target, path, schema=schema, **options, check=1)
+    assert "column k: the value" in run.stderr
+    assert "--on-error skip leaves such records out" in run.stderr
+    for count in (1, 2):
+        rejects = tmp_path / f"bad{count}.csv"
+        skip = {"on_error": "skip", "max_rejects": 1, "rejects": rejects, "mode": "append", "restart": True}
+        load_here(target, path, schema=schema, **options, **skip, check=3)
+        assert rejects.read_text() == f"{value},2\n"
+        reason = f'no partition of relation ""t"" found for row: ""{value}""'
+        assert reason in (tmp_path / f"bad{count}.csv.reasons.csv").read_text()
+        assert target.sorted_rows("t") == sorted([(1.0, 1), (None, 3)] * count, key=str)
+
+
 def test_columns_of_ranges(target: DuckdbTarget, tmp_path: Path) -> None:
     schema = write(tmp_path / "schema.sql", 'CREATE TABLE t ("a b" integer, v integer);')
     path = write(tmp_path / "in.csv", "1,1\n11,2\n,3\n")

@@ -77,3 +77,100 @@ def test_a_load_gives_a_table_nothing(site: PostgresTarget, tmp_path: Path, does
         if (does, order) != ("a comment", "partitioned"):
             assert any("an event trigger has given " in note for note in run.summary["notes"])
     assert "CREATE TABLE runs site" in run_tipple("doctor", site.url, check=False).stdout
+
+
+WITHHOLDS = {
+    "gives new tables to the role site": "ALTER TABLE %s OWNER TO site",
+    "refuses new tables: no": "DO 'BEGIN RAISE ''no %s''; END'",
+}
+STAGED = "SELECT relname FROM pg_class WHERE relname ~ '^stage_'"
+
+
+@pytest.fixture
+def strange(site: PostgresTarget, tmp_path: Path) -> PostgresTarget:
+    """The same, where the site's role is not one that loads have; the ledger is there from an earlier night."""
+    site.execute("CREATE TABLE early (a integer)")
+    load(site, write(tmp_path / "first.csv", "1\n"), table="early")
+    site.server.execute("REVOKE site FROM loader")
+    return site
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("does", WITHHOLDS)
+def test_rows_go_into_the_table_where_what_is_staged_would_be_lost(
+    strange: PostgresTarget, tmp_path: Path, does: str, order: str
+) -> None:
+    strange.execute(ORDERS[order])
+    each_new_table(strange, WITHHOLDS[does])
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    for options in ({}, {"mode": "replace", "restart": True}, {"mode": "replace", "no_ledger": True}):
+        summary = load(strange, path, **options).summary
+        assert summary["strategy"] == "single"
+        assert f"the event trigger site {does.partition(':')[0]}" in summary["strategy_reason"]
+        assert strange.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
+        assert strange.rows(STAGED) == []
+
+
+@pytest.mark.parametrize("does", WITHHOLDS)
+def test_what_cannot_be_staged_is_told_before_the_load(strange: PostgresTarget, tmp_path: Path, does: str) -> None:
+    strange.execute(ORDERS["flat"])
+    each_new_table(strange, WITHHOLDS[does])
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    schema = write(tmp_path / "new.sql", "CREATE TABLE new (a integer, b text);")
+    divided = {"partition_by": "range(a, every=10)"}
+    for table, options in (
+        ("t", {"mode": "upsert", "key": "a"}),
+        ("new", {}),
+        ("new", divided),
+        ("new", {"mode": "upsert", "key": "a"}),
+    ):
+        run = load(strange, path, table=table, schema=schema if table == "new" else None, check=2, **options)
+        assert f"the event trigger site {does.partition(':')[0]}" in run.stderr
+        assert strange.rows(STAGED) == []
+        assert strange.rows("SELECT count(*) FROM tipple.job") == [(1,)]
+
+
+def leave_out_the_ledger(target: PostgresTarget) -> None:
+    ((text,),) = target.server.rows("SELECT pg_get_functiondef('site_does'::regproc)", target.database)
+    left_out = "object_type = 'table' AND schema_name <> 'tipple'"
+    target.server.execute(text.replace("object_type = 'table'", left_out), target.database)
+
+
+def test_a_new_table_that_a_trigger_refuses_is_no_fault_of_its_definition(
+    strange: PostgresTarget, tmp_path: Path
+) -> None:
+    each_new_table(strange, WITHHOLDS["refuses new tables: no"])
+    leave_out_the_ledger(strange)
+    schema = write(tmp_path / "t.sql", ORDERS["flat"] + ";")
+    run = load(strange, write(tmp_path / "in.csv", "1,x\n"), schema=schema, check=2)
+    assert "t cannot be made: the event trigger site refuses new tables: no " in run.stderr
+    assert "hint: have the trigger let this role make tables\n" in run.stderr
+
+
+def test_a_schema_that_a_trigger_leaves_out(strange: PostgresTarget, tmp_path: Path) -> None:
+    each_new_table(strange, WITHHOLDS["gives new tables to the role site"])
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    schema = write(tmp_path / "t.sql", ORDERS["flat"] + ";")
+    run = load(strange, path, schema=schema, check=2)
+    assert "hint: have the trigger leave out the schema tipple\n" in run.stderr
+    leave_out_the_ledger(strange)
+    assert load(strange, path, schema=schema).summary["strategy"] == "swap"
+    # What is staged beside the table is given away.
+    run = load(strange, path, mode="replace", no_ledger=True, check=1)
+    assert "the event trigger site gives new tables to the role site" in run.stderr
+    assert strange.rows(STAGED) == []
+
+
+@pytest.mark.parametrize("does", WITHHOLDS)
+def test_a_ledger_that_would_be_lost(site: PostgresTarget, tmp_path: Path, does: str) -> None:
+    site.server.execute("REVOKE site FROM loader")
+    site.execute(ORDERS["flat"])
+    each_new_table(site, WITHHOLDS[does])
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    run = load(site, path, check=2)
+    assert (
+        f'may not create the ledger (schema tipple) in the database "{site.database}": the event trigger site'
+        in run.stderr
+    )
+    assert "--no-ledger" in run.stderr
+    assert load(site, path, no_ledger=True).summary["strategy"] == "single"

@@ -354,6 +354,29 @@ def test_keys_that_the_server_judges(postgres_target: PostgresTarget, tmp_path: 
     assert target.count("t") == len(lines)
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_enforced", [False, True])
+def test_a_table_that_refers_to_itself(
+    postgres_target: PostgresTarget, tmp_path: Path, is_enforced: bool, is_new: bool
+) -> None:
+    """What refuses nothing has nothing to tell of records."""
+    if not is_enforced and postgres_target.server.version < 18:
+        pytest.skip("every constraint is enforced")
+    statement = (
+        f"CREATE TABLE t (k integer PRIMARY KEY, p integer REFERENCES t {'' if is_enforced else 'NOT ENFORCED'})"
+    )
+    options: dict[str, Any] = {"schema": write(tmp_path / "t.sql", statement)} if is_new else {}
+    if not is_new:
+        postgres_target.execute(statement)
+    options |= {"on_error": "skip", "max_rejects": 9, "rejects": tmp_path / "bad.csv", "header": "no"}
+    run = load_here(postgres_target, write(tmp_path / "in.csv", "1,77\n1,78\n2,1\n"), check=False, **options)
+    if is_enforced:
+        assert run.exit_code == 2
+        assert "cannot tell which records violate the foreign key" in run.stderr
+    else:
+        assert (run.exit_code, postgres_target.sorted_rows("t")) == (3, [(1, 77), (2, 1)]), run
+
+
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_what_to_grant_for_keys_that_judge_at_once(
     postgres_target: PostgresTarget, tmp_path: Path, *, partitioned: bool

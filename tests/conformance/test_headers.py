@@ -73,12 +73,19 @@ def test_headers_in_another_order(target: DuckdbTarget, tmp_path: Path, options:
     write(tmp_path / "in" / "a.csv", "id,v\n1,a\n")
     write(tmp_path / "in" / "b.csv", "v,id\nb,2\n")
     target.execute(f"CREATE TABLE {'other' if 'schema' in options else 't'} (id text, v text)")
-    run = load_here(target, tmp_path / "in", check=1, **options)
+    run = load_here(target, tmp_path / "in", check=2, **options)
     for word in ("a.csv", "b.csv", "v, id", "--header no"):
         assert word in run.stderr, word
     if "schema" not in options:
         load_here(target, tmp_path / "in", header="no", **options)
         assert target.count("t") == 4
+
+
+def test_no_header_in_an_empty_file(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Nothing was started, as where a header is another one."""
+    target.execute("CREATE TABLE t (a integer)")
+    run = load_here(target, write(tmp_path / "in.csv", ""), header="match", check=2)
+    assert "is empty: it has no header" in run.stderr
 
 
 def test_names_are_read_as_values_are(engine_target: Target, tmp_path: Path) -> None:
@@ -94,7 +101,7 @@ def test_an_empty_line_is_no_header(target: DuckdbTarget, tmp_path: Path) -> Non
     write(tmp_path / "in" / "a.csv", "v\nx\n")
     write(tmp_path / "in" / "b.csv", "\ny\n")
     target.execute("CREATE TABLE t (v text)")
-    run = load_here(target, tmp_path / "in", check=1)
+    run = load_here(target, tmp_path / "in", check=2)
     assert "b.csv does not: ''" in run.stderr
     run = load_here(target, tmp_path / "in" / "b.csv", header="match", check=2)
     assert "b.csv names ''" in run.stderr
@@ -105,7 +112,7 @@ def test_one_file_without_the_header(target: DuckdbTarget, tmp_path: Path) -> No
     write(tmp_path / "in" / "a.csv", "id,v\n1,a\n")
     write(tmp_path / "in" / "b.csv", "2,b\n")
     target.execute("CREATE TABLE t (id text, v text)")
-    run = load_here(target, tmp_path / "in", check=1)
+    run = load_here(target, tmp_path / "in", check=2)
     assert "b.csv" in run.stderr
     assert "begins with a header" in run.stderr
     assert target.count("t") == 0
@@ -120,7 +127,7 @@ def test_one_file_without_the_header_of_a_table_that_is_made(
     paths = [write(tmp_path / "a.csv", "id,v\n1,a\n2,\n"), write(tmp_path / "b.csv", "3,b\n4,c\n")]
     paths.append(write(tmp_path / "c.csv", "ID,V\n5,b\n"))
     sources = reversed(paths) if reverse else paths
-    run = load_here(target, *sources, schema="auto", format=form, check=1)
+    run = load_here(target, *sources, schema="auto", format=form, check=2)
     for word in ("begins with a header (", "b.csv does not: 3, b", "--header no"):
         assert word in run.stderr, word
     assert not target.tables()
@@ -143,7 +150,7 @@ def test_a_header_that_one_text_file_does_not_have(target: DuckdbTarget, tmp_pat
         write(tmp_path / "in" / f"{number:02}.csv", "Nr,What\n" + f"{number},x\n" * 5)
     write(tmp_path / "in" / "01.csv", "Number,Which\n8,second\n")
     target.execute("CREATE TABLE t (a varchar, b varchar)")
-    run = load_here(target, tmp_path / "in", check=1)
+    run = load_here(target, tmp_path / "in", check=2)
     assert "01.csv has another header" in run.stderr
     assert target.count("t") == 0
 

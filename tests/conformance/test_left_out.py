@@ -131,6 +131,21 @@ def test_what_a_header_lacks_is_named(engine_target: Target, tmp_path: Path) -> 
     assert engine_target.rows("SELECT a, b, c FROM t") == [("1", "2", None)]
 
 
+def test_a_column_that_a_header_names_twice(target: DuckdbTarget, tmp_path: Path) -> None:
+    """Which of the fields is meant can be said by its place."""
+    target.execute('CREATE TABLE t (a integer, "B 2" integer)')
+    file = write(tmp_path / "in.csv", "a,b 2,c,B 2\n1,2,x,3\n")
+    told = load(target, file, header="match", columns='a,"B 2"', check=2).stderr
+    assert "names the column B 2 twice" in told
+    assert """--header yes --columns 'a,"B 2",-,-'""" in told
+    load(target, file, header="yes", columns='a,"B 2",-,-')
+    load(target, file, header="yes", columns='a,-,-,"B 2"')
+    assert target.rows("FROM t ORDER BY ALL") == [(1, 2), (1, 3)]
+    told = load(target, file, header="match", columns='"B 2",a,-,-', check=2).stderr
+    assert """names a, b 2, c, B 2, but --columns "B 2",a,-,-""" in told
+    assert "in the order of the header" in told
+
+
 def test_bad_records_are_those_of_the_file(engine_target: Target, tmp_path: Path) -> None:
     """A record needs the fields that are left out too; rejects keep them, and a replay leaves them out again."""
     engine_target.execute("CREATE TABLE t (a integer, b date)")
@@ -186,7 +201,8 @@ def test_other_fields_are_another_load(engine_target: Target, tmp_path: Path) ->
 )
 def test_of_a_guessed_table(target: DuckdbTarget, tmp_path: Path, columns: str, names: list[str]) -> None:
     file = write(tmp_path / "in.csv", "a,b,c\n" + "".join(f"{row},t{row},2024-01-01\n" for row in range(20)))
-    load(target, file, schema="auto", columns=columns)
+    run = load(target, file, schema="auto", columns=columns)
+    assert any("has 3 fields: those that" in note for note in run.summary["notes"]) == ("-" not in columns)
     found = target.rows("SELECT column_name FROM information_schema.columns WHERE table_name = 't' ORDER BY 1")
     assert [name for (name,) in found] == names
     assert target.count("t") == 20

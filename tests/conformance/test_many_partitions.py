@@ -142,7 +142,7 @@ def test_room_for_a_partition_that_is_made_later(fresh_server: Callable[..., Pos
     rows[43_210] = "1000,late\n"
     options: dict[str, Any] = {"table": "n", "schema": schema, "partition_by": "range(k, every=1)", "header": "no"}
     run = load_text(target, tmp_path / "in.csv", "".join(rows), **options)
-    assert any("1 more partitions were made" in note for note in (run.summary or {})["notes"])
+    assert any("1 more partition was made" in note for note in (run.summary or {})["notes"])
     assert target.value("SELECT count(*) FROM pg_inherits WHERE inhparent = 'n'::regclass") == 61
     target.execute("DROP TABLE n")
     # What is found out in the middle of a load is no wrong usage.

@@ -81,6 +81,17 @@ def test_search_path(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     assert (postgres_target.count("first.t"), postgres_target.count("public.t")) == (1, 0)
 
 
+@pytest.mark.parametrize("names", ["", "nowhere"])
+def test_a_search_path_that_names_no_schema(postgres_target: PostgresTarget, tmp_path: Path, names: str) -> None:
+    path, schema = write(tmp_path / "in.csv", "1\n"), write(tmp_path / "t.sql", "CREATE TABLE t (a integer);")
+    where = {"PGOPTIONS": f"-c search_path={names}"}
+    run = load(postgres_target, path, schema=schema, check=2, env=where)
+    assert "search_path names none that is there" in run.stderr
+    assert "hint: name the schema, as in --table public.t;" in run.stderr
+    load(postgres_target, path, table="public.t", schema=schema, env=where)
+    assert postgres_target.count("public.t") == 1
+
+
 @pytest.mark.parametrize("file_name", ["with space.csv", "quote'\".csv", "ünï🚂.csv", "-dash.csv", "per%cent.csv"])
 def test_odd_file_names(engine_target: Target, tmp_path: Path, file_name: str) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")

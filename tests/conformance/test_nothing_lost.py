@@ -228,19 +228,28 @@ def test_a_null_key_of_a_partition_that_is_made(postgres_target: PostgresTarget,
     assert postgres_target.sorted_rows("t") == [(1, "a"), (25, "c")]
 
 
-FILTER = (
-    "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
-    "'BEGIN IF NEW.id > 1 THEN RETURN NULL; END IF; RETURN NEW; END';"
-    "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
+PARTED = (
+    "CREATE TABLE t (id integer, v text) PARTITION BY RANGE (id); "
+    "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (9)"
 )
+FLAT = "CREATE TABLE t (id integer, v text)"
+FEWER = "'BEGIN IF NEW.id > 1 THEN RETURN NULL; END IF; RETURN NEW; END'"
+CAPITALS = "'BEGIN NEW.v := upper(NEW.v); RETURN NEW; END'"
+AS_IT_IS = "'BEGIN RETURN NEW; END'"
+
+
+def trigger(table: str, body: str) -> str:
+    return (
+        f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS {body};"
+        f"CREATE TRIGGER g BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION f()"
+    )
 
 
 @pytest.mark.parametrize("options", [{"mode": "upsert", "key": ["id"]}, {}, {"atomic": False}, {"write_path": "text"}])
 def test_a_trigger_that_keeps_rows_out(
     postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    postgres_target.execute("CREATE TABLE t (id integer, v text)")
-    postgres_target.execute(FILTER)
+    postgres_target.execute(f"{FLAT}; {trigger('t', FEWER)}")
     with pytest.raises(tipple.TippleError, match="trigger") as caught:
         load(postgres_target, two(tmp_path), **options)
     assert "internal" not in str(caught.value)
@@ -248,20 +257,87 @@ def test_a_trigger_that_keeps_rows_out(
     assert postgres_target.count("t") == 0
 
 
-@pytest.mark.parametrize("parted", [False, True])
-def test_a_trigger_that_changes_values(postgres_target: PostgresTarget, tmp_path: Path, parted: bool) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"verify": "checksum"},
+        {"mode": "replace"},
+        {"mode": "replace", "replace_scope": "partitions"},
+        {"mode": "upsert", "key": ["id"]},
+    ],
+    ids=lambda options: " ".join(map(str, options.values())),
+)
+def test_a_trigger_of_a_partition_that_keeps_rows_out(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """It meets rows that were counted before; the remedy, literally, helps."""
+    postgres_target.execute(f"{PARTED}; INSERT INTO t VALUES (0, 'old'); {trigger('t1', FEWER)}")
+    with pytest.raises(tipple.TippleError, match="was given 2 rows, and has stored 1: a trigger") as caught:
+        load(postgres_target, two(tmp_path), **options)
+    assert postgres_target.rows("SELECT * FROM t") == [(0, "old")]
+    nothing, remedy = str(caught.value.hint).split("; for the load: ")
+    assert (nothing, remedy) == ("nothing was published", "ALTER TABLE public.t1 DISABLE TRIGGER g")
+    postgres_target.execute(remedy)
+    load(postgres_target, two(tmp_path), **options)
+    assert postgres_target.count("t") == (2 if options.get("mode") == "replace" else 3)
+
+
+def test_a_trigger_of_a_partition_that_copy_meets(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The remedy reaches it."""
+    postgres_target.execute(f"{PARTED}; {trigger('t1', FEWER)}")
+    with pytest.raises(tipple.TippleError, match="was sent 2 rows and has stored 1: a trigger") as caught:
+        load(postgres_target, two(tmp_path), indexes="keep")
+    remedy = str(caught.value.hint).removeprefix("for the load: ").partition(";")[0]
+    assert remedy == "ALTER TABLE public.t1 DISABLE TRIGGER g"
+    postgres_target.execute(remedy)
+    assert load(postgres_target, two(tmp_path), indexes="keep").rows == 2
+
+
+@pytest.mark.parametrize("table", [FLAT, PARTED])
+@pytest.mark.parametrize("options", [{}, {"verify": "checksum"}, {"mode": "replace"}])
+def test_a_trigger_that_comes_and_keeps_rows_out(
+    postgres_target: PostgresTarget, tmp_path: Path, table: str, options: dict[str, Any]
+) -> None:
+    postgres_target.execute(table)
+    if "mode" in options:
+        postgres_target.execute("INSERT INTO t VALUES (0, 'old')")
+    comes = during("verify", lambda: postgres_target.execute(trigger("t", FEWER)))
+    with pytest.raises(tipple.TippleError, match="was given 2 rows, and has stored 1: a trigger") as caught:
+        load(postgres_target, two(tmp_path), progress=comes, **options)
+    assert "; for the load: ALTER TABLE public.t DISABLE TRIGGER g" in str(caught.value.hint)
+    assert postgres_target.rows("SELECT * FROM t") == ([(0, "old")] if "mode" in options else [])
+    postgres_target.execute("ALTER TABLE t DISABLE TRIGGER g")
+    load(postgres_target, two(tmp_path), **options)
+    assert postgres_target.count("t") == 2
+
+
+@pytest.mark.parametrize("does", ["INSTEAD NOTHING", "INSTEAD INSERT INTO other VALUES (NEW.*)"])
+@pytest.mark.parametrize("table", [FLAT, PARTED])
+def test_a_rule_that_comes(postgres_target: PostgresTarget, tmp_path: Path, table: str, does: str) -> None:
+    """COPY, by which rows come otherwise, passes it by."""
+    postgres_target.execute(f"{table}; CREATE TABLE other (id integer, v text)")
+    comes = during("verify", lambda: postgres_target.execute(f"CREATE RULE r AS ON INSERT TO t DO {does}"))
+    with pytest.raises(tipple.TippleError, match="has got the rule r while it was loaded"):
+        load(postgres_target, two(tmp_path), verify="checksum", progress=comes)
+    assert postgres_target.count("t") == postgres_target.count("other") == 0
+    load(postgres_target, two(tmp_path), restart=True)
+    assert postgres_target.sorted_rows("t") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("table", "of", "comes_late"),
+    [(FLAT, "t", False), (FLAT, "t", True), (PARTED, "t", False), (PARTED, "t", True), (PARTED, "t1", False)],
+)
+def test_a_trigger_that_changes_values(
+    postgres_target: PostgresTarget, tmp_path: Path, table: str, of: str, comes_late: bool
+) -> None:
     """What differs from the source is the trigger's work, and no fault to report."""
-    if parted:
-        postgres_target.execute("CREATE TABLE t (id integer, v text) PARTITION BY RANGE (id)")
-        postgres_target.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (9)")
-    else:
-        postgres_target.execute("CREATE TABLE t (id integer, v text)")
-    postgres_target.execute(
-        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := upper(NEW.v); RETURN NEW; END';"
-        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
-    )
+    changes = trigger(of, CAPITALS)
+    postgres_target.execute(table if comes_late else f"{table}; {changes}")
+    seen = during("verify", lambda: postgres_target.execute(changes)) if comes_late else "none"
     with pytest.raises(tipple.VerifyFailed) as caught:
-        load(postgres_target, two(tmp_path), verify="checksum")
+        load(postgres_target, two(tmp_path), verify="checksum", progress=seen)
     hint = str(caught.value.hint)
     assert "the trigger g may have changed" in hint
     assert "--verify count" in hint
@@ -269,6 +345,23 @@ def test_a_trigger_that_changes_values(postgres_target: PostgresTarget, tmp_path
     assert postgres_target.count("t") == 0
     load(postgres_target, two(tmp_path), verify="count")
     assert postgres_target.sorted_rows("t") == [(1, "A"), (2, "B")]
+
+
+def test_a_trigger_of_a_partition_that_changes_nothing(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(f"{PARTED}; {trigger('t1', AS_IT_IS)}")
+    report = load(postgres_target, two(tmp_path), verify="checksum")
+    assert report.verify is not None
+    assert report.verify.kind == "checksum"
+    assert postgres_target.sorted_rows("t") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_trigger_that_changes_what_is_merged(postgres_target: PostgresTarget, tmp_path: Path, changes: bool) -> None:
+    """A checksum is compared before that, which is said."""
+    postgres_target.execute(f"{FLAT}; {trigger('t', CAPITALS)}" if changes else FLAT)
+    report = load(postgres_target, two(tmp_path), mode="upsert", key=["id"], verify="checksum")
+    assert any("triggers may have changed them" in note for note in report.notes) == changes
+    assert postgres_target.sorted_rows("t") == ([(1, "A"), (2, "B")] if changes else [(1, "a"), (2, "b")])
 
 
 def test_no_right_to_use_the_schema(postgres_target: PostgresTarget, tmp_path: Path) -> None:

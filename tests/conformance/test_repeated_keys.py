@@ -377,6 +377,20 @@ def test_a_row_that_an_index_refuses(postgres_target: PostgresTarget, tmp_path: 
     assert any(f"in place: {reason}" in note for note in run.summary["notes"])
 
 
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_key_over_an_expression(postgres_target: PostgresTarget, tmp_path: Path, mode: str) -> None:
+    """Of an index that is built, no record with such a key can be looked for; what finds it is said."""
+    postgres_target.execute("CREATE TABLE t (n integer, c text); CREATE UNIQUE INDEX ON t ((n % 10))")
+    path = write(tmp_path / "in.csv", "1,a\n2,b\n12,c\n3,d\n")
+    options: dict[str, Any] = {"header": "no", "mode": mode, "cwd": tmp_path}
+    run = load_here(postgres_target, path, check=1, **options)
+    assert "((n % 10))=(2) is duplicated" in run.stderr
+    assert "with --on-error skip it is named, and kept apart" in run.stderr
+    load_here(postgres_target, path, on_error="skip", max_rejects=1, check=3, **options)
+    assert (tmp_path / "t.rejects").read_text() == "12,c\n"
+    assert postgres_target.count("t") == 3
+
+
 def test_the_order_of_the_file(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     path = write(tmp_path / "in.csv", "1,a\n2,b\n1,c\n3,d\n")
     postgres_target.execute("CREATE TABLE t (n integer UNIQUE, c text)")

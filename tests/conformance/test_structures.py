@@ -430,6 +430,8 @@ def test_partitions_are_laid_in_turn(
     moved = {name: place for name, place in places(postgres_target).items() if name in in_turn}
     assert moved == {"t_1995_01_01": spaces[1], "t_1997_01_01": spaces[1]}
     assert places(postgres_target)["t_1997_01_01_a_brin"] == spaces[1]
+    tipple.load(path, mode="replace", restart=True, structure="sorted", key=["day"], **options)
+    assert places(postgres_target)["t_1997_01_01_day_brin"] == spaces[1]
     assert postgres_target.count("t") == ROWS
     check_tidy(postgres_target)
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import tipple
+from loading import load
 from targets import PostgresTarget, write
 from tipple.report.model import LoadReport
 
@@ -213,3 +214,23 @@ def test_a_table_with_a_rule(postgres_target: PostgresTarget, tmp_path: Path, ru
         assert upsert(postgres_target, tmp_path / "disabled.csv", "2,2\n").rows_inserted == 1
     postgres_target.execute(str(caught.value.hint).partition(", ")[0])
     assert upsert(postgres_target, tmp_path / "in.csv", "1,2\n").rows_inserted == 1
+
+
+@pytest.mark.parametrize(("most", "skips"), [(1598, False), (1595, True)])
+def test_as_many_columns_as_can_be_staged(
+    postgres_target: PostgresTarget, tmp_path: Path, most: int, skips: bool
+) -> None:
+    names = [f"c{n}" for n in range(1600)]
+    columns = ", ".join(f"{name} smallint" for name in names)
+    postgres_target.execute(f"CREATE TABLE t ({columns}, PRIMARY KEY (c0), CHECK (c1 > 0), UNIQUE (c2))")
+    options = {"mode": "upsert", "key": "c0"}
+    options |= {"on_error": "skip", "max_rejects": 9, "rejects": tmp_path / "bad"} if skips else {}
+    path = write(tmp_path / "wide.csv", ",".join("1" * (most + 1)) + "\n")
+    run = load(postgres_target, path, columns=",".join(names[: most + 1]), check=2, **options)
+    assert f"an upsert of {most + 1:,} columns is not possible" in run.stderr
+    assert f"hint: name at most {most:,} columns with --columns" in run.stderr
+    bad = ("2,0,", "3,1,") if skips else ()
+    records = [first + ",".join("1" * (most - 2)) + "\n" for first in ("1,1,", *bad)]
+    path = write(tmp_path / "in.csv", "".join(records))
+    load(postgres_target, path, columns=",".join(names[:most]), check=3 if skips else True, **options)
+    assert postgres_target.rows(f"SELECT c0, c{most - 1}, c{most} FROM t") == [(1, 1, None)]

@@ -236,6 +236,42 @@ def test_what_comes_once(engine_target: Target, tmp_path: Path) -> None:
         assert engine_target.leftovers("t", "p") == set()
 
 
+@pytest.mark.parametrize("on_conflict", ["update", "ignore"])
+def test_constraints_over_columns_that_are_not_loaded(engine_target: Target, tmp_path: Path, on_conflict: str) -> None:
+    """New rows get their defaults, and those that are updated keep what they have."""
+    engine_target.execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, v integer, w integer DEFAULT 7 UNIQUE, most integer DEFAULT 5, "
+        "g integer DEFAULT 0, CHECK (v < most), UNIQUE (v, g))"
+    )
+    held = [(1, 1, 1, 100, 0), (2, 2, 2, 5, 1), (3, 3, None, 5, 0)]
+    for row in held:
+        engine_target.execute(f"INSERT INTO t VALUES {str(row).replace('None', 'NULL')}")
+    lines = ["1,50", "2,4", "4,2", "5,4", "2,9", "3,2", "6,6", "1,60"]
+    path = write(tmp_path / "in.csv", "".join(f"{line}\n" for line in lines))
+    rejects = tmp_path / "bad.csv"
+    options = {"rejects": rejects, "columns": "id,v", "header": "no", "on_conflict": on_conflict}
+    load(engine_target, path, **SKIP, **options, check=3)
+    refused, stored = [(4, "23505"), (7, "23514")], held
+    if on_conflict == "update":
+        refused, stored = [(4, "23505"), (5, "23514"), (6, "23505"), (7, "23514")], [(1, 60, 1, 100, 0)]
+        stored += [(2, 4, 2, 5, 1), (3, 3, None, 5, 0)]
+    assert numbered(rejects) == refused
+    assert engine_target.rows("SELECT * FROM t ORDER BY id") == [*stored, (4, 2, 7, 5, 0)]
+
+
+@pytest.mark.parametrize("columns", ["a", "a,b"])
+def test_a_default_that_repeats_a_key(engine_target: Target, tmp_path: Path, columns: str) -> None:
+    """Where the key is all that is loaded, too; the record is named where nothing is skipped."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer, w integer DEFAULT 7 UNIQUE)")
+    path = write(tmp_path / "in.csv", "".join(columns.replace("a", n).replace("b", n) + "\n" for n in "123"))
+    options = {"mode": "upsert", "key": "a", "header": "no", "format": "csv", "columns": columns}
+    assert "record    2" in load(engine_target, path, **options, check=1).stderr
+    skip = {"on_error": "skip", "max_rejects": 2, "rejects": tmp_path / "bad.csv"}
+    load(engine_target, path, **options, **skip, check=3)
+    assert numbered(tmp_path / "bad.csv") == [(2, "23505"), (3, "23505")]
+    assert engine_target.rows("SELECT a, w FROM t") == [(1, 7)]
+
+
 # What only PostgreSQL has
 
 

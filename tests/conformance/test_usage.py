@@ -29,6 +29,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "unknown_write_path": ({"write_path": "carrier-pigeon"}, "write-path"),
     "unknown_option": ({"frobnicate": True}, "frobnicate"),
     "memory_limit": ({"memory_limit": "lots"}, "memory-limit"),
+    "memory_without_unit": ({"memory_limit": "5"}, "--memory-limit 5 B is too small"),
     "empty_table": ({"table": ""}, "table"),
     "three_parts": ({"table": "a.b.c"}, "a.b.c"),
     "unknown_schema": ({"table": "nowhere.t"}, "nowhere"),

@@ -136,9 +136,10 @@ def test_what_is_no_text_is_named(
     target: Target, tmp_path: Path, data: bytes, packed: bool, message: str, remedy: str
 ) -> None:
     path = write(tmp_path / "in.csv", gzip.compress(data) if packed else data)
-    run = load(target, path, check=2)
-    assert message in run.stderr
-    assert remedy in run.stderr
+    for options in ({}, {"format": "csv"}):
+        run = load(target, path, **options, check=2)
+        assert message in run.stderr
+        assert remedy in run.stderr
     assert_untouched(target)
 
 

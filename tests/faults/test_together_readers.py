@@ -190,3 +190,28 @@ def test_no_reader_is_ended_for_a_table_that_is_published_alone(
     assert refused == []
     assert target.count("b") == NEW
     assert target.leftovers("a", "b", "b1") == set()
+
+
+def test_publishing_goes_on_where_no_session_can_be_had_that_looks(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader goes: then nothing is in the way, and a connection more is not needed."""
+    monkeypatch.setattr(together, "PATIENCE_SECONDS", 1)
+    make_job(target, tmp_path, partitioned=True)
+    options = {"table": "b", "into": target.url, "header": "no", "mode": "replace"}
+    limit = f"ALTER DATABASE {target.database} CONNECTION LIMIT"
+    with target.server.connect() as superuser, psycopg.connect(target.url) as reader:
+        reader.execute("SELECT count(*) FROM b")
+        thread = threading.Thread(target=tipple.load, args=(tmp_path / "b.csv",), kwargs=options)
+        thread.start()
+        waits = "SELECT count(*) FROM pg_locks WHERE relation = 'b'::regclass AND NOT granted"
+        assert wait_for(lambda: bool(target.value(waits)), 30)
+        superuser.execute(f"{limit} 0".encode())
+        try:
+            reader.execute("SELECT pg_sleep(3)")
+            reader.commit()
+            thread.join(60)
+            assert not thread.is_alive()
+        finally:
+            superuser.execute(f"{limit} -1".encode())
+    assert target.count("b") == NEW

@@ -6,7 +6,7 @@ import errno
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -458,6 +458,10 @@ class ConnectionLost(ConnectionFailed):
 
 class ServerRefused(TippleError):
     """A statement failed on a session of the core's; the detail has its SQLSTATE and message."""
+
+    def in_words(self, words: Callable[[str], str]) -> ServerRefused:
+        """The same in words that the user knows."""
+        return ServerRefused(words(self.message), hint=self.hint, detail=self.detail)
 
 
 class Unsuited(TippleError):

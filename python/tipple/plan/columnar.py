@@ -414,9 +414,15 @@ def plan_of(
     Args:
         exact: those of the types that keep nanoseconds.
     """
-    # What is not used is not named, so that a job keeps its key.
-    fields = [
-        {"name": name, "form": form_of(text), **({"nanoseconds": True} if text in exact else {})}
-        for name, text in zip(names, type_texts, strict=True)
-    ]
+    fields = [_field_plan(name, text, keeps=text in exact) for name, text in zip(names, type_texts, strict=True)]
     return {"format": format, "fields": fields}
+
+
+def _field_plan(name: str, type_text: str, *, keeps: bool) -> dict[str, Any]:
+    """The core's `FieldPlan`: what is not used is not named, so that a job keeps its key."""
+    plan: dict[str, Any] = {"name": name, "form": form_of(type_text)}
+    if type_text.endswith("[]") and type_text.replace("[]", "") == "bytea":
+        plan["items"] = "bytes"
+    if keeps:
+        plan["nanoseconds"] = True
+    return plan

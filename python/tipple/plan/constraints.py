@@ -29,13 +29,23 @@ def without_name(constraint: str) -> str:
 def validated(constraint: str) -> str:
     """Without NOT VALID, by which the server sets no store in CREATE TABLE."""
     tokens = next(statements(constraint), [])
+    place = _place_of(tokens, "NOT", "VALID")
+    return constraint if place is None else join_tokens([*tokens[:place], *tokens[place + 2 :]])
+
+
+def is_enforced(constraint: str) -> bool:
+    """Whether it refuses anything."""
+    return _place_of(next(statements(constraint), []), "NOT", "ENFORCED") is None
+
+
+def _place_of(tokens: list[Token], *wanted: str) -> int | None:
+    """Where these two words stand outside of parentheses: a condition may be that a column `valid` is not true."""
     depth = 0
     for place, (token, following) in enumerate(itertools.pairwise(tokens)):
         depth += (token.text == "(") - (token.text == ")")
-        # A condition may be that a column `valid` is not true.
-        if depth == 0 and (token.word, following.word) == ("NOT", "VALID"):
-            return join_tokens([*tokens[:place], *tokens[place + 2 :]])
-    return constraint
+        if depth == 0 and (token.word, following.word) == wanted:
+            return place
+    return None
 
 
 def is_key(constraint: str) -> bool:

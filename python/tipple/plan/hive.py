@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from urllib.parse import quote
 
 import msgspec
@@ -23,7 +24,10 @@ from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.path_columns import HIVE_NULL
 from tipple.plan.url import quote_identifier
 
-__all__ = ["TOO_LONG", "HiveColumn", "hive_column"]
+__all__ = ["IN_NO_RANGE", "TOO_LONG", "HiveColumn", "hive_column"]
+
+IN_NO_RANGE = "belongs to no range"
+"""What is said of NaN and the infinities."""
 
 TOO_LONG = "is too long to name a directory"
 """What is said of a value; DuckDB would say that it cannot create one."""
@@ -32,6 +36,14 @@ _MAX_NAME_BYTES = 255
 
 _TIME_TYPES = ("DATE", "TIMESTAMP")
 _NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)|FLOAT|DOUBLE")
+_FLOATS = {"FLOAT": 39, "DOUBLE": 309}
+"""By type: how many digits the greatest value has."""
+_MOST_DIGITS = 38
+"""Of a DECIMAL in DuckDB."""
+_COUNT_DIGITS = 17
+"""Of 2^53, and one to spare."""
+_INTEGER_DIGITS = 20
+"""Of an UBIGINT."""
 _LIST_TYPE = re.compile(r"BOOLEAN|VARCHAR|DATE|UUID|ENUM\(.*\)|U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL\(.*\)", re.DOTALL)
 """Types whose values a directory's name gives back unchanged."""
 
@@ -52,6 +64,8 @@ class HiveColumn(msgspec.Struct, frozen=True, kw_only=True):
     """Its value, of a row of the table."""
     is_own: bool
     """Whether it is a column of the table, which the files have too."""
+    condition: str | None = None
+    """What a row must fulfil to have a directory at all."""
 
     @property
     def encoded_name(self) -> str:
@@ -89,20 +103,15 @@ def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
         name, expression = f"{column}_{divided.every}", _UNITS[divided.every].format(own)
     elif divided.every is not None:
         _require(_NUMBER_TYPE.fullmatch(type_text) is not None, column, type_text, f"every={divided.every}")
-        step = divided.every
-        name = f"{column}_from"
-        expression = f"CAST(CAST(floor(CAST({own} AS DECIMAL(38, 6)) / {step}) AS HUGEINT) * {step} AS VARCHAR)"
-        if "." in step:
-            expression = f"CAST(CAST(floor({own} / {step}) AS DECIMAL(30, 6)) * {step} AS VARCHAR)"
-        elif not type_text.startswith(("DECIMAL", "FLOAT", "DOUBLE")):
-            wide = f"CAST({own} AS HUGEINT)"
-            expression = f"CAST({wide} - ({wide} % {step} + {step}) % {step} AS VARCHAR)"
+        name, expression = f"{column}_from", _by_width(divided.every, column, type_text)
     else:
         name, expression = f"{column}_from", _by_bounds(divided, own, type_text)
     if name in types:
         raise UsageError(f"--partition-by: the table has a column {name} already", hint="divide it by another column")
-    _require_short(name, [bound[0] for bound in divided.boundaries])
-    return HiveColumn(name=name, expression=expression, is_own=False)
+    _require_short(name, [*(bound[0] for bound in divided.boundaries), f"-{divided.every or ''}"])
+    counts = divided.every is not None and type_text in _FLOATS
+    condition = f"isfinite({own})" if counts else None
+    return HiveColumn(name=name, expression=expression, is_own=False, condition=condition)
 
 
 def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
@@ -123,6 +132,67 @@ def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
         message = f"{_literal(f'column {column}: the value ', 'VARCHAR')} || left({text}, 40) || '… {TOO_LONG}'"
         expression = f"CASE WHEN {test} THEN error({message}) ELSE {expression} END"
     return HiveColumn(name=column, expression=expression, is_own=True)
+
+
+def _by_width(every: str, column: str, type_text: str) -> str:
+    """The least multiple of a width that its range may hold: exactly, since a double has no 0.05."""
+    own = quote_identifier(column)
+    text = every.rstrip("0").rstrip(".") if "." in every else every
+    scale = len(text.partition(".")[2])
+    whole_digits, own_scale = _digits(type_text)
+    if Decimal(text) >= Decimal(10) ** whole_digits:
+        least = f"CASE WHEN {own} < 0 THEN '-{text}' WHEN {own} >= 0 THEN '0' END"
+    else:
+        digits = len(text.partition(".")[0]) + scale
+        # With more of them DuckDB reckons by doubles, without a word.
+        most = digits + _COUNT_DIGITS if type_text in _FLOATS else whole_digits + max(scale, own_scale)
+        _require(most <= _MOST_DIGITS, column, type_text, f"every={text}")
+        step = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
+        least = (
+            _of_float(own, type_text, step, scale) if type_text in _FLOATS else _of_exact(own, type_text, step, scale)
+        )
+    if type_text not in _FLOATS:
+        return least
+    message = f"{_literal(f'column {column}: the value ', 'VARCHAR')} || {own} || ' {IN_NO_RANGE}'"
+    return f"CASE WHEN NOT isfinite({own}) THEN error({message}) ELSE {least} END"
+
+
+def _digits(type_text: str) -> tuple[int, int]:
+    """How many digits the values of a type have at most, before the point and behind it."""
+    if type_text in _FLOATS:
+        return _FLOATS[type_text], 0
+    if type_text.startswith("DECIMAL"):
+        digits, scale = map(int, type_text.removeprefix("DECIMAL(").removesuffix(")").split(","))
+        return digits - scale, scale
+    return _INTEGER_DIGITS, 0
+
+
+def _of_exact(own: str, type_text: str, step: str, scale: int) -> str:
+    if not type_text.startswith("DECIMAL"):
+        own = f"CAST({own} AS DECIMAL({_INTEGER_DIGITS}, 0))"
+    rest, kind = f"{own} % {step}", f"DECIMAL({_MOST_DIGITS}, {scale})"
+    below = f"CASE WHEN {rest} < 0 THEN CAST({step} AS {kind}) ELSE 0 END"
+    return _plain(f"CAST({own} - {rest} AS {kind}) - {below}", scale)
+
+
+def _of_float(own: str, type_text: str, step: str, scale: int) -> str:
+    """By the count of widths that division gives, or the next one: as the multiples, read as that type, compare.
+
+    From 2^53 on each value is farther than a width from the next, and the only one of its range.
+    """
+    count = f"CAST({own} AS DOUBLE) / CAST({step} AS DOUBLE)"
+
+    def least(more: int) -> str:
+        return f"(TRY_CAST(floor({count}) AS DECIMAL({_COUNT_DIGITS - 1}, 0)) + {more}) * {step}"
+
+    cases = [f"WHEN {own} >= CAST(CAST({least(more)} AS VARCHAR) AS {type_text}) THEN {least(more)}" for more in (1, 0)]
+    counted = _plain(f"CASE {' '.join(cases)} ELSE {least(-1)} END", scale)
+    return f"CASE WHEN abs({count}) >= {2**53} THEN CAST({own} AS VARCHAR) ELSE {counted} END"
+
+
+def _plain(number: str, scale: int) -> str:
+    text = f"CAST({number} AS VARCHAR)"
+    return f"rtrim(rtrim({text}, '0'), '.')" if scale else text
 
 
 def _by_bounds(divided: PartitionBy, own: str, type_text: str) -> str:

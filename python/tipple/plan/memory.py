@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tipple.errors import UsageError
+from tipple.plan.size import format_bytes
 
 __all__ = ["FIXED_BYTES", "LEAST_STREAM_BYTES", "STREAM_BYTES", "MemoryPlan", "plan_memory"]
 
@@ -66,9 +67,9 @@ def plan_memory(limit_bytes: int | None, streams: int, max_record_bytes: int) ->
     least = LEAST_FIXED_BYTES + streams * LEAST_STREAM_BYTES
     if limit_bytes < least:
         fewer = (limit_bytes - LEAST_FIXED_BYTES) // LEAST_STREAM_BYTES
+        shown = f"{limit_bytes / 1e6:g}MB" if limit_bytes >= 100_000 else format_bytes(limit_bytes)
         raise UsageError(
-            f"--memory-limit {limit_bytes / 1e6:g}MB is too small for {streams} streams: they need "
-            f"{least / 1e6:g}MB at least",
+            f"--memory-limit {shown} is too small for {streams} streams: they need {least / 1e6:g}MB at least",
             hint=f"raise it to {least / 1e6:g}MB" + (f", or load with fewer streams: -j {fewer}" if fewer > 0 else ""),
         )
     available_bytes = (limit_bytes - LEAST_FIXED_BYTES) // streams

@@ -76,9 +76,9 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reference_to_itself(self) -> str | None:
-        """A foreign key of it that refers to the table itself."""
-        own = self.name.name
-        return next((text for text in self.constraints if constraints.refers_to(text) == own), None)
+        """A foreign key of it that refers to the table itself, and refuses rows for it."""
+        enforced = filter(constraints.is_enforced, self.constraints)
+        return next((text for text in enforced if constraints.refers_to(text) == self.name.name), None)
 
     @property
     def has_keys(self) -> bool:

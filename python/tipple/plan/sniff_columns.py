@@ -568,15 +568,16 @@ def _wider_number(value: str) -> str:
 
 def clean_names(names: Sequence[str]) -> list[str]:
     """Names for columns, from a header's texts: lower case, letters, digits and underscores, each of them once."""
-    cleaned: list[str] = []
+    cleaned: dict[str, None] = {}
+    taken: dict[str, int] = {}  # up to which number: a wide file may repeat a text in each of its columns
     for number, name in enumerate(names, start=1):
         base = cut_name(_snake(name) or f"column{number}")
-        unique, count = base, 1
+        unique, count = base, taken.get(base, 1)
         while unique in cleaned:
             count += 1
             unique = f"{cut_name(base, LONGEST_NAME_BYTES - 1 - len(str(count)))}_{count}"
-        cleaned.append(unique)
-    return cleaned
+        cleaned[unique], taken[base] = None, count
+    return list(cleaned)
 
 
 def is_name(text: str) -> bool:

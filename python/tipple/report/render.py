@@ -31,6 +31,7 @@ WIDE_COLUMNS = 78
 WIDEST_COLUMNS = 100
 """From this width on, load and processing time have columns of their own, and no line."""
 LABEL_WIDTH = 12
+_ANY_WIDTH = 10_000
 
 
 def render_report(report: LoadReport, console: Console) -> None:
@@ -63,7 +64,7 @@ def render_reports(reports: Sequence[LoadReport], console: Console, *, job: JobR
         console.print(_phases_table(phases))
     storage = [size for report in finished for size in report.storage]
     if len(storage) > 1:
-        console.print(Padding(storage_table(storage, narrow=console.width < WIDE_COLUMNS), (1, 0, 1, 0)))
+        console.print(Padding(_fitting_storage_table(storage, console), (1, 0, 1, 0)))
     # What is said of every table is said once.
     common = [note for note in finished[0].notes if all(note in report.notes for report in finished)]
     for report in finished:
@@ -137,12 +138,21 @@ def _tables_table(reports: Sequence[LoadReport], wall_seconds: float | None, *, 
     return Padding(table, (1, 0, 1, 0))
 
 
-def storage_table(storage: Sequence[StorageSize], *, narrow: bool = False) -> Table:
-    """A row for each table, partition and index; bounds where there are some. Narrow leaves out the kinds."""
-    bounded = any(size.bound is not None for size in storage)
+def _fitting_storage_table(storage: Sequence[StorageSize], console: Console) -> Table:
+    """The table without the columns for which there is no room: a date or a name is not read in two pieces."""
+    anyhow = console.options.update(width=_ANY_WIDTH)
+    forms = ((True, True), (False, True), (False, False))
+    tables = (storage_table(storage, kinds=kinds, bounds=bounds) for kinds, bounds in forms)
+    fitting = (table for table in tables if console.measure(table, options=anyhow).maximum <= console.width)
+    return next(fitting, None) or storage_table(storage, kinds=False, bounds=False)
+
+
+def storage_table(storage: Sequence[StorageSize], *, kinds: bool = True, bounds: bool = True) -> Table:
+    """A row for each table, partition and index, with `kinds`; and with `bounds` where there are some."""
+    bounded = bounds and any(size.bound is not None for size in storage)
     table = _new_table()
     table.add_column("Storage", overflow="fold", min_width=8)
-    if not narrow:
+    if kinds:
         table.add_column("Kind", no_wrap=True)
     if bounded:
         table.add_column("From", overflow="fold")
@@ -150,12 +160,12 @@ def storage_table(storage: Sequence[StorageSize], *, narrow: bool = False) -> Ta
     for heading in ("Pages", "MB", "Rows"):
         table.add_column(heading, justify="right", no_wrap=True)
     for size, depth in zip(storage, depths(storage), strict=True):
-        bounds = [size.lower_bound or size.bound or "", size.upper_bound or ""] if bounded else []
+        limits = [size.lower_bound or size.bound or "", size.upper_bound or ""] if bounded else []
         table.add_row(
             # Indented below what it belongs to.
             Text("  " * depth + size.name),
-            *([] if narrow else [size.kind]),
-            *map(Text, bounds),
+            *([size.kind] if kinds else []),
+            *map(Text, limits),
             format_count(size.pages),
             _megabytes(size.bytes),
             "" if size.rows is None else format_count(size.rows),

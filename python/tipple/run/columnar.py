@@ -16,7 +16,7 @@ from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
-from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, join_fields, refuse_twice
+from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, in_one_case, join_fields, refuse_twice
 from tipple.plan.path_columns import fields_in_paths, values_in_path
 from tipple.run.arguments import plain_path, refuse_set
 
@@ -262,9 +262,13 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
         refuse_twice(names, source.path)
         if all_needed and set(names) != set(columnar.names):
             different = sorted(set(names) ^ set(columnar.names))
+            # Fields of one file are found in the next one by their names as they are, by `--columns` too.
+            in_case_only = set(map(in_one_case, names)) == set(map(in_one_case, columnar.names))
             raise UsageError(
                 f"{source.path} has other columns than {sources[0].path}: {', '.join(different)}",
-                hint="load them by commands of their own, or name the columns that all have by --columns",
+                hint="their names differ in upper and lower case: load files of each spelling by a command of their own"
+                if in_case_only
+                else "load them by commands of their own, or name the columns that all have by --columns",
             )
 
 

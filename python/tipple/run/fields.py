@@ -15,6 +15,7 @@ from tipple.run.header import columns_by_name
 __all__ = [
     "LEFT_OUT",
     "by_field",
+    "head_of_match",
     "head_of_wanted",
     "left_out_of",
     "named_columns",
@@ -67,10 +68,58 @@ def head_of_wanted(
     return head if sorted(filter(None, head)) == sorted(columns) else None
 
 
+def head_of_match(
+    fields: Sequence[str],
+    known: Mapping[str, TableColumn],
+    wanted: Sequence[str],
+    columns: Sequence[str],
+    where: str,
+) -> list[str]:
+    """What `head_of_wanted` finds for a header that is to be gone by.
+
+    Args:
+        where: the header, for a message.
+
+    Raises:
+        UsageError: it does not name every column that `--columns` does, or one of them twice.
+    """
+    head = head_of_wanted(fields, known, wanted, columns)
+    if head is not None:
+        return head
+    named = columns_by_name(fields, known)
+    lacking = next((name for name in columns if name not in named), None)
+    shown = f"{where} names {', '.join(fields[:8])}{', …' if len(fields) > 8 else ''}, but"
+    if lacking is not None:
+        raise UsageError(
+            f"{shown} no column {lacking}, which is in --columns",
+            hint="name columns of the header; those of other fields are left out",
+        )
+    twice = next((name for name in columns if named.count(name) > 1), None)
+    if twice is None or left_out_of(wanted):
+        raise UsageError(
+            f"{shown} --columns {','.join(wanted)}",
+            hint="where --columns has -, it says for each field in turn what becomes of it: name the columns in the "
+            "order of the header, or leave out -",
+        )
+    taken = [name if name in columns and name not in named[:place] else None for place, name in enumerate(named)]
+    raise UsageError(
+        f"{where} names the column {twice} twice",
+        hint=f"say by their places which fields are loaded: --header yes {_columns_option(taken)}",
+    )
+
+
 def option_for(names: Sequence[str]) -> str:
     """`--header match` and `--columns` for fields with these names, ready for a shell."""
-    quoted = [name if re.fullmatch("[a-z_][a-z0-9_]*", name) else quote_identifier(name) for name in names]
-    return f"--header match --columns {shlex.quote(','.join(quoted))}"
+    return f"--header match {_columns_option(names)}"
+
+
+def _columns_option(names: Sequence[str | None]) -> str:
+    """`--columns` for fields in their order; None for one that is left out."""
+    quoted = [
+        LEFT_OUT if name is None else name if re.fullmatch("[a-z_][a-z0-9_]*", name) else quote_identifier(name)
+        for name in names
+    ]
+    return f"--columns {shlex.quote(','.join(quoted))}"
 
 
 def by_field(columns: Sequence[TableColumn], left_out: Sequence[int]) -> list[TableColumn | None]:

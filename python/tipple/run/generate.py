@@ -136,7 +136,7 @@ def generate(
         _wait(job, on_progress)
         result = job.result()
     except _core.GenerateFailed as failure:
-        raise _error(failure) from None
+        raise _error(failure, directory) from None
     assert result is not None, "a job that has ended has a result"
     return msgspec.json.decode(result, type=GenerateReport)
 
@@ -219,8 +219,11 @@ def _snapshot(job: _core.GenerateJob) -> dict[str, Any]:
     }
 
 
-def _error(failure: Exception) -> TippleError:
+def _error(failure: Exception, directory: str) -> TippleError:
     error = json.loads(failure.args[0])
+    if error["kind"] == "failed" and error["file"] == directory and not os.path.lexists(directory):
+        # There is no such place: nothing was begun.
+        error |= {"kind": "usage", "hint": error["hint"] or "choose another --out"}
     kinds: dict[str, type[TippleError]] = {"usage": UsageError, "interrupted": Interrupted}
     return kinds.get(error["kind"], TippleError)(
         error["message"],

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from tipple.engines.base import STDIN, Identity, TableColumn
-from tipple.errors import TippleError
+from tipple.errors import UsageError
 from tipple.plan.sniff_columns import folded_names
 from tipple.plan.sources import Dialect
 from tipple.run.sources import read_first_record, read_header, readable
@@ -37,7 +37,7 @@ class Heads:
             hint: what else can be done where they differ.
 
         Raises:
-            TippleError: the sources begin with different ones, or with none.
+            UsageError: the sources begin with different ones, or with none.
         """
         first: tuple[str, list[str]] | None = None
         for source in self._sources:
@@ -49,7 +49,7 @@ class Heads:
             elif names != first[1] and (exact or folded_names(names) != folded_names(first[1])):
                 raise _different(source.path, names, *first, hint)
         if first is None:
-            raise TippleError(
+            raise UsageError(
                 f"{self._named_first} is empty: it has no header", hint="check the file, or leave out --header"
             )
         return first[1]
@@ -62,7 +62,7 @@ class Heads:
             hint: what else can be done where sources differ.
 
         Raises:
-            TippleError: some sources begin with such a record, and others with another one.
+            UsageError: some sources begin with such a record, and others with another one.
         """
         heads: list[tuple[str, list[str], list[str] | None]] = []
         for source in self._sources:
@@ -74,7 +74,7 @@ class Heads:
             return None
         for path, fields, columns in heads:
             if columns is None:
-                raise TippleError(
+                raise UsageError(
                     f"{found[0]} begins with a header ({_listed(found[1])}), but {path} does not: {_listed(fields)}",
                     hint=f"load files with and without a header by commands of their own{hint}",
                 )
@@ -90,8 +90,8 @@ def columns_by_name(fields: Sequence[str], loadable: Mapping[str, TableColumn]) 
     return [name if name in loadable else folded.get(name.lower()) for name in names]
 
 
-def _different(path: str, names: Sequence[str], first_path: str, first_names: Sequence[str], hint: str) -> TippleError:
-    return TippleError(
+def _different(path: str, names: Sequence[str], first_path: str, first_names: Sequence[str], hint: str) -> UsageError:
+    return UsageError(
         f"{path} has another header than {first_path}: {_listed(names)}, and not {_listed(first_names)}",
         hint=f"load files with different headers by commands of their own{hint}",
     )

@@ -176,7 +176,7 @@ class _Document:
                 self._refuse_tables(value)
             element = re.search(r"\$\[(\d+)\]", str(error))
             place = path if element is None else (*path, int(element[1]))
-            self.refuse(place, complaint, _hint_for_list(key, value, wanted) or _hint_for_type(wanted, value))
+            self.refuse(place, complaint, _hint_for_list(key, value, wanted) or _hint_for_type(key, wanted, value))
         if isinstance(converted, int):
             out_of_range = check_number(str(key).replace("-", "_"), converted)
             if out_of_range is not None:
@@ -223,13 +223,14 @@ def _hint_for_list(key: object, value: Any, wanted: Any) -> str | None:
     return f"a list is written {key} = {json.dumps(list(map(int, parts)) if numbers else parts)}"
 
 
-def _hint_for_type(wanted: Any, value: Any) -> str | None:
+def _hint_for_type(key: object, wanted: Any, value: Any) -> str | None:
     """How a value is written that is no text."""
     kinds = {wanted, *get_args(wanted)}
     if get_origin(wanted) is list:
         return None
     if isinstance(value, float) and int in kinds and float not in kinds:
-        return "write a whole number" + (', or a share in quotes: "0.5%"' if str in kinds else "")
+        text = 'a share in quotes: "0.5%"' if key == "max-rejects" else 'a size in quotes: "500MB"'
+        return "write a whole number" + (f", or {text}" if str in kinds else "")
     if bool in kinds:
         return "write true or false, without quotes"
     return "write a number, without quotes" if kinds & {int, float} else None
@@ -370,6 +371,9 @@ class _Reader:
                 place: Path = (*path, key)
                 if key in AFTER and keys is known:
                     source.refuse(place, "no table comes after others by default", "write it under [tables.NAME]")
+                if isinstance(value, dict) and keys is not known and key not in keys:
+                    shown = _shown(f"{name}.{key}")
+                    source.refuse(place, "no such key", f"a table in a schema is written in quotes: [tables.{shown}]")
                 source.known_key(keys, place)
                 value, filled = self._fill(source, place, value, self.values, **{TABLE: name})
                 values[key] = source.convert(keys, place, value, filled=filled)

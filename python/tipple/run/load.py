@@ -314,7 +314,7 @@ def load(
                 hint="leave it out, and write smaller row groups if transactions are too large",
             )
         format = "text"
-    sniffer = Sniffer(paths, format, options, refuse=policy is None)
+    sniffer = Sniffer(paths, format, options)
     if resume is not None and STDIN in paths:
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))

@@ -27,7 +27,16 @@ from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName
 from tipple.run.columnar import Columnar, take_from_paths
 from tipple.run.columnar_fields import choose_columnar, remedy_for_twins, wanted_fields
-from tipple.run.fields import by_field, head_of_wanted, left_out_of, named_columns, names_of, option_for, places_in
+from tipple.run.fields import (
+    by_field,
+    head_of_match,
+    head_of_wanted,
+    left_out_of,
+    named_columns,
+    names_of,
+    option_for,
+    places_in,
+)
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.remedy import new_column
@@ -401,18 +410,7 @@ class Request:
         def columns_of_head(fields: Sequence[str], known: Mapping[str, TableColumn]) -> list[str] | None:
             return head_of_wanted(fields, known, wanted, names) or self._columns_of_head(fields, known)
 
-        if self.dialect.header == "match":
-            fields = self._common_header()
-            head = head_of_wanted(fields, loadable, wanted, names)
-            if head is None:
-                named = columns_by_name(fields, loadable)
-                lacking = next((name for name in names if name not in named), None)
-                raise UsageError(
-                    f"{self._header_place()} names {', '.join(fields[:8])}{', …' if len(fields) > 8 else ''}, but "
-                    + ("--columns" if lacking is None else f"no column {lacking}, which is in --columns"),
-                    hint="name columns of the header; those of other fields are left out",
-                )
-        else:
+        if self.dialect.header != "match":
             head = self._found_header(table, columns_of_head)
             if head is None:
                 self._skip_sniffed_header(loadable, chosen)
@@ -424,12 +422,12 @@ class Request:
                     "--columns names; or say --header yes, which skips it whatever it names, or --header no, which "
                     "loads it",
                 )
+        else:
+            head = head_of_match(self._common_header(), loadable, wanted, names, self._header_place())
         left_out = places_in(head)
         if left_out:
             self.left_out = left_out
             self.guess.named_columns = head
-            if not left_out_of(wanted):
-                self.notes.append(f"the header has {len(head)} fields: those that --columns does not name are left out")
         return [loadable[name] for name in head if name]
 
     def _named_by_header(
@@ -460,8 +458,11 @@ class Request:
         return found
 
     def _tell_missing(self, table: Table) -> None:
-        """Notes columns that names in the sources leave out; those that --columns leaves out are meant to be."""
+        """Notes columns that names in the sources leave out, and fields that --columns does, unless by their places."""
         if self.wanted_columns is not None:
+            if self.left_out and not left_out_of(self.wanted_columns):
+                fields = len(self.columns) + len(self.left_out)
+                self.notes.append(f"the header has {fields} fields: those that --columns does not name are left out")
             return
         chosen = {column.name for column in self.columns}
         missing = [column.name for column in table.columns if not column.generated and column.name not in chosen]

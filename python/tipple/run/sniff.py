@@ -29,7 +29,6 @@ from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
 from tipple.run.sampling import Sample, take_sample
-from tipple.run.sources import refuse_packed_binary
 
 __all__ = ["Sniffed", "Sniffer"]
 
@@ -75,20 +74,18 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
 class Sniffer:
     """Finds out the dialect of sources, or only what their columns hold."""
 
-    def __init__(self, paths: Sequence[str], format: str, options: Given, *, refuse: bool = True) -> None:
+    def __init__(self, paths: Sequence[str], format: str, options: Given) -> None:
         """Checks the options.
 
         Args:
             paths: the sources.
             format: `auto`, or the format, which then has COPY's defaults.
             options: as the user wrote them.
-            refuse: whether the sources must look like text.
 
         Raises:
             UsageError: options that no format has.
         """
         self.paths = paths
-        self.refuse = refuse
         self.options = options
         self.named = named_format(paths) if format == "auto" else None
         self.auto = format == "auto"
@@ -142,8 +139,6 @@ class Sniffer:
         identified = zip(self.paths, sources, strict=True) if sources else ()
         streams = {path: source for path, source in identified if source.form is not None}
         sample = take_sample(self.paths, streams, self._quoting_of_comments(streams, expected_fields))
-        if self.refuse:
-            _refuse_packed_binaries(sample, streams)
         decisions: list[Decision] = []
         sniffed_encoding = None
         odd_encodings: dict[str, str] = {}
@@ -356,15 +351,6 @@ def _is_json_line(data: bytes) -> bool:
 def _without_header(profile: Profile, *, has_header: bool) -> Profile:
     """The profile with columns of records only."""
     return profile if has_header else msgspec.structs.replace(profile, columns=profile.columns_with_heads)
-
-
-def _refuse_packed_binaries(sample: Sample, streams: Mapping[str, Identity]) -> None:
-    """Refuses packed files that unpack to no text: archives, or what is packed twice."""
-    for piece in sample.pieces:
-        path = sample.paths[piece.file]
-        form = streams[path].form if path in streams else None
-        if piece.begins and form is not None and form.compression is not None:
-            refuse_packed_binary(path, piece.data)
 
 
 def _refuse_separator_line(sample: Sample, chunks: Iterable[Chunk]) -> None:

@@ -33,6 +33,8 @@ _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 HEADER_BYTES = 1024 * 1024
 LONGEST_NAME = 100_000
 """A longer name is a quote that is never closed."""
+BEGINNING_BYTES = 4096
+"""How much of a text is looked at to see whether it is one."""
 BINARY_NUL_BYTES = 4
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _MARKS = (
@@ -211,7 +213,10 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
         except _core.CoreError as error:
             raise core_error(error) from None
         form = (_form(path, head, dialect, refuse) if dialect is not None else None) or StreamForm()
-        return Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
+        identity = Identity(path=STDIN, size=0, mtime_ns=0, content=uuid.uuid4().hex, form=form)
+        if refuse:
+            refuse_packed_binary(path, identity)
+        return identity
     with readable_file(path):
         # Opening a pipe would wait for whoever writes into it.
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -234,13 +239,16 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
             hint="its copy was cut off, most likely: fetch or make it again; a source without records is an empty file "
             "without that ending",
         )
-    return Identity(
+    identity = Identity(
         path=os.path.abspath(path),
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         content=digest.hexdigest(),
         form=_form(path, head, dialect, refuse) if dialect is not None else None,
     )
+    if refuse:
+        refuse_packed_binary(path, identity)
+    return identity
 
 
 @contextmanager
@@ -352,12 +360,16 @@ def refuse_binary(path: str, head: bytes) -> None:
         raise UsageError(f"{path} is {name}", hint=remedy)
 
 
-def refuse_packed_binary(path: str, text: bytes) -> None:
-    """The same for what a packed file unpacks to.
+def refuse_packed_binary(path: str, identity: Identity) -> None:
+    """The same for what a packed file unpacks to: an archive, or what is packed twice.
 
     Raises:
         UsageError: with what that seems to be.
+        TippleError: it cannot be unpacked.
     """
+    if identity.form is None or identity.form.compression is None:
+        return
+    text = read_lines(identity, BEGINNING_BYTES)
     compression = detect_compression(text)
     if compression is not None:
         raise UsageError(f"{path} is packed twice: it unpacks to {compression} data", hint="unpack it once first")
@@ -370,7 +382,7 @@ def refuse_packed_binary(path: str, text: bytes) -> None:
 
 def _not_text(head: bytes) -> tuple[str, str] | None:
     """What a file with this beginning is, where it is no text, and what to do about it."""
-    head = head[:4096]
+    head = head[:BEGINNING_BYTES]
     for magic, name, remedy in (
         (b"\x04\x22\x4d\x18", "lz4-compressed", "unpack it first (unlz4)"),
         (b"\x1f\x9d", "compressed by compress", "unpack it first (gunzip)"),
@@ -432,18 +444,19 @@ def read_header(identity: Identity, dialect: Dialect, dialect_plan: dict[str, An
     """The names in a file's first record; none where it has no record.
 
     Raises:
-        TippleError: the record is no text.
+        UsageError: the record is no text.
+        TippleError: the file cannot be read.
     """
     names = read_first_record(identity, dialect, dialect_plan)
     if any(len(name) > LONGEST_NAME for name in names):
-        raise TippleError(
+        raise UsageError(
             f"{identity.path}: the header cannot be read: it has a name of more than {LONGEST_NAME:,} characters",
             hint="check --quote and --escape",
         )
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        raise TippleError(
+        raise UsageError(
             f"{identity.path}: the header is not valid UTF-8: {', '.join(map(readable, names))}",
             hint="convert the file to UTF-8, or name its --encoding",
         ) from None

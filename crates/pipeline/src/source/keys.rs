@@ -12,7 +12,9 @@ use tipple_codec::dialect::Dialect;
 use tipple_codec::scan::Scanner;
 use tipple_codec::split::{self, State};
 
-/// Records that are looked at in each place.
+/// Records that are looked at in all places together, where there are few: all that a small source has.
+const RECORDS: usize = 20_000;
+/// Records that are looked at in each place, however many places there are.
 const RECORDS_PER_PLACE: usize = 64;
 /// Text that is read at the end of a slice.
 const TAIL_BYTES: u64 = 64 * 1024;
@@ -41,9 +43,11 @@ pub struct KeysPlan {
 pub fn sample(plan: &KeysPlan) -> Result<Vec<String>> {
     let mut found = BTreeSet::new();
     let mut buffer = Vec::new();
+    let pieces: usize = plan.slices.iter().map(|slice| slice.pieces.len()).sum();
+    let records = RECORDS_PER_PLACE.max(RECORDS / (2 * pieces.max(1)));
     for piece in plan.slices.iter().flat_map(|slice| &slice.pieces) {
         let source = SourceFile::open(&plan.sources[piece.source])?;
-        add(plan, &source, *piece, &mut buffer, &mut found)?;
+        add(plan, &source, *piece, records, &mut buffer, &mut found)?;
         let tail = piece.length.min(TAIL_BYTES);
         if tail == piece.length {
             continue;
@@ -54,17 +58,18 @@ pub fn sample(plan: &KeysPlan) -> Result<Vec<String>> {
         // Whether the tail begins inside quotes nobody knows; a wrong guess adds a text that is no value.
         if let Some(behind) = split::scan_part(&bytes, &plan.dialect).first_record(State::Outside) {
             let part = Piece { offset: offset + behind as u64, length: tail - behind as u64, ..*piece };
-            add(plan, &source, part, &mut buffer, &mut found)?;
+            add(plan, &source, part, records, &mut buffer, &mut found)?;
         }
     }
     Ok(found.into_iter().collect())
 }
 
-/// Adds what the first window of `piece` holds.
+/// Adds what so many records of the first window of `piece` hold.
 fn add(
     plan: &KeysPlan,
     source: &SourceFile<'_>,
     piece: Piece,
+    most: usize,
     buffer: &mut Vec<u8>,
     found: &mut BTreeSet<String>,
 ) -> Result<()> {
@@ -75,7 +80,7 @@ fn add(
     let mut decoder = Decoder::new(plan.dialect.clone());
     let records = scanner.scan(window.bytes);
     let rows = records.rows();
-    let wanted = RECORDS_PER_PLACE.min(rows);
+    let wanted = most.min(rows);
     for number in 0..wanted {
         // The first and the last one are among them: they are what is extreme where records are sorted.
         let row = if wanted > 1 { number * (rows - 1) / (wanted - 1) } else { 0 };

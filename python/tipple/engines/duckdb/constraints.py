@@ -20,9 +20,9 @@ from tipple.plan.url import TableName, quote_identifier
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """A constraint of a table."""
 
-    kind: Literal["value", "check", "expression", "unique", "foreign key"]
-    """`value`: that DuckDB can read the values of a column, whose type is its name; `expression`: that the parts of a
-    unique index can be computed."""
+    kind: Literal["value", "partition", "check", "expression", "unique", "foreign key"]
+    """`value`: that DuckDB can read the values of a column, whose type is its name; `partition`: that a directory of
+    files takes the record; `expression`: that the parts of a unique index can be computed."""
     name: str
     columns: tuple[str, ...] | None
     """The columns that it reads; None where nobody says, so that it may be any."""
@@ -30,6 +30,8 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """Where nobody says: the columns whose names stand in its terms, which has all that it reads."""
     terms: tuple[str, ...]
     """SQL: the parts of the key, such that equal ones are the same key; or the one condition of a CHECK."""
+    condition: str = ""
+    """Of a partition: what is true of the values that it takes, and of NULL unknown."""
     is_steady: bool = True
     """Whether the terms give the same every time they are computed."""
     refers_to: str | None = None
@@ -47,6 +49,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
             case "value":
                 reason = f"invalid input syntax for type {self.name}"
                 return key | {"reason": reason, "about_key": None, "about_value": True, "sqlstate": "22P02"}
+            case "partition":
+                reason = f'no partition of relation "{table}" found for row'
+                return key | {"reason": reason, "about_key": None, "about_value": True, "sqlstate": "23514"}
             case "check":
                 return {
                     "reason": f'new row for relation "{table}" violates check constraint "{self.name}": '
@@ -110,7 +115,7 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
     """The constraints and unique indexes of a table, in the order in which PostgreSQL looks at them."""
     found: list[Constraint] = []
     own = f"{catalog(connection)}.{table.sql}"
-    unsteady = _unsteady_functions(connection)
+    unsteady = unsteady_functions(connection)
     rows = connection.execute(
         "SELECT constraint_type, constraint_name, constraint_column_names, expression, constraint_text, "
         "referenced_table, referenced_column_names FROM duckdb_constraints() "
@@ -146,7 +151,7 @@ def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> l
     return sorted(found, key=lambda constraint: order.index(constraint.kind))
 
 
-def _unsteady_functions(connection: duckdb.DuckDBPyConnection) -> re.Pattern[str]:
+def unsteady_functions(connection: duckdb.DuckDBPyConnection) -> re.Pattern[str]:
     """What an expression holds that calls a function which gives another value each time."""
     names = connection.execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import duckdb
@@ -12,29 +12,66 @@ from tipple.engines.duckdb.constraints import Constraint, aliased, aliases
 from tipple.engines.merge_turns import Claim, Suspect, judged
 from tipple.plan.url import quote_identifier
 
-__all__ = ["among_keys", "others_than_key"]
+__all__ = ["among_keys", "keep_values", "others_than_key"]
 
 SUSPECTS = "temp.tipple_suspect"
 SEVERAL: tuple[str, ...] = ()
 """What nobody gets: values for all rows of a key that the table has more than once."""
 
 
-def others_than_key(constraints: Sequence[Constraint], task: LoadTask) -> list[Constraint]:
+def others_than_key(
+    constraints: Sequence[Constraint], task: LoadTask, defaults: Mapping[str, str | None]
+) -> list[Constraint]:
     """The constraints that an upsert's records may violate and that can be looked at; each keeps its number.
 
-    What is unique by the key makes an update of an insert. What reads columns that the files do not have would need
-    those of the rows that are updated.
+    What is unique by the key makes an update of an insert. What reads columns that the files do not have is judged by
+    their defaults, or by what the row has that is updated, if it can be no more than one.
+
+    Args:
+        constraints: the table's.
+        task: the load.
+        defaults: the table's columns whose defaults are the same whenever they are computed, with these.
     """
     key, loaded = set(task.key), {column.name for column in task.columns}
+    has_one_row = any(
+        constraint.kind == "unique" and constraint.columns is not None and key.issuperset(constraint.columns)
+        for constraint in constraints
+    )
+    written = loaded - key
+    known = loaded.union(defaults if has_one_row else ())
 
     def applies(constraint: Constraint) -> bool:
         if constraint.columns is None:
             return loaded.issuperset(constraint.mentioned)
-        if not loaded.issuperset(constraint.columns):
+        if not known.issuperset(constraint.columns):
+            return False
+        # A new row's NULL equals none and refers to nothing, and an update that writes none of these changes nothing.
+        stays = constraint.kind in ("unique", "foreign key") and written.isdisjoint(constraint.columns)
+        if stays and any(defaults[name] in (None, "NULL") for name in set(constraint.columns) - loaded):
             return False
         return constraint.kind != "unique" or not key.issubset(constraint.columns)
 
     return [constraint for constraint in constraints if applies(constraint)]
+
+
+def keep_values(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, constraints: Sequence[Constraint], staged: str, target: str
+) -> None:
+    """Gives staged records, in place of defaults, what rows of the table keep that they update.
+
+    Args:
+        connection: in the transaction of the load.
+        task: the load.
+        constraints: those that are looked at.
+        staged: the table of the records.
+        target: the table that they go to, quoted.
+    """
+    read = {name for constraint in constraints for name in constraint.columns or ()}
+    kept = sorted(read.difference(column.name for column in task.columns))
+    if kept and task.on_conflict == "update":
+        values = ", ".join(f"{name} = t.{name}" for name in map(quote_identifier, kept))
+        key = " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, task.key))
+        connection.execute(f"UPDATE {staged} s SET {values} FROM {target} t WHERE {key}")
 
 
 def among_keys(

@@ -21,6 +21,7 @@ import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, literal
+from tipple.engines.duckdb.constraints import Constraint
 from tipple.engines.duckdb.parquet_directories import (
     ADD_INODE,
     claim,
@@ -279,6 +280,18 @@ class ParquetWork:
             f"{self.directory} holds directories of jobs that this database did not run ({others}): left as they are, "
             "because another database may read them (one that was moved away or copied, say); remove them if none does"
         ]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        """What is asked of records that are read once more, to leave out those that no directory takes."""
+        hive = self.hive
+        if hive is None or hive.condition is None or self.table.partition_by is None:
+            return []
+        columns = self.table.partition_by.columns
+        if not {column.name for column in self.task.columns}.issuperset(columns):
+            return []
+        terms = ("tipple_without_partition",)
+        return [Constraint(kind="partition", name=hive.name, columns=columns, terms=terms, condition=hive.condition)]
 
     def copy_statement(self, stream: str, *, in_order: bool) -> str:
         """The statement that writes the rows of a stream of batches."""

@@ -11,7 +11,7 @@ import duckdb
 from tipple import _core
 from tipple.engines.duckdb.connection import DISK_FULL, FREE_SPACE, first_row
 from tipple.errors import TippleError
-from tipple.plan.hive import TOO_LONG
+from tipple.plan.hive import IN_NO_RANGE, TOO_LONG
 
 STREAM = "tipple_batches"
 """The name by which the statement reads from the core."""
@@ -164,6 +164,11 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
         hint = (
             "add the value to values=[…], or leave values out: then each has a directory of its own; nothing was "
             "published, and --on-error skip does not skip such records"
+        )
+    elif IN_NO_RANGE in message:
+        hint = (
+            "--on-error skip leaves such records out, unless they come from standard input or a frame; or correct the "
+            "value; nothing was published"
         )
     elif TOO_LONG in message:
         hint = "divide by another column, or by ranges of this one (bounds=[…]); nothing was published"

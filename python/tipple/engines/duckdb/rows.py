@@ -113,7 +113,8 @@ class Rows:
             BadRecord, TooManyRejects: there are more of them than may be rejected.
         """
         task = self.task
-        what = violations.examination(self.connection, task)
+        of_files = self.files.constraints if self.files is not None else ()
+        what = violations.examination(self.connection, task, of_files=of_files)
         if what is None:
             return {}
 

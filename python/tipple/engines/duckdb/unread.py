@@ -12,6 +12,9 @@ from tipple.engines.base import LoadTask
 from tipple.engines.duckdb.constraints import Constraint
 from tipple.plan.url import quote_identifier
 
+OF_VALUES = ("value", "partition")
+"""The kinds of constraints that look at a value as it is read."""
+
 _CLOCK = r"[0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]{0,%s})?)?"
 _ZONE = r"(\s*(Z|UTC|[+-][0-9]{1,2}(:?[0-9]{2}){0,2}))?"
 _GRAMMARS = {
@@ -54,11 +57,17 @@ def constraints(task: LoadTask) -> list[Constraint]:
 
 
 def texts(task: LoadTask, found: list[Constraint]) -> Iterator[tuple[str, str]]:
-    """The columns that hold the values which cannot be read, and what they are, for a SELECT from what is loaded."""
+    """The columns that hold the values which cannot be read, or have no partition, and what they are.
+
+    Both are for a SELECT from what is loaded.
+    """
     for constraint in found:
+        if constraint.kind not in OF_VALUES:
+            continue
+        (name,), (term,) = constraint.columns or (), constraint.terms
+        fails = f"NOT ({constraint.condition})"
         if constraint.kind == "value":
-            (name,), (term,) = constraint.columns or (), constraint.terms
             # TRY_CAST makes NULLs of parts that cannot be read. The same CAST must not stand elsewhere in the
             # statement: DuckDB would take it out of TRY, to do it once.
             fails = f"TRY({cast(task, name)} IS NULL) IS NULL"
-            yield term, f"CASE WHEN {fails} THEN CAST({quote_identifier(name)} AS VARCHAR) END"
+        yield term, f"CASE WHEN {fails} THEN CAST({quote_identifier(name)} AS VARCHAR) END"

@@ -21,7 +21,7 @@ from tipple.engines.duckdb import merge_violations, unread
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
 from tipple.engines.duckdb.connection import catalog
-from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of, tried
+from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of, tried, unsteady_functions
 from tipple.engines.merge import Merge, own_name, refuse_conflicts
 from tipple.plan.url import quote_identifier
 
@@ -48,10 +48,12 @@ class Examination(msgspec.Struct, kw_only=True):
     """Whether it holds all that is to be stored, and the records themselves."""
 
 
-def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False) -> Examination | None:
+def examination(
+    connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole: bool = False, of_files: Sequence[Constraint] = ()
+) -> Examination | None:
     """What there is to look at; None where the table has no constraint that can be looked at.
 
-    With `whole` it is all that is to be stored, and the records themselves.
+    With `whole` it is all that is to be stored, and the records themselves. `of_files` are no table's.
     """
     facts = {
         name: (type_text, default)
@@ -63,15 +65,21 @@ def examination(connection: duckdb.DuckDBPyConnection, task: LoadTask, *, whole:
     }
     loaded = [column.name for column in task.columns]
     constraints = constraints_of(connection, task.table)
+    generated = generated_columns(connection, task.table)
     if task.mode == "upsert":
-        constraints = merge_violations.others_than_key(constraints, task)
+        unsteady = unsteady_functions(connection)
+        defaults = {
+            name: default
+            for name, (_, default) in facts.items()
+            if name not in generated and (default is None or unsteady.search(default) is None)
+        }
+        constraints = merge_violations.others_than_key(constraints, task, defaults)
     needed = {name for constraint in constraints for name in constraint.columns or ()}.union(task.key)
     anything = any(constraint.columns is None for constraint in constraints)
     # They come first: what cannot be read violates nothing else.
-    constraints = [*unread.constraints(task), *constraints]
+    constraints = [*unread.constraints(task), *of_files, *constraints]
     if not constraints:
         return None
-    generated = generated_columns(connection, task.table)
     own = f"{catalog(connection)}.{task.table.sql}"
     types = collated_types(connection, own, {name: type_text for name, (type_text, _) in facts.items()})
     anything = anything or not needed.isdisjoint(generated)
@@ -138,7 +146,12 @@ def reading(task: LoadTask, what: Examination) -> tuple[str, list[int]]:
     texts = dict(unread.texts(task, what.constraints))
     into = ", ".join([*map(quote_identifier, what.columns), *texts, others])
     values = ", ".join([*(unread.cast(task, name, tried=True) for name in what.columns), *texts.values(), others])
-    read = {name for constraint in what.constraints if constraint.kind == "value" for name in constraint.columns or ()}
+    read = {
+        name
+        for constraint in what.constraints
+        if constraint.kind in unread.OF_VALUES
+        for name in constraint.columns or ()
+    }
     indexes = [index for index, column in enumerate(task.columns) if column.name in read.union(what.columns)]
     return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", indexes
 
@@ -182,6 +195,7 @@ def _violations_of_upsert(
         # A record that is left out because the table has its key violates nothing.
         key = " AND ".join(f"t.{name} = {EXAMINED}.{name}" for name in map(quote_identifier, task.key))
         connection.execute(f"DELETE FROM {EXAMINED} WHERE EXISTS (SELECT 1 FROM {target} t WHERE {key})")
+    merge_violations.keep_values(connection, task, constraints, EXAMINED, target)
     numbered = list(enumerate(constraints))
     for number, constraint in numbered:
         if constraint.kind not in ("value", "unique"):
@@ -207,7 +221,7 @@ def _refused_alone(constraint: Constraint, target: str) -> str:
     """A query for the places of records that are refused whatever other records there are."""
     names, mine = aliases(constraint.terms), _keys(EXAMINED, constraint.terms, PLACE)
     match constraint.kind:
-        case "value":
+        case "value" | "partition":
             return f"SELECT {PLACE} FROM {EXAMINED} WHERE {constraint.terms[0]} IS NOT NULL"
         case "check":
             # A condition that cannot be computed, for a division by zero say, is violated.

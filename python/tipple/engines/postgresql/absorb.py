@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import indexes, set_aside, stage, tablespaces
+from tipple.engines.postgresql import filling, indexes, set_aside, stage, tablespaces
 from tipple.engines.postgresql.key_work import KeyWork
 from tipple.engines.postgresql.views import OwnViews
 from tipple.errors import UsageError
@@ -84,7 +84,7 @@ def take_over_rows(connection: psycopg.Connection[Any], task: LoadTask, staging:
     Call it in a transaction that keeps writers away from the table.
     """
     columns = stage.stored_columns(connection, task.table)
-    connection.execute(f"INSERT INTO {staging.sql} ({columns}) SELECT {columns} FROM {task.table.sql}".encode())
+    filling.fill(connection, task, staging, task.table, columns)
     stage.judge_now(connection, [staging])
     if not work.is_done:
         work.tablespace = tablespaces.of_indexes(connection, task, staging, like=task.table)

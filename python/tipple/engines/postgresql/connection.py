@@ -294,7 +294,13 @@ def _remedy(message: str) -> str:
         ("Name or service not known", "check the host's name"),
         ("Connection refused", "check host and port, and whether the server is running"),
         (
-            "No such file or directory",
+            "could not access file",
+            "a library that the server loads for each session is not there: look at session_preload_libraries and "
+            "local_preload_libraries of the role, the database and the server",
+        ),
+        (
+            # What the server says stands behind FATAL.
+            "failed: No such file or directory",
             "check the directory of the Unix socket, and whether the server is running",
         ),
         ("pg_hba.conf", "allow this user, database and address in the server's pg_hba.conf"),

@@ -17,15 +17,14 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import LoadTask, Runner, TableColumn
 from tipple.engines.postgresql.core_plans import CorePlans
+from tipple.engines.postgresql.failure import REPEATED
 from tipple.engines.postgresql.job import OwnedJob
 from tipple.errors import BadRecord, Interrupted, TippleError
 from tipple.plan.url import quote_identifier
 
 __all__ = ["Refusal", "find", "of_error"]
 
-_REPEATED = ("23505", "23P01")
-"""Unique and exclusion violations: of two records with the key, the second is to blame."""
-_OF_KEYS = (*_REPEATED, "23503")
+_OF_KEYS = (*REPEATED, "23503")
 PREPARING = "preparing the table"
 """What the core does when it removes rows that are to be replaced: no record is to blame for what is refused there."""
 _MOST_READINGS = 64
@@ -80,7 +79,7 @@ def find(
                 for column in columns
             ],
             "values": values,
-            "repeated": refusal.sqlstate in _REPEATED,
+            "repeated": refusal.sqlstate in REPEATED,
             "reason": f"{refusal.message} ({refusal.detail.rstrip('.')})",
             "sqlstate": refusal.sqlstate,
         }

@@ -15,7 +15,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
-from tipple.engines.postgresql import direct, ledger, stage, tablespaces, unlogged
+from tipple.engines.postgresql import direct, estranged, ledger, stage, tablespaces, unlogged
 from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
@@ -114,15 +114,12 @@ def _safety(connection: Connection) -> Iterator[Finding]:
 
 
 def _event_triggers(connection: Connection) -> Iterator[Finding]:
-    found = connection.execute(
-        "SELECT evtname FROM pg_event_trigger WHERE evtevent = 'ddl_command_end' AND evtenabled IN ('O', 'A') "
-        "AND ('CREATE TABLE' = ANY (evttags)) IS NOT FALSE ORDER BY 1"
-    ).fetchall()
+    found = estranged.triggers_of_new(connection)
     if found:
         yield Finding(
             level="note",
             subject="event triggers",
-            found=f"CREATE TABLE runs {', '.join(name for (name,) in found)}",
+            found=f"CREATE TABLE runs {', '.join(found)}",
             effect="rows come into a table that is made for them: where a trigger gives it row security, for example, "
             "they are copied, for it must not take the place of the one that is loaded",
             remedy=f"have them leave out tables whose names are {stage.PREFIX} and 32 hexadecimal digits",
@@ -395,6 +392,16 @@ def _unlogged(connection: Connection) -> Iterator[Finding]:
             effect="loads into unlogged tables are refused, for nobody knows what a crash has taken from them",
             remedy=unlogged.UNSPOIL,
         )
+    try:
+        unlogged.check_rights(connection)
+    except UsageError as error:
+        yield Finding(
+            level="note",
+            subject="ledger",
+            found=str(error),
+            effect="loads into unlogged tables are refused, and jobs that a crash has taken are listed as published",
+            remedy=error.hint or "",
+        )
     # The ledger's own is unlogged for a reason, and must stay so.
     rows = connection.execute(
         "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -406,7 +413,7 @@ def _unlogged(connection: Connection) -> Iterator[Finding]:
             subject="unlogged tables",
             found=", ".join(name for (name,) in rows),
             effect="they are emptied by a crash, and standbys do not have them",
-            remedy="ALTER TABLE … SET LOGGED; where their rows matter",
+            remedy=f"where their rows matter: {' '.join(f'ALTER TABLE {name} SET LOGGED;' for (name,) in rows)}",
         )
 
 

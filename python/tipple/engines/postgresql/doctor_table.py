@@ -37,6 +37,9 @@ SELECT 'publication', count(*), NULL, (array_agg(pubname::text ORDER BY pubname)
     WHERE o.pubinsert AND (c.oid = %(oid)s OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s)))) AS published
 """
 
+_OF_OTHERS = {"index": "its owner may drop those that the load can do without, and create them again afterwards"}
+"""What to do about those of a table of another role, which --indexes rebuild refuses; else the owner does the same."""
+
 _EFFECTS = {
     "index": (
         "each row is entered in each of them while it goes in, unless the table is swapped",
@@ -149,9 +152,13 @@ def _schema(connection: Connection, table: TableName) -> str:
 
 def costs(connection: Connection, table: TableName, oid: int) -> Iterator[Finding]:
     """What each row has to pay for where rows go straight into the table: indexes, triggers, keys, publications."""
+    found = connection.execute("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = %s", (oid,)).fetchone()
+    owns = found is not None and bool(found[0])
     for kind, count, size_bytes, names in connection.execute(_COSTS, {"oid": oid}).fetchall():
         if count:
             effect, remedy = _EFFECTS[kind]
+            if kind != "publication" and not owns:
+                remedy = _OF_OTHERS.get(kind, f"as its owner: {remedy}")
             many = kind if count == 1 else {"index": "indexes"}.get(kind, f"{kind}s")
             room = f" ({format_bytes(size_bytes)})" if size_bytes is not None else ""
             yield Finding(

@@ -1,4 +1,4 @@
-"""Tables that were made like others, to take their places, and have become something else meanwhile.
+"""Tables that were made like others, to take their places, and have become something else meanwhile, or another role's.
 
 Event triggers do that: a site may give row security, an owner or a trigger to every new table. COPY makes no table, so
 those that are loaded would not have got it; nor must they get it by way of what takes their place.
@@ -6,14 +6,18 @@ those that are loaded would not have got it; nor must they get it by way of what
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import psycopg
 
-from tipple.plan.url import TableName
+from tipple.engines.postgresql.stage import PREFIX
+from tipple.errors import TippleError
+from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["of", "of_all"]
+__all__ = ["Withheld", "of", "of_all", "refusal", "require_kept", "triggers_of_new", "withheld"]
 
 _ESTRANGED = """
 SELECT DISTINCT ON (n) n, what FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS pair (own, other, n)
@@ -47,3 +51,82 @@ def of_all(connection: psycopg.Connection[Any], pairs: Sequence[tuple[TableName,
 def of(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> str | None:
     """The same for one table, or None."""
     return of_all(connection, [(staging, table)]).get(staging)
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """Why this role cannot use the tables that it makes in a schema."""
+
+    why: str
+    remedy: str
+    """For who may change event triggers."""
+
+
+_TRIGGERS_OF_NEW = """
+SELECT evtname FROM pg_event_trigger WHERE evtevent IN ('ddl_command_start', 'ddl_command_end')
+    AND evtenabled IN ('O', 'A') AND ('CREATE TABLE' = ANY (evttags)) IS NOT FALSE ORDER BY 1
+"""
+_SCHEMA = "SELECT FROM pg_namespace WHERE nspname = %s"
+_OWNER = """
+SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)
+"""
+
+
+def triggers_of_new(connection: psycopg.Connection[Any]) -> list[str]:
+    """The event triggers that a new table calls."""
+    return [str(name) for (name,) in connection.execute(_TRIGGERS_OF_NEW).fetchall()]
+
+
+def withheld(connection: psycopg.Connection[Any], schema: str) -> Withheld | None:
+    """Whether event triggers refuse this role's new tables in a schema, or give them to a role whose rights it has not.
+
+    What a trigger does only a new table shows: one is made where there are such triggers, and not kept.
+    """
+    if not triggers_of_new(connection):
+        return None
+    # Triggers may leave such names out.
+    probe = TableName(schema, f"{PREFIX}{uuid.uuid4().hex}")
+    try:
+        with connection.transaction(force_rollback=True):
+            if connection.execute(_SCHEMA, (schema,)).fetchone() is None:
+                connection.execute(f"CREATE SCHEMA {quote_identifier(schema)}".encode())
+            connection.execute(f"CREATE TABLE {probe.sql} ()".encode())
+            return _given_away(connection, probe)
+    except psycopg.Error as error:
+        return refusal(connection, error)
+
+
+def require_kept(connection: psycopg.Connection[Any], staging: TableName) -> None:
+    """Looks at what is staged in the transaction that makes it: nobody could drop it afterwards.
+
+    Raises:
+        TippleError: it belongs to a role whose rights this one has not.
+    """
+    given = _given_away(connection, staging)
+    if given is not None:
+        raise TippleError(f"rows cannot be staged: {given.why}", hint=given.remedy)
+
+
+def _given_away(connection: psycopg.Connection[Any], made: TableName) -> Withheld | None:
+    owner = connection.execute(_OWNER, (made.sql,)).fetchone()
+    if owner is None or owner[1]:
+        return None
+    return Withheld(
+        f"{_told(connection)} gives new tables to the role {owner[0]}",
+        f"have the trigger leave out the schema {made.schema}",
+    )
+
+
+def refusal(connection: psycopg.Connection[Any], error: psycopg.Error) -> Withheld | None:
+    """What to say of a CREATE TABLE that failed where an event trigger has refused it, or None."""
+    # Nothing else that such a statement calls is a function, and the server says where in one an error came up.
+    if not error.diag.context or not triggers_of_new(connection):
+        return None
+    return Withheld(
+        f"{_told(connection)} refuses new tables: {error.diag.message_primary}",
+        "have the trigger let this role make tables",
+    )
+
+
+def _told(connection: psycopg.Connection[Any]) -> str:
+    first, *others = triggers_of_new(connection) or ["of somebody"]
+    return f"one of the event triggers {', '.join([first, *others])}" if others else f"the event trigger {first}"

@@ -13,8 +13,10 @@ from tipple.engines.postgresql import missing
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, TippleError
 from tipple.plan.url import Target
 
-__all__ = ["INPUT_AGAIN", "LOOK", "failure", "may_pass"]
+__all__ = ["INPUT_AGAIN", "LOOK", "REPEATED", "failure", "may_pass"]
 
+REPEATED = ("23505", "23P01")
+"""Unique and exclusion violations: of two records with the key, the second is to blame."""
 
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
 LOOK = (
@@ -54,6 +56,13 @@ def failure(
             detail={"sqlstate": error.sqlstate, "message": said},
         )
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
+    of_rows = error.sqlstate in REPEATED and error.diag.schema_name != "pg_catalog"
+    if task is not None and task.rejects is None and of_rows:
+        # Of an expression, say, nobody can look for the record; with the index in place the server names it.
+        hint = (
+            "nothing was published; mend the record that repeats the key, and run the same command again: with "
+            "--on-error skip it is named, and kept apart as a reject"
+        )
     if error.sqlstate == "2BP01":
         # The server's own would take what somebody has made meanwhile, such as a view of a partition.
         hint = (

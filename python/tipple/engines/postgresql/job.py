@@ -20,6 +20,7 @@ from tipple.engines.postgresql import (
     checks,
     defaults,
     direct,
+    estranged,
     history,
     known_types,
     late_keys,
@@ -376,6 +377,8 @@ class JobOwner:
                     plan["checks"] = self._create_staging(staging, bare=False)
             elif task.definition is not None and strategy != "single":
                 self.connection.execute(task.definition.create_sql(self.table.sql, with_constraints=True))
+            if staging is not None:
+                estranged.require_kept(self.connection, staging)
             if task.ledger and self._is_unlogged(strategy, staging):
                 plan["unlogged"] = True
             if task.ledger:

@@ -21,7 +21,7 @@ from psycopg import errors
 from tipple._core import RejectFiles
 from tipple.engines import core, spool
 from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
-from tipple.engines.postgresql import unlogged
+from tipple.engines.postgresql import estranged, unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
@@ -141,9 +141,12 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("ledger"),))
             for statement in CREATE_STATEMENTS:
                 connection.execute(statement)
-    except errors.InsufficientPrivilege as error:
+    except (errors.InsufficientPrivilege, errors.RaiseException) as error:
+        withheld = estranged.withheld(connection, "tipple")
+        if withheld is not None:
+            raise _may_not_create(role, database, f": {withheld.why}", withheld.remedy) from None
         said = error.diag.message_primary or ""
-        if core.files_hint(error.sqlstate, said) is not None:
+        if isinstance(error, errors.RaiseException) or core.files_hint(error.sqlstate, said) is not None:
             raise
         raise _may_not_create(role, database, f": {said}", core.tablespace_hint(said)) from None
 

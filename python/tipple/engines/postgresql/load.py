@@ -24,6 +24,7 @@ from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Veri
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
     culprit,
+    filling,
     history,
     indexes,
     late_keys,
@@ -114,12 +115,16 @@ class PostgresLoad:
             except TooManyRejects as error:
                 raise error.in_words(self._in_users_words) from None
             except core.ServerRefused as error:
-                raise missing.explain(self.task, error.detail["sqlstate"], error.detail["message"]) or error from None
+                explained = missing.explain(self.task, error.detail["sqlstate"], error.detail["message"])
+                raise explained or error.in_words(self._in_users_words) from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 if not isinstance(error, indexes.NoSession):
                     raise
                 lost = core.ConnectionLost(str(error), hint=error.hint)
+            except TippleError as error:
+                filling.name_triggers(load.connection, load.table, error)
+                raise
             except psycopg.Error as error:
                 lost = failure(self.session.target, error, self.task, load._in_users_words)
                 if not connections.is_lost(error):

@@ -18,9 +18,9 @@ import psycopg
 from tipple.engines.base import LoadTask
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.engines.merge_turns import Place
+from tipple.engines.postgresql import filling
 from tipple.engines.postgresql.merge_claims import PLACE, Claims
 from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
-from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["Merged", "Merger", "Refused"]
@@ -37,14 +37,6 @@ class Refused(NamedTuple):
     """Its number among the staged rows of the slice, from 0."""
     reason: str
     sqlstate: str
-
-
-def kept_out(table: TableName, given: int, stored: int) -> TippleError:
-    """The error where rows were given to a table that has not stored them, and has not refused them either."""
-    return TippleError(
-        f"{table} was given {given:,} rows, and has stored {stored:,}: a trigger or a rule keeps rows out",
-        hint=f"nothing was published; for the load: ALTER TABLE {table.sql} DISABLE TRIGGER USER",
-    )
 
 
 class Merged(NamedTuple):
@@ -185,7 +177,8 @@ class Merger:
                 done = self.connection.execute(statements.merge(self.extra)).rowcount
                 counts = statements.counts(read=latest, latest=latest, matched=matched, held=held)
                 if done != counts.inserted + counts.updated:
-                    raise kept_out(self.target, counts.inserted + counts.updated, done)
+                    given = counts.inserted + counts.updated
+                    raise filling.kept_out(self.connection, self.target, given, done, updates=True)
         except psycopg.Error as error:
             if not _is_rows_fault(error):
                 raise

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import views
+from tipple.engines.postgresql import estranged, views
 from tipple.plan.url import TableName, quote_identifier
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
@@ -275,10 +275,22 @@ def publication_of_new(connection: psycopg.Connection[Any], schema: str | None) 
 
 
 def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """Why this role may not put a table of its own in the place of this one, or None."""
+    """Why this role may not, or cannot, put a table of its own in the place of this one, or None."""
     found = connection.execute(
         "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.oid = to_regclass(%s) AND NOT has_schema_privilege(n.oid, 'CREATE')",
         (table.sql,),
     ).fetchone()
-    return None if found is None else f"this role may not create tables in the schema {found[0]}"
+    if found is not None:
+        return f"this role may not create tables in the schema {found[0]}"
+    withheld = estranged.withheld(connection, place_of_staged(connection, table))
+    return None if withheld is None else withheld.why
+
+
+def place_of_staged(connection: psycopg.Connection[Any], table: TableName) -> str:
+    """The schema in which a load into the table stages rows: the ledger's, or its own where that cannot be had."""
+    found = connection.execute(
+        "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = 'tipple'), "
+        "has_database_privilege(current_database(), 'CREATE'))"
+    ).fetchone()
+    return "tipple" if table.schema is None or (found is not None and found[0]) else table.schema

@@ -17,6 +17,7 @@ from tipple.engines.base import LoadTask, Runner
 from tipple.engines.postgresql import (
     belongings,
     emptying,
+    filling,
     indexes,
     key_work,
     obstacles,
@@ -74,6 +75,7 @@ class PartitionPublish:
         structure: AppliedStructure | None,
         given: Sequence[str],
         is_strict: bool,
+        compares: bool,
     ) -> None:
         """
         Args:
@@ -84,10 +86,12 @@ class PartitionPublish:
             structure: what the hidden partitions are.
             given: CHECK constraints of a new table that the hidden one has already.
             is_strict: whether rows must not go in beside others, where they would not have that structure.
+            compares: whether the values of rows that are copied must arrive as they were verified.
         """
         self.structure = structure
         self.given = given
         self.is_strict = is_strict
+        self.compares = compares
         self.connection = connection
         self.task = task
         self.staging = staging
@@ -275,16 +279,13 @@ class PartitionPublish:
             self._delete_replaced(steps)
         filled = []
         for step in steps:
-            leaf = step.leaf.name.sql
             if step.action == "insert" and step.leaf.size_bytes:
                 # Through the table itself: its bounds may have changed, and its rights are those that count.
-                into = self.task.table.sql
-                self.connection.execute(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {leaf}".encode())
-                filled.append(self.task.table)
+                into = self.task.table
+                filling.fill(self.connection, self.task, into, step.leaf.name, columns, compares=self.compares)
+                filled.append(into)
             elif step.action == "absorb" and step.real is not None:
-                self.connection.execute(
-                    f"INSERT INTO {leaf} ({columns}) SELECT {columns} FROM {step.real.name.sql}".encode()
-                )
+                filling.fill(self.connection, self.task, step.leaf.name, step.real.name, columns)
                 filled.append(step.leaf.name)
         stage.judge_now(self.connection, filled)
 
@@ -452,7 +453,7 @@ class PartitionPublish:
         if self.structure is not None and self.structure.structure == "sorted":
             # Takes over those of the partitions.
             self.connection.execute(structure.summary_statement(table, self.structure.key, taken).encode())
-        self.notes.append(f"{table} was made with {len(leaves)} partitions")
+        self.notes.append(f"{table} was made with {len(leaves):,} partition{'s' if len(leaves) != 1 else ''}")
 
     def _indexes(self, tables: Sequence[TableName]) -> defaultdict[TableName, list[tuple[str, str, bool]]]:
         """Of each table its indexes' names and definitions, and whether they are primary keys."""

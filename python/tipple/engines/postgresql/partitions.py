@@ -473,7 +473,8 @@ def route_notes(server_reason: str, routes: dict[str, int], grown: int) -> list[
         routes: the core's `Routes`.
         grown: partitions that were made while it ran. It has begun again after that, and counted anew.
     """
-    notes = [f"{grown} more partitions were made for keys that no sample had shown"] if grown else []
+    more = f"{grown:,} more partitions were" if grown > 1 else "1 more partition was"
+    notes = [f"{more} made for keys that no sample had shown"] if grown else []
     total = sum(routes.values())
     if server_reason:
         notes.append(f"the server found the partition of each record: {server_reason}")

@@ -20,6 +20,7 @@ from tipple.engines.postgresql import (
     direct,
     emptying,
     estranged,
+    filling,
     indexes,
     key_work,
     ledger,
@@ -290,6 +291,7 @@ class Publish:
     def make_visible(self, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
         """What publishing does in its transaction; False where slices were lost, and so nothing was done."""
         staging = owned.staging
+        compares = self.task.verify == "checksum" and digest is not None
         if owned.unlogged:
             if owned.strategy == "merge" and staging is not None and not unlogged.is_unlogged(self.connection, staging):
                 unlogged.remember(self.connection, owned.job_id)
@@ -301,11 +303,13 @@ class Publish:
             if self.task.definition is not None:
                 self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
             rows = self._merge(owned, staging, rows)
+            if compares:
+                self.notes += filling.remarks(self.connection, self.table)
             digest = None if any(self.refused) else digest
             self.connection.execute(f"DROP TABLE {staging.sql}")
         elif owned.strategy == "partition" and staging is not None:
             tablespaces.restrict_default(self.connection, exists=choice.exists)
-            partitions = self._partitions(owned, staging)
+            partitions = self._partitions(owned, staging, compares=compares)
             takes_unlogged = partitions.publish(
                 may_swap=self.may_swap, may_mix=self.may_mix, is_patient=self.is_patient
             )
@@ -315,7 +319,7 @@ class Publish:
             # Other tables may follow in this transaction.
             self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
         elif staging is not None:
-            self._put_in_place(owned, staging, exists=choice.exists)
+            self._put_in_place(owned, staging, exists=choice.exists, compares=compares)
         if owned.unlogged and not unlogged.is_unlogged(self.connection, self.table):
             unlogged.forget(self.connection, owned.job_id)
         if self.task.ledger:
@@ -373,7 +377,7 @@ class Publish:
         """Whether rows that go in beside others would not have the structure that was asked for."""
         return self.job.structure is not None and not self.job.keeps_structure
 
-    def _partitions(self, owned: OwnedJob, staging: TableName) -> PartitionPublish:
+    def _partitions(self, owned: OwnedJob, staging: TableName, *, compares: bool = False) -> PartitionPublish:
         return PartitionPublish(
             self.connection,
             self.task,
@@ -382,6 +386,7 @@ class Publish:
             structure=self.job.structure,
             given=owned.plan.get("checks", []),
             is_strict=self.is_strict,
+            compares=compares,
         )
 
     def _settle_doubt(self, runner: Runner, owned: OwnedJob, choice: Choice, rows: int, digest: int | None) -> bool:
@@ -397,9 +402,10 @@ class Publish:
             return True
         return self._publish(runner, owned, choice, rows, digest)
 
-    def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool) -> None:
+    def _put_in_place(self, owned: OwnedJob, staging: TableName, *, exists: bool, compares: bool) -> None:
+        """`compares`: whether the values of rows that are copied must arrive as they were verified."""
         if not exists:
-            self._put_new(owned, staging)
+            self._put_new(owned, staging, compares=compares)
             return
         takes_place = self._absorb if self._rows_move(owned) else self._take_place
         obstacle = LOCKED_CROSSWISE if self.gives_way else takes_place(owned, staging)
@@ -414,13 +420,13 @@ class Publish:
         names = self.task.column_list
         if self.task.mode == "replace":
             emptying.empty(self.connection, self.table)
-        self.connection.execute(f"INSERT INTO {self.table.sql} ({names}) SELECT {names} FROM {staging.sql}")
+        filling.fill(self.connection, self.task, self.table, staging, names, compares=compares)
         if set_aside.refers_to_others(self.connection, staging):
             set_aside.leave(self.connection, staging)
         else:
             self.connection.execute(f"DROP TABLE {staging.sql}")
 
-    def _put_new(self, owned: OwnedJob, staging: TableName) -> None:
+    def _put_new(self, owned: OwnedJob, staging: TableName, *, compares: bool) -> None:
         """Makes a new table of what is staged; where a publication has come meanwhile, it sends rows that come into the
         table itself."""
         given: Sequence[str] = owned.plan.get("checks", [])
@@ -438,9 +444,7 @@ class Publish:
             self.notes.append(f"the staged rows were copied into the new table: {published}")
             self.connection.execute(definition.create_sql(self.table.sql, with_constraints=False))
             names = stage.stored_columns(self.connection, staging)
-            self.connection.execute(
-                f"INSERT INTO {self.table.sql} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {staging.sql}"
-            )
+            filling.fill(self.connection, self.task, self.table, staging, names, compares=compares, overrides=True)
             stage.advance_sequences(self.connection, self.table, staging)
             self.connection.execute(f"DROP TABLE {staging.sql}")
         if definition is not None:

@@ -20,8 +20,10 @@ from tipple.engines.postgresql import (
     columns,
     connection,
     doctor,
+    estranged,
     history,
     ledger,
+    obstacles,
     set_aside,
     sizes,
     stage,
@@ -125,6 +127,9 @@ class PostgresSession:
             # A connection that is lost has no code.
             if error.sqlstate is None or core.is_of_circumstances(error.sqlstate):
                 raise
+            refusal = estranged.refusal(self.connection, error)
+            if refusal is not None:
+                raise UsageError(f"{definition.name} cannot be made: {refusal.why}", hint=refusal.remedy) from None
             raise definition.refused("the server", str(error.diag.message_primary)) from None
         if made is None:
             raise TippleError(f"the table {definition.name} could not be examined")
@@ -135,24 +140,33 @@ class PostgresSession:
         """The name with the schema in which an unqualified table would be created.
 
         Raises:
-            UsageError: there is no such schema, or the role may not create tables in it.
+            UsageError: there is no such schema, or the role may not create tables in it, or cannot use them.
         """
         found = self.connection.execute(
             "SELECT n.nspname, has_schema_privilege(n.oid, 'CREATE') FROM pg_namespace n "
             "WHERE n.nspname = coalesce(%s, current_schema())",
             (table.schema,),
         ).fetchone()
+        if found is None and table.schema is None:
+            raise UsageError(
+                f"there is no schema to make the table {table.name} in: search_path names none that is there",
+                hint=f"name the schema, as in --table {TableName('public', table.name)}; or set search_path",
+            )
         if found is None:
-            name = table.schema or "(none in search_path)"
-            remedy = f"CREATE SCHEMA {quote_identifier(table.schema or 'public')};"
-            raise UsageError(f"there is no schema {name}", hint=remedy)
+            raise UsageError(
+                f"there is no schema {table.schema}", hint=f"CREATE SCHEMA {quote_identifier(table.schema or '')};"
+            )
         if not found[1]:
             role, schema = connection.current_role(self.connection), quote_identifier(found[0])
             raise UsageError(
                 f"the role {role} may not create tables in the schema {schema}",
                 hint=f"as its owner: GRANT CREATE ON SCHEMA {schema} TO {role};",
             )
-        return TableName(found[0], table.name)
+        made = TableName(found[0], table.name)
+        withheld = estranged.withheld(self.connection, obstacles.place_of_staged(self.connection, made))
+        if withheld is not None:
+            raise UsageError(f"the table {made} cannot be made: {withheld.why}", hint=withheld.remedy)
+        return made
 
     @_told
     def use_date_style(self, order: str) -> None:

@@ -20,6 +20,8 @@ from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 PREFIX = "stage_"
 """With which the names begin of all that is staged, and of its indexes and constraints."""
 _STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9a-f]+)*"')
+_COPIED = re.compile(r"(?<=\bCOPY )stage_[0-9a-f]{32}(?:_[0-9]+)*(?=,)")
+"""Where the server was in a COPY, it says with the bare name."""
 _OF_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?(_[^"]+)"')
 
 
@@ -30,7 +32,7 @@ def in_public(text: str, table: TableName, names: Mapping[str, str] | None = Non
     behind the table's name.
     """
     known = names or {}
-    text = _STAGED.sub(lambda _: f'"{table.name}"', text)
+    text = _COPIED.sub(lambda _: table.name, _STAGED.sub(lambda _: f'"{table.name}"', text))
     return _OF_STAGED.sub(lambda found: f'"{known.get(found[1], table.name + found[1])}"', text)
 
 
@@ -55,11 +57,14 @@ def has_keys(connection: psycopg.Connection[Any], table: TableName) -> bool:
 
 
 def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """The name of a foreign key to its own table, or of one of its partitions; None where there is none."""
+    """The name of a foreign key to its own table, or of one of its partitions, that refuses rows; None where there is
+    none."""
     found = connection.execute(
         "WITH own AS (SELECT %(oid)s::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(oid)s)) "
-        "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid IN (SELECT oid FROM own) "
-        "AND confrelid IN (SELECT oid FROM own) ORDER BY conparentid LIMIT 1",
+        "SELECT conname FROM pg_constraint k WHERE contype = 'f' AND conrelid IN (SELECT oid FROM own) "
+        # Before 18 there is no such column.
+        "AND confrelid IN (SELECT oid FROM own) AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false' "
+        "ORDER BY conparentid LIMIT 1",
         {"oid": _oid(connection, table)},
     ).fetchone()
     return None if found is None else str(found[0])

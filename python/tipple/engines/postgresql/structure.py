@@ -475,7 +475,7 @@ def conversion(
             work.after += _sorting(connection, table, wanted.key)
         if wanted.structure == "btree" and names == [staging] and not has_key(connection, table, wanted.key):
             work.after.append(_add_key(connection, task, wanted, table))
-        work.tablespace = tablespaces.of_indexes(connection, task, table)
+        work.tablespace = tablespaces.of(connection, table)
         works.append(work)
     return works
 

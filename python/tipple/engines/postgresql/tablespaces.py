@@ -131,9 +131,7 @@ def clause_beside(connection: psycopg.Connection[Any], table: TableName) -> str:
     return "" if found is None else f" TABLESPACE {quote_identifier(found[0])}"
 
 
-def of_indexes(
-    connection: psycopg.Connection[Any], task: LoadTask, table: TableName, *, like: TableName | None = None
-) -> str | None:
+def of_indexes(connection: psycopg.Connection[Any], task: LoadTask, table: TableName, *, like: TableName) -> str | None:
     """The `default_tablespace` by which indexes of a staged table are made; None: as the session has it.
 
     Where the table is there already, they go where `like`, which has its indexes, has them: the session's own is for
@@ -143,7 +141,7 @@ def of_indexes(
         return of(connection, table)
     if task.definition is not None:
         return None
-    return "" if like is None else of_their_indexes(connection, [like]).get(like, "")
+    return of_their_indexes(connection, [like]).get(like, "")
 
 
 def of_their_indexes(connection: psycopg.Connection[Any], tables: Sequence[TableName]) -> dict[TableName, str]:

@@ -133,16 +133,21 @@ class Locks:
 def avoiding_deadlocks(connection: psycopg.Connection[Any], beside: Beside) -> Iterator[None]:
     """Cancels the statement that waits for a lock before anybody who waits for this transaction would be ended.
 
+    Where no session can be had that looks for that, locks are waited for no longer than `LOCKS_MILLISECONDS`.
+
     Raises:
-        psycopg.errors.LockNotAvailable: it was, or there is no session to look for that.
+        psycopg.errors.LockNotAvailable: it was canceled, or has waited for so long.
     """
     with ExitStack() as held:
-        try:
+        looking = None
+        with suppress(ConnectionFailed):
             looking = held.enter_context(beside())
-        except ConnectionFailed as error:
-            raise errors.LockNotAvailable(f"nobody can look who waits: {error}") from None
-        with _looked_after(connection, looking):
+        if looking is None:
+            connection.execute(f"SET LOCAL lock_timeout = {LOCKS_MILLISECONDS}".encode())
             yield
+        else:
+            with _looked_after(connection, looking):
+                yield
 
 
 @contextmanager

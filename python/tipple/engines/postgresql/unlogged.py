@@ -29,10 +29,19 @@ CREATE UNLOGGED TABLE IF NOT EXISTS tipple.unlogged_job (
 )
 """
 
+_OWN = """
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'tipple' AND c.relname = 'unlogged_job'
+"""
+
+# By the catalog itself: to_regclass fails for a role that may not use the schema, and who lists jobs need not.
 _IS_UNLOGGED = """
+WITH named AS (SELECT CASE WHEN %(schema)s::text IS NULL THEN to_regclass(%(table)s)::oid ELSE (
+    SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND c.relname = %(name)s) END AS oid)
 SELECT EXISTS (
-    SELECT FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r' AND (oid = to_regclass(%(table)s)
-        OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))))
+    SELECT FROM pg_class c, named WHERE c.relpersistence = 'u' AND c.relkind = 'r'
+        AND (c.oid = named.oid OR c.oid IN (SELECT relid FROM pg_partition_tree(named.oid))))
 """
 
 SPOILT = "the ledger's table tipple.unlogged_job has become a logged one"
@@ -48,7 +57,8 @@ INSERT = "INSERT INTO tipple.unlogged_job VALUES ('{job_id}') ON CONFLICT DO NOT
 
 def is_unlogged(connection: psycopg.Connection[Any], table: TableName) -> bool:
     """Whether a crash would empty the table, or a partition of it."""
-    found = connection.execute(_IS_UNLOGGED, {"table": table.sql}).fetchone()
+    names = {"schema": table.schema, "name": table.name, "table": table.sql}
+    found = connection.execute(_IS_UNLOGGED, names).fetchone()
     return found is not None and bool(found[0])
 
 
@@ -98,10 +108,24 @@ def _naming_rights(connection: psycopg.Connection[Any]) -> Iterator[None]:
     except errors.InsufficientPrivilege as error:
         if core.files_hint(error.sqlstate, error.diag.message_primary) is not None:
             raise
-        raise UsageError(
-            f"the role {role} may not use tipple.unlogged_job, which says what unlogged tables still have",
-            hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role};",
-        ) from None
+        raise _may_not_use(role) from None
+
+
+def _may_not_use(role: str) -> UsageError:
+    return UsageError(
+        f"the role {role} may not use tipple.unlogged_job, which says what unlogged tables still have",
+        hint=f"as its owner: GRANT SELECT, INSERT, DELETE ON tipple.unlogged_job TO {role};",
+    )
+
+
+def check_rights(connection: psycopg.Connection[Any]) -> None:
+    """Whether the role may do with the ledger's table, where there is one, what loads into unlogged tables do.
+
+    Raises:
+        UsageError: it may not; says what to grant.
+    """
+    if not all(_allowed(connection, right) for right in ("SELECT", "INSERT", "DELETE")):
+        raise _may_not_use(current_role(connection))
 
 
 def kept(connection: psycopg.Connection[Any], table: TableName) -> list[TableName]:
@@ -160,8 +184,8 @@ def is_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) 
 
 
 def is_surely_lost(connection: psycopg.Connection[Any], job_id: str, table: TableName) -> bool:
-    """Like `is_lost`, for a list: what nobody knows is not said there."""
-    return not is_spoilt(connection) and is_lost(connection, job_id, table)
+    """Like `is_lost`, for a list: what nobody knows, or the role may not know, is not said there."""
+    return not is_spoilt(connection) and _allowed(connection, "SELECT") and is_lost(connection, job_id, table)
 
 
 def warnings(connection: psycopg.Connection[Any], task: LoadTask, wanted: AppliedStructure | None) -> list[Finding]:
@@ -219,7 +243,11 @@ def forget_slices(connection: psycopg.Connection[Any], job_id: str, first_cut: i
 
 def _persistence(connection: psycopg.Connection[Any]) -> str | None:
     """`u` of the table as it was made, None where there is none."""
-    found = connection.execute(
-        "SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('tipple.unlogged_job')"
-    ).fetchone()
+    found = connection.execute(f"SELECT relpersistence::text {_OWN}").fetchone()
     return None if found is None else str(found[0])
+
+
+def _allowed(connection: psycopg.Connection[Any], right: str) -> bool:
+    """Whether the role has the right to the table; also where there is none."""
+    found = connection.execute(f"SELECT has_table_privilege(c.oid, %s) {_OWN}", (right,)).fetchone()
+    return found is None or bool(found[0])

@@ -5,8 +5,10 @@
 
 use super::casting::{Casting, Part, with_doubles};
 use super::csv_text::{self, CsvRows};
-use super::text_form::{self, Form, Spelling, unpacked};
-use super::{BatchProblem, Unfit, UnreadableType, direct, limits, map_keys, nanoseconds, nested, strings, unpack};
+use super::text_form::{self, EXTENSION_NAME, Form, Spelling, UUID, is_uuid, unpacked};
+use super::{
+    BatchProblem, Unfit, UnreadableType, alike, direct, limits, map_keys, nanoseconds, nested, strings, unpack,
+};
 use crate::column::{Column, ColumnType};
 use crate::dialect::Dialect;
 use crate::encode::arrow::{self, ArrowEncoder};
@@ -24,10 +26,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The key of a field's metadata under which Arrow keeps an extension type, and that of UUIDs (Arrow's canonical extension
-/// types, "UUID").
-const EXTENSION_NAME: &str = "ARROW:extension:name";
-const UUID: &str = "arrow.uuid";
 const UUIDS_AND_BYTES: &str = "its values are UUIDs in one file, and bytes in another";
 
 /// Who takes the batches.
@@ -69,11 +67,11 @@ pub fn output_schema(
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
 }
 
-/// The type of a field without dictionaries and the like. Where an engine casts its values, writers also agree on what they
-/// say of UUIDs in it.
+/// The type of a field without dictionaries and the like, and what says nothing of its values. Where an engine casts them,
+/// writers also agree on what they say of UUIDs in it.
 fn plain_type(field: &Field, kind: &ColumnType) -> DataType {
     let plain = unpacked(field.data_type());
-    if *kind == ColumnType::Opaque { with_uuids_named(&plain) } else { plain }
+    alike::plainly_nested(&if *kind == ColumnType::Opaque { with_uuids_named(&plain) } else { plain })
 }
 
 fn with_uuids_named(data_type: &DataType) -> DataType {
@@ -178,8 +176,9 @@ impl Conformer {
         schema: SchemaRef,
     ) -> Result<Self, UnreadableType> {
         let ways = source.iter().zip(columns).enumerate().map(|(index, (field, column))| {
-            let from = plain_type(field, &column.kind);
             let to = schema.field(index).data_type();
+            let own = plain_type(field, &column.kind);
+            let from = if alike::holds(to, &own) { to.clone() } else { own };
             if column.kind == ColumnType::Opaque && is_uuid(field) != is_uuid(schema.field(index)) {
                 return Err(UnreadableType { column: index, reason: UUIDS_AND_BYTES.into() });
             }
@@ -308,15 +307,10 @@ pub fn without_rows(batch: &RecordBatch, left_out: &[usize]) -> RecordBatch {
 
 /// How a field's values are spelled: an extension type says what its bytes are.
 pub(super) fn spelling(field: &Field, kind: &ColumnType, wanted: Option<&Spelling>) -> Spelling {
-    let Spelling { form, nanoseconds, .. } = wanted.copied().unwrap_or_default();
+    let Spelling { form, items, nanoseconds, .. } = wanted.copied().unwrap_or_default();
     let form = if is_uuid(field) && form == Form::Plain { Form::Uuid } else { form };
     let is_text = matches!(kind, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. });
-    Spelling { form, nanoseconds: nanoseconds || is_text, exact: counts_in_tens(kind) }
-}
-
-/// Whether the field's bytes are UUIDs.
-fn is_uuid(field: &Field) -> bool {
-    field.metadata().get(EXTENSION_NAME).is_some_and(|name| name == UUID)
+    Spelling { form, items, nanoseconds: nanoseconds || is_text, exact: counts_in_tens(kind) }
 }
 
 /// Whether the column, or each of its items, is a number that is no float.
@@ -369,10 +363,11 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
         return Ok(Step::Same);
     }
     if *to != reread_type && *to != DataType::Utf8 {
-        let reason = if from.equals_datatype(to) {
-            UUIDS_AND_BYTES.into()
+        let reason = if alike::has_uuids(from) == alike::has_uuids(to) {
+            let order = if alike::holds(from, to) { "load this file before that one" } else { "load them one by one" };
+            format!("it has the type {from} in this file, but {to} in the first: {order}")
         } else {
-            format!("it has the type {from} in this file, but {to} in the first")
+            UUIDS_AND_BYTES.into()
         };
         return Err(UnreadableType { column: index, reason });
     }

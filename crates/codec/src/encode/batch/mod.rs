@@ -9,6 +9,7 @@
 //! as a field of a delimited file would be. So every pair has one meaning, and a new column type needs nothing here to
 //! be loadable.
 
+mod alike;
 pub mod casting;
 pub mod conform;
 pub mod copy_binary;

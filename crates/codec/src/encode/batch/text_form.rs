@@ -16,6 +16,11 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
+/// The key of a field's metadata under which Arrow keeps an extension type, and that of UUIDs (Arrow's canonical extension
+/// types, "UUID").
+pub(super) const EXTENSION_NAME: &str = "ARROW:extension:name";
+pub(super) const UUID: &str = "arrow.uuid";
+
 /// How values are spelled for their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -37,6 +42,8 @@ pub enum Form {
 pub struct Spelling {
     /// The form.
     pub form: Form,
+    /// That of the items of an array, where the target's type says it.
+    pub items: Form,
     /// Whether the target keeps nanoseconds, as text does.
     pub nanoseconds: bool,
     /// Whether the target counts in tens, so that a whole number has all its digits: the shortest text that is read back
@@ -395,7 +402,11 @@ fn items(array: &dyn Array, row: usize) -> ArrayRef {
 fn write_array(array: &dyn Array, row: usize, spelling: Spelling, out: &mut Vec<u8>) -> Result<(), Loss> {
     let items = items(array, row);
     let nested = matches!(items.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-    let spelling_of_item = if nested { spelling } else { Spelling { form: item_form(items.data_type()), ..spelling } };
+    let form = match spelling.items {
+        Form::Plain => item_form(array.data_type()),
+        said => said,
+    };
+    let spelling_of_item = Spelling { form, ..spelling };
     let mut text = Vec::new();
     out.push(b'{');
     for index in 0..items.len() {
@@ -423,14 +434,26 @@ fn write_array(array: &dyn Array, row: usize, spelling: Spelling, out: &mut Vec<
     Ok(())
 }
 
-/// Bytes within an array can only be meant for `bytea[]` (or are text, which this also is).
-fn item_form(data_type: &DataType) -> Form {
-    match data_type {
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Form::Bytes,
-        DataType::FixedSizeBinary(16) => Form::Uuid,
-        DataType::FixedSizeBinary(_) => Form::Bytes,
+/// Bytes within an array can only be meant for `bytea[]` (or are text, which this also is), sixteen each for `uuid[]`, where
+/// the column's type does not say it.
+fn item_form(list: &DataType) -> Form {
+    match list {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => match item.data_type() {
+            DataType::FixedSizeBinary(16) => Form::Uuid,
+            _ => Form::Bytes,
+        },
         _ => Form::Plain,
     }
+}
+
+/// How bytes are spelled within what is nested: as UUIDs where their field says so.
+fn form_of_bytes(field: Option<&Field>) -> Form {
+    if field.is_some_and(is_uuid) { Form::Uuid } else { Form::Bytes }
+}
+
+/// Whether the field's bytes are UUIDs (Arrow's canonical extension types, "UUID").
+pub(super) fn is_uuid(field: &Field) -> bool {
+    field.metadata().get(EXTENSION_NAME).is_some_and(|name| name == UUID)
 }
 
 /// Appends JSON (RFC 8259). What JSON has no number for (NaN, infinities) and every other scalar is a string, but for what
@@ -473,7 +496,8 @@ fn write_json(array: &dyn Array, row: usize, field: Option<&Field>, out: &mut Ve
                     out.push(b',');
                 }
                 let mut key = Vec::new();
-                write_text_or_json(entries.column(0).as_ref(), index, &mut key);
+                let field = entries.fields().first().map(AsRef::as_ref);
+                write_text_or_json(entries.column(0).as_ref(), index, field, &mut key);
                 write_json_string(&key, out);
                 out.push(b':');
                 write_json(entries.column(1).as_ref(), index, entries.fields().get(1).map(AsRef::as_ref), out);
@@ -482,7 +506,7 @@ fn write_json(array: &dyn Array, row: usize, field: Option<&Field>, out: &mut Ve
         }
         data_type => {
             let start = out.len();
-            write_text_or_json(array, row, out);
+            write_text_or_json(array, row, field, out);
             let is_number = data_type.is_numeric() && out[start..].last().is_some_and(u8::is_ascii_digit);
             let is_json = strings::is_string(data_type) && field.is_some_and(is_json);
             if !is_number && !is_json && *data_type != DataType::Boolean {
@@ -495,17 +519,14 @@ fn write_json(array: &dyn Array, row: usize, field: Option<&Field>, out: &mut Ve
 
 /// Whether a field's texts are JSON (Arrow's canonical extension types, "JSON").
 fn is_json(field: &Field) -> bool {
-    field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.json")
+    field.metadata().get(EXTENSION_NAME).is_some_and(|name| name == "arrow.json")
 }
 
 /// The text of a value within JSON: nothing of it can be lost there.
-fn write_text_or_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) {
-    let form = match array.data_type() {
-        DataType::FixedSizeBinary(16) => Form::Uuid,
-        _ => Form::Bytes,
-    };
+fn write_text_or_json(array: &dyn Array, row: usize, field: Option<&Field>, out: &mut Vec<u8>) {
+    let spelling = Spelling { form: form_of_bytes(field), nanoseconds: true, ..Spelling::default() };
     // Only a Date64 with a time of day is refused here; its milliseconds then stand for it.
-    if write(array, row, Spelling { form, nanoseconds: true, exact: false }, out).is_err() {
+    if write(array, row, spelling, out).is_err() {
         put(out, format_args!("{}", array.as_primitive::<Date64Type>().value(row)));
     }
 }

@@ -24,8 +24,8 @@ pub fn cut(plan: &CutPlan, format: ColumnarFormat) -> Result<Vec<Slice>> {
     };
     for (index, planned) in plan.sources.iter().enumerate() {
         let file = ColumnarFile::open(planned, format)?;
-        let units = file.units();
-        for piece in pieces(index, planned.size, &units, file.can_be_cut(), plan.slice_bytes) {
+        let units = &file.units;
+        for piece in pieces(index, planned.size, units, file.can_be_cut(), plan.slice_bytes) {
             if grouped_bytes + piece.length > plan.slice_bytes || group.len() == MAX_PIECES {
                 end_slice(&mut group, &mut grouped_bytes);
             }

@@ -87,17 +87,21 @@ impl IpcFooter {
             let mut prefix = [0; 8];
             let readable = (size - offset).min(8) as usize;
             // A stream may end without its end marker.
-            if readable < 4 {
+            if readable == 0 {
                 break;
             }
             source.read_exact_at(&mut prefix[..readable], offset)?;
             let continued = prefix[..4] == CONTINUATION;
             let (length, prefix_bytes) = if continued { (&prefix[4..], 8) } else { (&prefix[..4], 4) };
+            if readable < prefix_bytes && prefix != [0; 8] {
+                return Err(damaged(source, "it ends within a message"));
+            }
             let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
             if length == 0 {
+                require_nothing_behind(source, offset + readable.min(prefix_bytes) as u64)?;
                 break;
             }
-            let metadata_bytes = prefix_bytes + u64::from(length);
+            let metadata_bytes = prefix_bytes as u64 + u64::from(length);
             if length > i32::MAX as u32 || offset + metadata_bytes > size {
                 let message = if found.is_some() { "it ends within a message" } else { "it is not Arrow IPC" };
                 return Err(damaged(source, message));
@@ -189,6 +193,22 @@ impl IpcFooter {
         };
         Ok(std::iter::from_fn(next))
     }
+}
+
+/// Behind the end of a stream there may be zeros, as somebody may have filled a page with, but no other stream.
+fn require_nothing_behind(source: &SourceFile<'_>, mut offset: u64) -> Result<()> {
+    let (size, begin) = (source.planned().size, offset);
+    let mut bytes = [0; 4096];
+    while offset < size {
+        let length = (size - offset).min(bytes.len() as u64) as usize;
+        source.read_exact_at(&mut bytes[..length], offset)?;
+        if bytes[..length].iter().any(|&byte| byte != 0) {
+            let message = format!("its stream ends at byte {begin}, and something else follows it");
+            return Err(damaged(source, message));
+        }
+        offset += length as u64;
+    }
+    Ok(())
 }
 
 fn parse<'b>(source: &SourceFile<'_>, metadata: &'b [u8]) -> Result<Message<'b>> {

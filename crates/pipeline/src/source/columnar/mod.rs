@@ -38,6 +38,8 @@ struct Unit {
 pub struct ColumnarFile<'p> {
     source: SourceFile<'p>,
     footer: Footer,
+    /// What is read as a whole, in the order of the file.
+    units: Vec<Unit>,
 }
 
 #[derive(Debug)]
@@ -56,14 +58,22 @@ impl<'p> ColumnarFile<'p> {
     /// Where it cannot be read, has changed, or is not in this format.
     pub fn open(planned: &'p Source, format: ColumnarFormat) -> Result<Self> {
         let source = SourceFile::open(planned)?;
-        let footer = guarded(&source, || match format {
-            ColumnarFormat::Parquet => Ok(Footer::Parquet(parquet::ParquetFooter::read(&source)?)),
-            ColumnarFormat::Arrow => Ok(Footer::Ipc(ipc::IpcFooter::read(&source)?)),
+        let (footer, units) = guarded(&source, || match format {
+            ColumnarFormat::Parquet => {
+                let footer = parquet::ParquetFooter::read(&source)?;
+                let units = footer.units();
+                Ok((Footer::Parquet(footer), units))
+            }
+            ColumnarFormat::Arrow => {
+                let footer = ipc::IpcFooter::read(&source)?;
+                let units = footer.units();
+                Ok((Footer::Ipc(footer), units))
+            }
             ColumnarFormat::Memory => {
                 Err(Error::Internal { message: "a stream in memory cannot be opened as a file".into() })
             }
         })?;
-        Ok(Self { source, footer })
+        Ok(Self { source, footer, units })
     }
 
     /// The fields of its records.
@@ -84,18 +94,9 @@ impl<'p> ColumnarFile<'p> {
         self.source.check_unchanged()
     }
 
-    /// What is read as a whole, in the order of the file.
-    fn units(&self) -> Vec<Unit> {
-        match &self.footer {
-            Footer::Parquet(footer) => footer.units(),
-            Footer::Ipc(footer) => footer.units(),
-        }
-    }
-
     /// Whether it can be read from the middle.
     fn can_be_cut(&self) -> bool {
-        let units = self.units();
-        let in_order = units.windows(2).all(|pair| pair[0].offset < pair[1].offset);
+        let in_order = self.units.windows(2).all(|pair| pair[0].offset < pair[1].offset);
         in_order && !matches!(&self.footer, Footer::Ipc(footer) if footer.must_be_read_in_order())
     }
 
@@ -126,7 +127,7 @@ impl<'p> ColumnarFile<'p> {
 
     /// Which units a piece holds: from the first to before the second.
     fn units_of(&self, piece: Piece) -> (usize, usize) {
-        let units = self.units();
+        let units = &self.units;
         if !self.can_be_cut() {
             return (0, units.len());
         }
@@ -139,7 +140,7 @@ impl<'p> ColumnarFile<'p> {
     #[must_use]
     pub fn rows_of(&self, piece: Piece) -> (u64, u64) {
         let (first, end) = self.units_of(piece);
-        let units = self.units();
+        let units = &self.units;
         let rows = |units: &[Unit]| units.iter().map(|unit| unit.rows).sum();
         (rows(&units[..first]), rows(&units[first..end]))
     }
@@ -150,11 +151,11 @@ impl<'p> ColumnarFile<'p> {
     /// As [`ColumnarFile::batches`].
     pub fn row(&self, source: usize, number: u64, fields: &[FieldPlan]) -> Result<Option<(RecordBatch, usize)>> {
         let mut before = 0;
-        let unit = self.units().into_iter().find(|unit| {
+        let unit = self.units.iter().find(|unit| {
             before += unit.rows;
             number < before
         });
-        let Some(Unit { offset, .. }) = unit else { return Ok(None) };
+        let Some(&Unit { offset, .. }) = unit else { return Ok(None) };
         let piece = Piece { source, offset, length: 1 };
         let (mut first, _) = self.rows_of(piece);
         for batch in self.batches(piece, fields)? {
