@@ -4,7 +4,8 @@
 
 Every load ends with DuckDB storing the rows, which is the same for all. So rows that lie in memory as Arrow are stored
 by DuckDB alone, in the settings that Tipple uses, and neither starting Python nor making the rows counts. In turn with
-that: DuckDB's own best COPY, and `tipple load`. The first divided by the second is the most that any loader could reach.
+that: DuckDB's own best COPY, and `tipple load`. The COPY's time divided by that of storing is the most that any loader
+could reach.
 """
 
 from __future__ import annotations
