@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -270,3 +271,22 @@ def test_uuids_within_lists(engine_target: Target, tmp_path: Path) -> None:
         [[value], ["00010203-0405-0607-0809-0a0b0c0d0e0f"]],
         [[None], [None]],
     ]
+
+
+def test_json_within_lists(engine_target: Target, tmp_path: Path) -> None:
+    """A NULL among it is JSON's."""
+    items = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', None, "[1]"]))
+    table = pa.table({"v": pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), items)})
+    load(engine_target, write_parquet(tmp_path / "in.parquet", table), schema="auto")
+    assert json.loads(engine_target.value("SELECT CAST(v AS text) FROM t")) == [{"a": 1}, None, [1]]
+
+
+def test_dictionaries_below_nulls(engine_target: Target, tmp_path: Path) -> None:
+    """A field that says it has no NULL has none to show where what it belongs to is NULL."""
+    label = pa.field("x", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+    kind = pa.struct([pa.field("n", pa.struct([label]), nullable=False)])
+    values = [{"n": {"x": "d"}}, None]
+    for number, array in enumerate((pa.array(values, kind), pa.array([values, None], pa.list_(kind)))):
+        path = write_arrow_file(tmp_path / f"{number}.arrow", pa.table({"v": array}))
+        load(engine_target, path, schema="auto", table=f"t{number}", on_error="skip", rejects=tmp_path / "rejects")
+        assert engine_target.rows(f"SELECT count(*), count(v) FROM t{number}") == [(2, 1)]

@@ -34,6 +34,9 @@ def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
         return quoted
     casts = "TRY_CAST" if tried else "CAST"
     value = f"{casts}({quoted} AS {column.type_text})"
+    if column.type_text == "JSON":
+        # A list of JSON is cast like one of texts, with NULL in capitals.
+        return f"CASE WHEN starts_with(typeof({quoted}), 'JSON[') THEN to_json({quoted}) ELSE {value} END"
     grammar = _GRAMMARS.get(column.type_text)
     if grammar is None:
         return value

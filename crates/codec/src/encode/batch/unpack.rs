@@ -37,16 +37,17 @@ fn without_hidden_keys(array: &ArrayRef, hidden: Option<&NullBuffer>) -> Result<
         },
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter();
-            let columns =
+            let columns: Vec<_> =
                 columns.map(|column| without_hidden_keys(column, nulls.as_ref())).collect::<Result<_, _>>()?;
-            Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned())?)
+            let fields = fields.iter().zip(&columns).map(|(field, column)| nullable(field, column)).collect();
+            Arc::new(StructArray::try_new(fields, columns, array.nulls().cloned())?)
         }
         DataType::List(item) => Arc::new(list(array.as_list::<i32>(), item, items_of)?),
         DataType::LargeList(item) => Arc::new(list(array.as_list::<i64>(), item, items_of)?),
         DataType::FixedSizeList(item, length) => {
             let width = usize::try_from(*length).unwrap_or_default();
             let values = items_of(array.as_fixed_size_list().values(), &|row| row * width..(row + 1) * width)?;
-            Arc::new(FixedSizeListArray::try_new(nullable(item), *length, values, array.nulls().cloned())?)
+            Arc::new(FixedSizeListArray::try_new(nullable(item, &values), *length, values, array.nulls().cloned())?)
         }
         DataType::Map(entries, sorted) => {
             let map = array.as_map();
@@ -54,7 +55,8 @@ fn without_hidden_keys(array: &ArrayRef, hidden: Option<&NullBuffer>) -> Result<
             let found: ArrayRef = Arc::new(map.entries().clone());
             let found = items_of(&found, &|row| offsets[row] as usize..offsets[row + 1] as usize)?;
             let found = found.as_struct().clone();
-            Arc::new(MapArray::try_new(entries.clone(), offsets.clone(), found, map.nulls().cloned(), *sorted)?)
+            let entries = Arc::new(entries.as_ref().clone().with_data_type(found.data_type().clone()));
+            Arc::new(MapArray::try_new(entries, offsets.clone(), found, map.nulls().cloned(), *sorted)?)
         }
         _ => array.clone(),
     })
@@ -76,12 +78,12 @@ fn list<O: OffsetSizeTrait>(
 ) -> Result<GenericListArray<O>, ArrowError> {
     let offsets = list.offsets();
     let values = items_of(list.values(), &|row| offsets[row].as_usize()..offsets[row + 1].as_usize())?;
-    GenericListArray::try_new(nullable(item), offsets.clone(), values, list.nulls().cloned())
+    GenericListArray::try_new(nullable(item, &values), offsets.clone(), values, list.nulls().cloned())
 }
 
-/// What is hidden is NULL from now on.
-fn nullable(item: &Field) -> FieldRef {
-    Arc::new(item.clone().with_nullable(true))
+/// The field of values in which what is hidden is NULL from now on, at any depth.
+fn nullable(field: &Field, values: &ArrayRef) -> FieldRef {
+    Arc::new(field.clone().with_data_type(values.data_type().clone()).with_nullable(true))
 }
 
 fn hidden_items(nulls: &NullBuffer, count: usize, items: &dyn Fn(usize) -> Range<usize>) -> NullBuffer {
@@ -109,6 +111,7 @@ fn holds_keys(data_type: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::batch::alike::plainly_nested;
     use crate::encode::batch::text_form::unpacked;
     use arrow_array::types::Int16Type;
     use arrow_array::{Int16Array, StringArray, make_array};
@@ -154,6 +157,22 @@ mod tests {
         let nulls = Some(NullBuffer::from(vec![true, false, false, true]));
         let fixed: ArrayRef = Arc::new(FixedSizeListArray::new(item, 1, labels, nulls));
         assert_eq!(plain_text(&fixed).null_count(), 2);
+    }
+
+    #[test]
+    fn fields_without_nulls_may_be_hidden_at_any_depth() {
+        let labels = labels(vec![0, 5], vec!["a"]);
+        let inner = vec![Field::new("x", labels.data_type().clone(), false)].into();
+        let inner: ArrayRef = Arc::new(StructArray::new(inner, vec![labels], None));
+        let outer = vec![Field::new("n", inner.data_type().clone(), false)].into();
+        let array: ArrayRef = Arc::new(StructArray::new(outer, vec![inner], Some(NullBuffer::from(vec![true, false]))));
+        let plain = unpack(&array, &plainly_nested(&unpacked(array.data_type()))).expect("no broken key");
+        assert_eq!(plain.as_struct().column(0).as_struct().column(0).as_string::<i32>().value(0), "a");
+        let item = Arc::new(Field::new("e", array.data_type().clone(), true));
+        let lists = GenericListArray::<i32>::new(item, OffsetBuffer::new(vec![0, 2].into()), array, None);
+        let lists: ArrayRef = Arc::new(lists);
+        let plain = unpack(&lists, &plainly_nested(&unpacked(lists.data_type()))).expect("no broken key");
+        assert_eq!(plain.as_list::<i32>().value(0).null_count(), 1);
     }
 
     #[test]
