@@ -55,7 +55,8 @@ def test_server_crashes(
         server.crash()
         server.start()
         run = command.wait()
-        assert run.exit_code in (0, 1), str(run)
+        # Where the load is slower than the crash, it has not begun.
+        assert run.exit_code in (0, 1) or "cannot connect" in run.stderr, str(run)
         assert "taken this job over" not in run.stderr
         job.finish()
         job.drop()

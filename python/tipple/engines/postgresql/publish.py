@@ -271,7 +271,9 @@ class Publish:
                     return is_visible
             except psycopg.Error as error:
                 runner.unsettle()
-                if not takes_turns or not together.is_in_the_way(error):
+                # Who has set a limit of his own to waiting for locks gets its error.
+                is_over = self.is_patient and not isinstance(error, together_locks.GaveWay)
+                if is_over or not together.is_in_the_way(error):
                     raise
                 # What was said of it is undone too.
                 del self.notes[said:]

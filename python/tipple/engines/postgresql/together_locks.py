@@ -20,7 +20,7 @@ from psycopg import errors
 
 from tipple.errors import ConnectionFailed
 
-__all__ = ["LOCKS_MILLISECONDS", "LONGEST_LOCK_MILLISECONDS", "Beside", "Locks", "avoiding_deadlocks"]
+__all__ = ["LOCKS_MILLISECONDS", "LONGEST_LOCK_MILLISECONDS", "Beside", "GaveWay", "Locks", "avoiding_deadlocks"]
 
 LOCKS_MILLISECONDS = 600
 """How long locks are waited for at first; `deadlock_timeout`, after which the server ends somebody, is a second by
@@ -50,6 +50,10 @@ WITH RECURSIVE others AS (
     SELECT unnest(pg_blocking_pids(%(pid)s)) AS pid UNION SELECT unnest(pg_blocking_pids(pid)) FROM others)
 SELECT pg_cancel_backend(%(pid)s) WHERE EXISTS (SELECT FROM others WHERE pid = %(pid)s)
 """
+
+
+class GaveWay(errors.LockNotAvailable):
+    """A lock was not waited for any longer, so that nobody's query is ended: worth another try, however often."""
 
 
 Beside = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
@@ -136,7 +140,7 @@ def avoiding_deadlocks(connection: psycopg.Connection[Any], beside: Beside) -> I
     Where no session can be had that looks for that, locks are waited for no longer than `LOCKS_MILLISECONDS`.
 
     Raises:
-        psycopg.errors.LockNotAvailable: it was canceled, or has waited for so long.
+        GaveWay: it was canceled, or has waited for so long.
     """
     with ExitStack() as held:
         looking = None
@@ -144,7 +148,13 @@ def avoiding_deadlocks(connection: psycopg.Connection[Any], beside: Beside) -> I
             looking = held.enter_context(beside())
         if looking is None:
             connection.execute(f"SET LOCAL lock_timeout = {LOCKS_MILLISECONDS}".encode())
-            yield
+            try:
+                yield
+            except errors.LockNotAvailable as error:
+                # What the server has not said has a reason of its own.
+                if error.diag.sqlstate is None:
+                    raise
+                raise GaveWay(str(error)) from None
         else:
             with _looked_after(connection, looking):
                 yield
@@ -181,6 +191,6 @@ def _looked_after(connection: psycopg.Connection[Any], beside: psycopg.Connectio
         ended.set()
         thread.join()
     if has_given_way.is_set():
-        raise errors.LockNotAvailable("whoever has the lock waits for another one that is held here")
+        raise GaveWay("whoever has the lock waits for another one that is held here")
     if canceled is not None:
         raise canceled
