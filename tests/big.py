@@ -1,4 +1,4 @@
-"""A file of some 40 MB, enough to be cut into slices, whose rows are known without reading them back."""
+"""A file of some 25 MB, enough to be cut into slices, whose rows are known without reading them back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = f"CREATE TABLE t ({COLUMNS})"
 
 # What stands in quotes looks like records, so that whoever cuts the file at a newline by guesswork is caught.
 NOTES = (
-    "plain text of some length, so that a file of forty megabytes does not need a million rows in it",
+    "plain text of some length, so that a file of many megabytes does not need a million rows in it",
     'two\nlines, and a "quoted" word',
     "9,9.99,1999-09-09,not a record\n8,8.88,1998-08-08,nor this one\n",
     '"\n"',
@@ -50,7 +50,7 @@ class BigFile:
 
 
 def write_big_file(
-    path: Path, rows: int = 400_000, *, first_id: int = 0, longest_note: int = 0, compressible: bool = True
+    path: Path, rows: int = 250_000, *, first_id: int = 0, longest_note: int = 0, compressible: bool = True
 ) -> BigFile:
     """Write the file: `rows` records of about 100 bytes, and one with a note of `longest_note` bytes.
 

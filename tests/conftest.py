@@ -31,8 +31,8 @@ OLDER_VERSIONS = VERSIONS[:-1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs a test that exists for every server version on the newest one, and on an older one in turn; of a function
-    with parameters every other test does the latter; what is about the client alone runs on the newest only.
+    """Runs a test that exists for every server version on the newest one, and every third on an older one too, these
+    in turn; what is about the client alone runs on the newest only.
 
     All of them together take longer than anybody waits for; the long mode runs them all, and so does naming a version
     (`-k postgresql-15`). Files of few long tests come first, so that no worker is left with one at the end.
@@ -54,8 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 older.setdefault(function, {}).setdefault(name, []).append(item)
     for function, tests in older.items():
         for number, of_versions in enumerate(tests.values()):
-            turn = zlib.crc32(function.encode()) + number // 2
-            kept = of_versions[turn % len(of_versions)] if number % 2 == 0 else None
+            turns, rest = divmod(zlib.crc32(function.encode()) + number, 3)
+            kept = of_versions[turns % len(of_versions)] if rest == 0 else None
             dropped.update(item for item in of_versions if item is not kept)
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
@@ -215,7 +215,7 @@ def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 @pytest.fixture(scope="session")
 def big_file(tmp_path_factory: pytest.TempPathFactory) -> BigFile:
-    """One file of about 40 MB, enough for several slices."""
+    """One file of about 25 MB, enough for several slices."""
     return write_big_file(tmp_path_factory.mktemp("big") / "big.csv")
 
 

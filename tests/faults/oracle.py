@@ -94,11 +94,12 @@ class Disturbed:
             runs.append(self.run())
             self.visible()
         self.check_rows()
+        held = self.target.rows(f"SELECT count(*), sum(id) FROM {self.table}")
         again = self.run()
         assert again.exit_code == 0, str(again)
         assert again.summary is not None
         assert again.summary["status"] == "already loaded"
-        self.check_rows()
+        assert self.target.rows(f"SELECT count(*), sum(id) FROM {self.table}") == held
         self.check_tidy()
         return runs
 

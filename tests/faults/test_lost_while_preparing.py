@@ -13,7 +13,7 @@ from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget, write
 
-STEP_BYTES = 61 if LONG else 487
+STEP_BYTES = 61 if LONG else 997
 MOST_BYTES = 60_000
 
 

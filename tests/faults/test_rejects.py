@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -18,20 +19,26 @@ from faults.oracle import LONG, duckdb_target, moments, record_count, wait_for
 from faults.test_kill import kill_after
 from loading import load, load_words
 from servers.postgres import PostgresServer
-from spoilt import SEED, TABLE, spoil, told
+from spoilt import SEED, TABLE, Spoilt, spoil, told
 from targets import PostgresTarget, Target, write
 
 KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
 
 
 @pytest.mark.timeout(3600)
+@cache
+def spoilt_once() -> Spoilt:
+    """Some 18 MB, which are several slices; making them takes as long as loading them some times."""
+    return spoil(550_000, 0.0008, seed=31)
+
+
 @pytest.mark.parametrize(
     ("engine", "table"), [("duckdb", TABLE), ("duckdb", KEYED), ("postgresql", TABLE), ("postgresql", KEYED)]
 )
 def test_killed_with_rejects(
     tmp_path: Path, server_of: Callable[[int], PostgresServer], engine: str, table: str
 ) -> None:
-    made = spoil(900_000, 0.0005, seed=31)
+    made = spoilt_once()
     path = write(tmp_path / "in.csv", made.data)
     rejects = tmp_path / "bad.csv"
     rounds = 40 if LONG else 4
@@ -73,7 +80,7 @@ def test_killed_with_rejects(
 
 def test_rejects_of_what_is_unpacked(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
     """Where its slices begin is found out again, and which records come before them."""
-    made = spoil(900_000, 0.0005, seed=34)
+    made = spoilt_once()
     path = write(tmp_path / "in.csv", gzip.compress(made.data, 1))
     rejects = tmp_path / "bad.csv"
     target = PostgresTarget(server_of(18))

@@ -56,6 +56,7 @@ def named(command: Command, holder: psycopg.Connection) -> bool:
     )
 
 
+@pytest.mark.client_only
 def test_a_reader_in_the_way_of_publishing_is_named_and_holds_up_nobody_else(
     target: PostgresTarget, file: Path
 ) -> None:
@@ -96,7 +97,7 @@ def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path)
     """Whoever set it wants no load to wait for longer."""
     url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
     with holding(target, "ACCESS EXCLUSIVE"):
-        run = load(url, file, table="t", mode="replace", check=1)
+        run = load(url, file, table="t", mode="replace", retry_for=3, check=1)
     assert "lock_timeout allows, a setting of the role, the database or the URL" in run.stderr
     load(url, file, table="t", mode="replace")
     assert target.count("t") == ROWS
@@ -111,7 +112,7 @@ def test_a_lock_timeout_while_a_record_is_stored_is_named(target: PostgresTarget
     )
     url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
     with holding(target, "ACCESS EXCLUSIVE"):
-        run = load(url, file, table="u", check=1)
+        run = load(url, file, table="u", retry_for=3, check=1)
     assert "near record 1 of" in run.stderr
     assert "the record is not to blame: a lock was waited for as long as lock_timeout allows" in run.stderr
     load(url, file, table="u")
@@ -159,6 +160,7 @@ def through(proxy: Proxy, target: PostgresTarget) -> str:
     return target.server.url(LOADER, target.database, "127.0.0.1", port=proxy.port)
 
 
+@pytest.mark.client_only
 @pytest.mark.parametrize("mode", ["ACCESS SHARE", "ACCESS EXCLUSIVE"], ids=["publishing", "set-up"])
 def test_a_server_that_falls_silent_while_it_is_waited_for(
     target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy], mode: str
@@ -183,6 +185,7 @@ def test_a_server_that_falls_silent_while_it_is_waited_for(
     assert target.count("t") == ROWS
 
 
+@pytest.mark.client_only
 @pytest.mark.parametrize("noticed", [False, True])
 def test_a_connection_that_was_forgotten_is_made_anew(
     target: PostgresTarget, file: Path, proxy_to: Callable[[PostgresServer], Proxy], noticed: bool
