@@ -220,12 +220,13 @@ def test_what_only_the_server_judges(
     assert target.count("t") == 50
 
 
+@pytest.mark.parametrize("kind", ["serial", "integer GENERATED ALWAYS AS IDENTITY"])
 def test_somebody_has_drawn_a_number(
-    postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Of a serial column, in a transaction that is open: it is waited for, and rows are copied if that takes long."""
+    """In a transaction that is open: it is waited for, and rows are copied if that takes long."""
     target = postgres_target
-    target.execute("CREATE TABLE t (id serial PRIMARY KEY, v text); INSERT INTO t (v) VALUES ('old')")
+    target.execute(f"CREATE TABLE t (id {kind} PRIMARY KEY, v text); INSERT INTO t (v) VALUES ('old')")
     path = write(tmp_path / "in.csv", "a\nb\n")
     options = {"header": "no", "columns": "v", "mode": "replace"}
     owned = "SELECT pg_get_serial_sequence('t', 'id')"

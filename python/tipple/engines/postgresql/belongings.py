@@ -16,7 +16,7 @@ import psycopg
 
 from tipple.plan.url import TableName
 
-__all__ = ["give", "rest", "statistics", "statistics_targets", "take_sequences"]
+__all__ = ["give", "rest", "statistics", "statistics_targets"]
 
 # Each staging table and the one that it is like, numbered from 1.
 _PAIRS = "unnest(%(own)s::text[], %(other)s::text[]) WITH ORDINALITY AS pair (own, other, n)"
@@ -184,34 +184,6 @@ def statistics_targets(connection: psycopg.Connection[Any], staging: TableName, 
 
 def _statistics(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> list[tuple[Any, ...]]:
     return connection.execute(_STATISTICS, {"own": staging.sql, "other": table.sql}).fetchall()
-
-
-_SEQUENCES = """
-SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
-FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace n ON n.oid = s.relnamespace
-JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a'
-    AND d.refobjid = to_regclass(%(other)s) ORDER BY s.oid
-"""
-SEQUENCE_MILLISECONDS = 600
-"""How long a sequence is waited for: less than the server takes to call that a deadlock with whoever waits for its
-table."""
-
-
-def take_sequences(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
-    """Gives the sequences of a table's serial columns to the one that takes its place, in the same schema.
-
-    Raises:
-        psycopg.errors.LockNotAvailable: somebody has drawn a number from one, in a transaction that is open.
-    """
-    found = connection.execute(_SEQUENCES, {"own": staging.sql, "other": table.sql}).fetchall()
-    if not found:
-        return
-    before = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
-    connection.execute(f"SET LOCAL lock_timeout = {SEQUENCE_MILLISECONDS}".encode())
-    for (statement,) in found:
-        connection.execute(str(statement).encode())
-    connection.execute("SELECT set_config('lock_timeout', %s, true)", before)
 
 
 def _read(

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, views
+from tipple.engines.postgresql import estranged, sequences, views
 from tipple.plan.url import TableName, quote_identifier
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
@@ -84,7 +84,8 @@ UNION ALL SELECT attrelid, format('its column %%s has grants by %%s, who does no
     FROM pg_attribute JOIN pg_class c ON c.oid = attrelid CROSS JOIN LATERAL aclexplode(attacl)
     WHERE attrelid = ANY (%(oids)s::oid[]) AND grantor <> relowner AND NOT attisdropped
 UNION ALL SELECT attrelid, 'its column ' || attname || ' is an identity column' FROM pg_attribute
-    WHERE attrelid = ANY (%(oids)s::oid[]) AND attidentity <> '' AND NOT attisdropped
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND attidentity <> '' AND NOT attisdropped AND %(partition)s
+UNION ALL {sequences.OBSTACLES}
 UNION ALL SELECT oid, 'another role owns it' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT oid, 'it has storage parameters' FROM pg_class
@@ -167,7 +168,7 @@ UNION ALL SELECT DISTINCT d.refobjid,
            OR d.deptype = 'n' AND d.refobjsubid = 0)
       AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (
                SELECT FROM pg_index i WHERE i.indexrelid = d.objid AND i.indrelid = d.refobjid))
-      -- Serial columns: see `belongings.take_sequences`.
+      -- Serial columns: see `sequences.take`.
       AND NOT (d.classid = 'pg_class'::regclass AND d.deptype = 'a' AND NOT %(partition)s AND EXISTS (
                SELECT FROM pg_class s WHERE s.oid = d.objid AND s.relkind = 'S' AND s.relpersistence = 'p'))
       AND NOT (d.classid = 'pg_rewrite'::regclass AND NOT %(partition)s AND EXISTS ({views.REMADE}))

@@ -27,6 +27,7 @@ from tipple.engines.postgresql import (
     merge,
     obstacles,
     refused,
+    sequences,
     set_aside,
     shape,
     stage,
@@ -422,7 +423,7 @@ class Publish:
         names = self.task.column_list
         if self.task.mode == "replace":
             emptying.empty(self.connection, self.table)
-        filling.fill(self.connection, self.task, self.table, staging, names, compares=compares)
+        filling.fill(self.connection, self.task, self.table, staging, names, compares=compares, overrides=True)
         if set_aside.refers_to_others(self.connection, staging):
             set_aside.leave(self.connection, staging)
         else:
@@ -469,6 +470,7 @@ class Publish:
         own = self.job.structure is not None
         return (
             obstacles.of(self.connection, self.table, self.task)
+            or sequences.obstacle(self.connection, staging, self.table)
             or estranged.of(self.connection, staging, self.table)
             or shape.changed_since(self.connection, owned.plan.get("shape"), staging, self.table, has_own_indexes=own)
         )

@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import TableColumn
-from tipple.engines.postgresql import key_work
+from tipple.engines.postgresql import key_work, sequences
 from tipple.errors import TippleError
 from tipple.plan.url import TableName
 
 __all__ = ["changed_meanwhile", "changed_since", "of", "require_same_columns"]
 
 # Keys and foreign keys are not in it: those that came are made, and those that went are looked for.
-_SHAPE = """
+_SHAPE = f"""
 SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('table %%s %%s %%s %%s', oid, relpersistence, relam, reltablespace) FROM pg_class
     WHERE oid = to_regclass(%(table)s)
@@ -37,6 +37,10 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('constraint %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE conrelid = to_regclass(%(table)s) AND contype NOT IN ('p', 'u', 'x', 'f')
     UNION ALL
+    SELECT format('identity %%s %%s %%s', attnum, attidentity, q::text)
+    FROM {sequences.IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
+    WHERE a.attrelid = to_regclass(%(table)s) AND a.attidentity <> ''
+    UNION ALL
     SELECT format('statistics %%s', oid) FROM pg_statistic_ext WHERE stxrelid = to_regclass(%(table)s)
 ) parts (part)
 """
@@ -50,7 +54,7 @@ _INDEXES = "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexre
 
 def of(connection: psycopg.Connection[Any], table: TableName) -> str:
     """The shape of a table."""
-    found = connection.execute(_SHAPE, {"table": table.sql}).fetchone()
+    found = connection.execute(_SHAPE.encode(), {"table": table.sql}).fetchone()
     return str(found[0]) if found is not None else ""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.postgresql import belongings, privileges, set_aside
+from tipple.engines.postgresql import belongings, privileges, sequences, set_aside
 from tipple.errors import UsageError
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 
@@ -144,9 +144,10 @@ def create_like(
     """
     without = " EXCLUDING CONSTRAINTS" if bare else ""
     connection.execute(
-        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS{without}) "
-        f"WITH (autovacuum_enabled = false){place}"
+        f"CREATE TABLE {staging.sql} (LIKE {table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING COMMENTS "
+        f"EXCLUDING IDENTITY{without}) WITH (autovacuum_enabled = false){place}"
     )
+    sequences.lend(connection, staging, table)
     given = belongings.give(connection, [(staging, table)])
     for statement in [*given, *belongings.statistics_targets(connection, staging, table)]:
         connection.execute(statement.encode())
@@ -274,7 +275,7 @@ def swap(
         connection.execute(f"ALTER TABLE {staging.sql} SET SCHEMA {quote_identifier(table.schema)}")
     moved = TableName(table.schema, staging.name)
     if exists:
-        belongings.take_sequences(connection, moved, table)
+        sequences.take(connection, moved, table)
         if set_aside.refers_to_others(connection, table):
             set_aside.put(connection, table, staging)
         else:

@@ -1,0 +1,143 @@
+"""The sequences of a table's serial and identity columns, given to the one that takes its place: numbers go on.
+
+A serial column's can be given away. An identity column's cannot: what is staged draws numbers from it by a default as
+long as it is filled, and when it takes the place it gets one that is like it, and goes on where that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from tipple.plan.url import TableName
+
+__all__ = ["OBSTACLES", "lend", "obstacle", "take"]
+
+LOCK_MILLISECONDS = 600
+"""How long a sequence is waited for: less than the server takes to call that a deadlock with whoever waits for its
+table."""
+
+_OWNED = """
+SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
+FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace n ON n.oid = s.relnamespace
+JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a'
+    AND d.refobjid = to_regclass(%(other)s) ORDER BY s.oid
+"""
+
+IDENTITIES = """
+    pg_attribute a JOIN pg_depend o ON o.refclassid = 'pg_class'::regclass AND o.refobjid = a.attrelid
+        AND o.refobjsubid = a.attnum AND o.classid = 'pg_class'::regclass AND o.deptype = 'i'
+    JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'
+"""
+"""Identity columns `a` with their sequences `s`."""
+_LENT = f"""
+SELECT format('ALTER TABLE %%s ALTER %%I SET DEFAULT nextval(%%L)', %(own)s::text, a.attname,
+              format('%%I.%%I', n.nspname, s.relname))
+FROM {IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace
+WHERE a.attrelid = to_regclass(%(other)s) AND a.attidentity <> '' ORDER BY a.attnum
+"""
+_MADE = f"""
+SELECT format('%%I.%%I', n.nspname, s.relname), quote_ident(a.attname), format(
+    'ADD GENERATED %%s AS IDENTITY (SEQUENCE NAME %%I.%%I START %%s INCREMENT %%s MINVALUE %%s MAXVALUE %%s '
+    'CACHE %%s %%s)', CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, n.nspname, s.relname,
+    q.seqstart, q.seqincrement, q.seqmin, q.seqmax, q.seqcache, CASE WHEN q.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END),
+    q.seqcache, obj_description(s.oid, 'pg_class')
+FROM {IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = to_regclass(%s) AND a.attidentity <> '' ORDER BY a.attnum
+"""
+_ROLE = "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END"
+_RIGHTS = f"""
+SELECT format('GRANT %%s ON SEQUENCE %%s TO %%s%%s', string_agg(privilege_type, ', '), %(sequence)s::text, {_ROLE},
+              CASE WHEN is_grantable AND grantee <> relowner THEN ' WITH GRANT OPTION' END)
+FROM pg_class CROSS JOIN LATERAL aclexplode(coalesce(relacl, acldefault('S', relowner)))
+WHERE oid = to_regclass(%(sequence)s) GROUP BY grantee, is_grantable, relowner
+"""
+# What default privileges give to every new one.
+_NEW_RIGHTS = f"""
+SELECT DISTINCT format('REVOKE ALL ON SEQUENCE %%s FROM %%s', %(sequence)s::text, {_ROLE})
+FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE oid = to_regclass(%(sequence)s)
+"""
+
+OBSTACLES = f"""
+SELECT a.attrelid, format('the sequence of its column %%s has grants by %%s, who does not own it', a.attname,
+                          pg_get_userbyid(grantor))
+FROM {IDENTITIES} CROSS JOIN LATERAL aclexplode(s.relacl)
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND grantor <> s.relowner
+UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has a security label', a.attname)
+FROM {IDENTITIES} JOIN pg_seclabel l ON l.classoid = 'pg_class'::regclass AND l.objoid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> ''
+UNION ALL SELECT a.attrelid, format('other objects depend on the sequence of its column %%s (%%s)', a.attname,
+                                    pg_describe_object(d.classid, d.objid, d.objsubid))
+FROM {IDENTITIES} JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND d.deptype IN ('n', 'a', 'x') AND NOT EXISTS (
+    -- Staged for the table itself, this time or another: see `obstacle`.
+    SELECT FROM pg_attrdef f JOIN pg_class c ON c.oid = f.adrelid
+    WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid AND c.relname ~ '^stage_[0-9a-f]{{32}}')
+"""
+"""Why a table's identity columns keep another one from its place, by table (of `%(oids)s`)."""
+_LENT_TO_OTHERS = f"""
+SELECT a.attname FROM {IDENTITIES}
+JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
+WHERE a.attrelid = to_regclass(%s) AND a.attidentity <> '' AND f.adrelid <> to_regclass(%s) LIMIT 1
+"""
+
+
+def lend(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
+    """Has what is staged, and was made like the table but for its identity columns, draw numbers where these do."""
+    for (statement,) in connection.execute(_LENT, {"own": staging.sql, "other": table.sql}).fetchall():
+        connection.execute(str(statement).encode())
+
+
+def obstacle(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> str | None:
+    """Why what is staged cannot take the numbers along now, or None: another load's rows draw some too."""
+    found = connection.execute(_LENT_TO_OTHERS, (table.sql, staging.sql)).fetchone()
+    return None if found is None else f"another load draws numbers for its column {found[0]}"
+
+
+def take(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
+    """Gives the sequences of a table to the one that takes its place, in the same schema; call it in the transaction
+    that publishes, which has locked the table.
+
+    Raises:
+        psycopg.errors.LockNotAvailable: somebody has drawn a number from one, in a transaction that is open.
+    """
+    owned = connection.execute(_OWNED, {"own": staging.sql, "other": table.sql}).fetchall()
+    made = connection.execute(_MADE, (table.sql,)).fetchall()
+    if not owned and not made:
+        return
+    with _briefly(connection):
+        for (statement,) in owned:
+            connection.execute(str(statement).encode())
+        for sequence, column, adding, cache, remark in made:
+            # Says what it is, and locks it: nobody draws a number that the new one would give once more.
+            connection.execute(f"ALTER SEQUENCE {sequence} CACHE {cache}".encode())
+            state = connection.execute(f"SELECT last_value, is_called FROM {sequence}".encode()).fetchone()
+            rights = _statements(connection, _RIGHTS, sequence)
+            connection.execute(f"ALTER TABLE {staging.sql} ALTER {column} DROP DEFAULT".encode())
+            connection.execute(f"ALTER TABLE {table.sql} ALTER {column} DROP IDENTITY".encode())
+            connection.execute(f"ALTER TABLE {staging.sql} ALTER {column} {adding}".encode())
+            connection.execute("SELECT setval(%s::regclass, %s, %s)", (sequence, *(state or ())))
+            if remark is not None:
+                said = psycopg.sql.Literal(remark).as_string(connection)
+                connection.execute(f"COMMENT ON SEQUENCE {sequence} IS {said}".encode())
+            if rights != _statements(connection, _RIGHTS, sequence):
+                for statement in [*_statements(connection, _NEW_RIGHTS, sequence), *rights]:
+                    connection.execute(statement.encode())
+
+
+def _statements(connection: psycopg.Connection[Any], query: str, sequence: str) -> list[str]:
+    return sorted(str(statement) for (statement,) in connection.execute(query.encode(), {"sequence": sequence}))
+
+
+@contextmanager
+def _briefly(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Has locks be waited for as long as one on a sequence may be."""
+    before = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
+    yield
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", before)
