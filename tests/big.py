@@ -1,4 +1,4 @@
-"""A file of some 25 MB, enough to be cut into slices, whose rows are known without reading them back."""
+"""A file of more than 25 MB, enough for four slices, whose rows are known without reading them back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BigFile:
 
 
 def write_big_file(
-    path: Path, rows: int = 250_000, *, first_id: int = 0, longest_note: int = 0, compressible: bool = True
+    path: Path, rows: int = 280_000, *, first_id: int = 0, longest_note: int = 0, compressible: bool = True
 ) -> BigFile:
     """Write the file: `rows` records of about 100 bytes, and one with a note of `longest_note` bytes.
 

@@ -215,7 +215,7 @@ def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 @pytest.fixture(scope="session")
 def big_file(tmp_path_factory: pytest.TempPathFactory) -> BigFile:
-    """One file of about 25 MB, enough for several slices."""
+    """One file of about 28 MB, enough for four slices."""
     return write_big_file(tmp_path_factory.mktemp("big") / "big.csv")
 
 

@@ -21,9 +21,9 @@ from targets import PostgresTarget, write
 TABLE = """
 CREATE TABLE t (id bigint NOT NULL, amount numeric(12,2), day date, note varchar, PRIMARY KEY (id))
     PARTITION BY RANGE (id);
-CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (MINVALUE) TO (130000);
-CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (130000) TO (260000);
-CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (260000) TO (MAXVALUE);
+CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (MINVALUE) TO (90000);
+CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (90000) TO (180000);
+CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (180000) TO (MAXVALUE);
 """
 SMALL = """
 CREATE TABLE t (a integer NOT NULL, b text) PARTITION BY RANGE (a);
@@ -38,7 +38,7 @@ BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND mode IN ('ShareRowExclusiv
 
 def check_rows(target: PostgresTarget, big: BigFile) -> None:
     assert big.held_by(target, "t") == big.expected
-    for name, low, high in (("t0", 0, 130_000), ("t1", 130_000, 260_000), ("t2", 260_000, 10**12)):
+    for name, low, high in (("t0", 0, 90_000), ("t1", 90_000, 180_000), ("t2", 180_000, 10**12)):
         assert target.value(f"SELECT count(*) FROM {name} WHERE id < {low} OR id >= {high}") == 0
     assert (
         target.value("SELECT count(*) FROM pg_index WHERE indrelid IN ('t0'::regclass, 't1'::regclass, 't2'::regclass)")

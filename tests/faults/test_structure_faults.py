@@ -162,9 +162,9 @@ CONVERTING = "SET LOGGED", "_order", "CLUSTER", "brin"
 
 LOADING = "COPY"
 
-PARTITIONS = ("t_min", "t_130000", "t_260000")
+PARTITIONS = ("t_min", "t_90000", "t_180000")
 IN_PARTITIONS: dict[str, object] = {
-    "structure": "sorted", "key": "id", "load_as": "memory", "partition_by": "range(id, bounds=[130000, 260000])",
+    "structure": "sorted", "key": "id", "load_as": "memory", "partition_by": "range(id, bounds=[90000, 180000])",
 }  # fmt: skip
 
 

@@ -520,7 +520,10 @@ class Publish:
                 self.index_names.update(work.renames)
                 absorb.take_over_rows(self.connection, self.task, staging, work)
                 absorb.lock_out(self.connection, self.table, self.views, may_move=may_move)
-                obstacle = self.views.obstacle(self.connection, self.table)
+                # Another load may have staged its rows meanwhile, as a reader.
+                obstacle = sequences.obstacle(self.connection, staging, self.table) or self.views.obstacle(
+                    self.connection, self.table
+                )
                 if obstacle is not None:
                     raise psycopg.Rollback(copying)
                 stage.require_new_snapshots(self.connection)
