@@ -28,6 +28,7 @@ from tipple.engines.postgresql import (
     merge,
     partitions,
     rehearsal,
+    sequences,
     shape,
     stage,
     structure,
@@ -309,6 +310,11 @@ class JobOwner:
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
+        if job.plan.get("numbered") and shape.of(self.connection, self.table) != job.plan["shape"]:
+            # Its numbers may be given once more, or come from a sequence that is gone.
+            self._supersede(job)
+            self.notes.append(f"{self.table}, which numbers its rows, was changed since job {job.job_id}: began anew")
+            return None
         epoch = ledger.take_over(self.connection, job.job_id, ledger.this_process())
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
 
@@ -358,7 +364,9 @@ class JobOwner:
             if staging is not None and task.definition is None:
                 # What is staged is made like the table.
                 known_types.hold(self.connection, self.table, task.columns)
-                plan |= {"shape": shape.of(self.connection, self.table)} if strategy == "swap" else {}
+                if strategy == "swap":
+                    plan["shape"] = shape.of(self.connection, self.table)
+                    plan |= {"numbered": True} if sequences.has_any(self.connection, self.table) else {}
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:

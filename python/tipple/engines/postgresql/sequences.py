@@ -14,7 +14,7 @@ import psycopg
 
 from tipple.plan.url import TableName
 
-__all__ = ["OBSTACLES", "lend", "obstacle", "take"]
+__all__ = ["IDENTITIES", "OBSTACLES", "OWNED", "Changed", "has_any", "lend", "obstacle", "take"]
 
 LOCK_MILLISECONDS = 600
 """How long a sequence is waited for: less than the server takes to call that a deadlock with whoever waits for its
@@ -28,6 +28,11 @@ WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass A
     AND d.refobjid = to_regclass(%(other)s) ORDER BY s.oid
 """
 
+OWNED = """
+    pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S' AND o.classid = 'pg_class'::regclass
+        AND o.refclassid = 'pg_class'::regclass AND o.refobjsubid > 0 AND o.deptype IN ('a', 'i')
+"""
+"""Sequences `s` of serial and identity columns, by what they belong to, `o.refobjid`."""
 IDENTITIES = """
     pg_attribute a JOIN pg_depend o ON o.refclassid = 'pg_class'::regclass AND o.refobjid = a.attrelid
         AND o.refobjsubid = a.attnum AND o.classid = 'pg_class'::regclass AND o.deptype = 'i'
@@ -67,6 +72,12 @@ SELECT a.attrelid, format('the sequence of its column %%s has grants by %%s, who
                           pg_get_userbyid(grantor))
 FROM {IDENTITIES} CROSS JOIN LATERAL aclexplode(s.relacl)
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND grantor <> s.relowner
+UNION ALL SELECT a.attrelid, format('this role may not use the sequence of its column %%s', a.attname)
+FROM {IDENTITIES} WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> ''
+    AND NOT (has_sequence_privilege(s.oid, 'USAGE') AND has_sequence_privilege(s.oid, 'SELECT'))
+UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has another type', a.attname)
+FROM {IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND q.seqtypid <> a.atttypid
 UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has a security label', a.attname)
 FROM {IDENTITIES} JOIN pg_seclabel l ON l.classoid = 'pg_class'::regclass AND l.objoid = s.oid
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> ''
@@ -87,6 +98,16 @@ WHERE a.attrelid = to_regclass(%s) AND a.attidentity <> '' AND f.adrelid <> to_r
 """
 
 
+class Changed(psycopg.errors.LockNotAvailable):
+    """A sequence became another one while its lock was waited for: publishing must be begun again."""
+
+
+def has_any(connection: psycopg.Connection[Any], table: TableName) -> bool:
+    """Whether a table has serial or identity columns."""
+    query = f"SELECT FROM {OWNED} WHERE o.refobjid = to_regclass(%s) LIMIT 1"
+    return connection.execute(query.encode(), (table.sql,)).fetchone() is not None
+
+
 def lend(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
     """Has what is staged, and was made like the table but for its identity columns, draw numbers where these do."""
     for (statement,) in connection.execute(_LENT, {"own": staging.sql, "other": table.sql}).fetchall():
@@ -104,7 +125,8 @@ def take(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
     that publishes, which has locked the table.
 
     Raises:
-        psycopg.errors.LockNotAvailable: somebody has drawn a number from one, in a transaction that is open.
+        psycopg.errors.LockNotAvailable: somebody has drawn a number from one, in a transaction that is open; or has
+            changed one meanwhile (`Changed`).
     """
     owned = connection.execute(_OWNED, {"own": staging.sql, "other": table.sql}).fetchall()
     made = connection.execute(_MADE, (table.sql,)).fetchall()
@@ -113,9 +135,13 @@ def take(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
     with _briefly(connection):
         for (statement,) in owned:
             connection.execute(str(statement).encode())
-        for sequence, column, adding, cache, remark in made:
+        for sequence, *_, cache, _ in made:
             # Says what it is, and locks it: nobody draws a number that the new one would give once more.
-            connection.execute(f"ALTER SEQUENCE {sequence} CACHE {cache}".encode())
+            with _unless_renamed():
+                connection.execute(f"ALTER SEQUENCE {sequence} CACHE {cache}".encode())
+        if connection.execute(_MADE, (table.sql,)).fetchall() != made:
+            raise Changed("a sequence was changed meanwhile")
+        for sequence, column, adding, _, remark in made:
             state = connection.execute(f"SELECT last_value, is_called FROM {sequence}".encode()).fetchone()
             rights = _statements(connection, _RIGHTS, sequence)
             connection.execute(f"ALTER TABLE {staging.sql} ALTER {column} DROP DEFAULT".encode())
@@ -132,6 +158,14 @@ def take(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
 
 def _statements(connection: psycopg.Connection[Any], query: str, sequence: str) -> list[str]:
     return sorted(str(statement) for (statement,) in connection.execute(query.encode(), {"sequence": sequence}))
+
+
+@contextmanager
+def _unless_renamed() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.UndefinedTable as error:
+        raise Changed(str(error)) from None
 
 
 @contextmanager

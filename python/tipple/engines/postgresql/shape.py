@@ -37,9 +37,12 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('constraint %%I %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE conrelid = to_regclass(%(table)s) AND contype NOT IN ('p', 'u', 'x', 'f')
     UNION ALL
-    SELECT format('identity %%s %%s %%s', attnum, attidentity, q::text)
-    FROM {sequences.IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
-    WHERE a.attrelid = to_regclass(%(table)s) AND a.attidentity <> ''
+    SELECT format('identity %%s %%s', attnum, attidentity) FROM pg_attribute
+    WHERE attrelid = to_regclass(%(table)s) AND attidentity <> '' AND NOT attisdropped
+    UNION ALL
+    -- What is restarted has another file: numbers that were drawn before may come again.
+    SELECT format('sequence %%s %%s', pg_relation_filenode(s.oid), q::text)
+    FROM {sequences.OWNED} JOIN pg_sequence q ON q.seqrelid = s.oid WHERE o.refobjid = to_regclass(%(table)s)
     UNION ALL
     SELECT format('statistics %%s', oid) FROM pg_statistic_ext WHERE stxrelid = to_regclass(%(table)s)
 ) parts (part)
