@@ -23,8 +23,13 @@ SEQUENCE = (
 
 
 def many(tmp_path: Path) -> str:
-    """A file without the numbered column, of several slices."""
+    """A file without the numbered column."""
     return str(write(tmp_path / "many.csv", "".join(f"row {number}\n" for number in range(ROWS))))
+
+
+def wide(tmp_path: Path) -> str:
+    """As many records in several slices."""
+    return str(write(tmp_path / "wide.csv", "".join(f"{number:09000}\n" for number in range(ROWS))))
 
 
 def is_swapped(report: object) -> bool:
@@ -40,8 +45,9 @@ def test_numbers_go_on(postgres_target: PostgresTarget, tmp_path: Path, kind: st
     if mode == "append":
         postgres_target.execute("DELETE FROM t")
     before = postgres_target.rows(SEQUENCE)
-    report = load(postgres_target, many(tmp_path), mode=mode, columns=["v"], jobs=2)
+    report = load(postgres_target, wide(tmp_path), mode=mode, columns=["v"], jobs=2)
     assert is_swapped(report), report
+    assert report.slices > 1
     assert postgres_target.rows("SELECT min(n), max(n), count(DISTINCT n), count(*) FROM t") == [
         (11, 10 + ROWS, ROWS, ROWS)
     ]

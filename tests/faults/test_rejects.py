@@ -25,13 +25,13 @@ from targets import PostgresTarget, Target, write
 KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
 
 
-@pytest.mark.timeout(3600)
 @cache
 def spoilt_once() -> Spoilt:
     """Some 18 MB, which are several slices; making them takes as long as loading them some times."""
     return spoil(550_000, 0.0008, seed=31)
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("engine", "table"), [("duckdb", TABLE), ("duckdb", KEYED), ("postgresql", TABLE), ("postgresql", KEYED)]
 )

@@ -97,7 +97,7 @@ def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path)
     """Whoever set it wants no load to wait for longer."""
     url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
     with holding(target, "ACCESS EXCLUSIVE"):
-        run = load(url, file, table="t", mode="replace", retry_for=3, check=1)
+        run = load(url, file, table="t", mode="replace", check=1)
     assert "lock_timeout allows, a setting of the role, the database or the URL" in run.stderr
     load(url, file, table="t", mode="replace")
     assert target.count("t") == ROWS
@@ -112,7 +112,7 @@ def test_a_lock_timeout_while_a_record_is_stored_is_named(target: PostgresTarget
     )
     url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")
     with holding(target, "ACCESS EXCLUSIVE"):
-        run = load(url, file, table="u", retry_for=3, check=1)
+        run = load(url, file, table="u", check=1)
     assert "near record 1 of" in run.stderr
     assert "the record is not to blame: a lock was waited for as long as lock_timeout allows" in run.stderr
     load(url, file, table="u")

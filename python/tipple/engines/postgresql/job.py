@@ -310,8 +310,7 @@ class JobOwner:
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
-        if job.plan.get("numbered") and shape.of(self.connection, self.table) != job.plan["shape"]:
-            # Its numbers may be given once more, or come from a sequence that is gone.
+        if shape.is_numbered_anew(self.connection, job.plan, self.table):
             self._supersede(job)
             self.notes.append(f"{self.table}, which numbers its rows, was changed since job {job.job_id}: began anew")
             return None

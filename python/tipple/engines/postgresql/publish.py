@@ -167,8 +167,8 @@ class Publish:
                 partitions.prepare(runner, connect)
             finally:
                 self.index_names.update(partitions.index_names)
-        elif owned.plan.get("numbered") and shape.of(self.connection, self.table) != owned.plan["shape"]:
-            # Rows will be copied, and get other numbers: those that they have may be there twice.
+        elif shape.is_numbered_anew(self.connection, owned.plan, self.table):
+            # Rows will be copied, and get other numbers.
             return
         elif owned.strategy == "swap" and choice.exists and not absorb.builds_last(self.connection, self.task, staging):
             work = key_work.missing(self.connection, staging, self.table)

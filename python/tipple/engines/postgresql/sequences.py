@@ -14,36 +14,31 @@ import psycopg
 
 from tipple.plan.url import TableName
 
-__all__ = ["IDENTITIES", "OBSTACLES", "OWNED", "Changed", "has_any", "lend", "obstacle", "take"]
+__all__ = ["OBSTACLES", "OWNED", "Changed", "has_any", "lend", "obstacle", "take"]
 
 LOCK_MILLISECONDS = 600
 """How long a sequence is waited for: less than the server takes to call that a deadlock with whoever waits for its
 table."""
-
-_OWNED = """
-SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
-FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace n ON n.oid = s.relnamespace
-JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a'
-    AND d.refobjid = to_regclass(%(other)s) ORDER BY s.oid
-"""
 
 OWNED = """
     pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S' AND o.classid = 'pg_class'::regclass
         AND o.refclassid = 'pg_class'::regclass AND o.refobjsubid > 0 AND o.deptype IN ('a', 'i')
 """
 """Sequences `s` of serial and identity columns, by what they belong to, `o.refobjid`."""
-IDENTITIES = """
-    pg_attribute a JOIN pg_depend o ON o.refclassid = 'pg_class'::regclass AND o.refobjid = a.attrelid
-        AND o.refobjsubid = a.attnum AND o.classid = 'pg_class'::regclass AND o.deptype = 'i'
-    JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'
-"""
+_COLUMNS = f"{OWNED} JOIN pg_attribute a ON a.attrelid = o.refobjid AND a.attnum = o.refobjsubid"
+_IDENTITIES = f"{_COLUMNS} AND a.attidentity <> '' AND o.deptype = 'i'"
 """Identity columns `a` with their sequences `s`."""
+
+_GIVEN = f"""
+SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
+FROM {_COLUMNS} JOIN pg_namespace n ON n.oid = s.relnamespace
+WHERE a.attrelid = to_regclass(%(other)s) AND o.deptype = 'a' ORDER BY s.oid
+"""
 _LENT = f"""
 SELECT format('ALTER TABLE %%s ALTER %%I SET DEFAULT nextval(%%L)', %(own)s::text, a.attname,
               format('%%I.%%I', n.nspname, s.relname))
-FROM {IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace
-WHERE a.attrelid = to_regclass(%(other)s) AND a.attidentity <> '' ORDER BY a.attnum
+FROM {_IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace
+WHERE a.attrelid = to_regclass(%(other)s) ORDER BY a.attnum
 """
 _MADE = f"""
 SELECT format('%%I.%%I', n.nspname, s.relname), quote_ident(a.attname), format(
@@ -51,8 +46,8 @@ SELECT format('%%I.%%I', n.nspname, s.relname), quote_ident(a.attname), format(
     'CACHE %%s %%s)', CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, n.nspname, s.relname,
     q.seqstart, q.seqincrement, q.seqmin, q.seqmax, q.seqcache, CASE WHEN q.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END),
     q.seqcache, obj_description(s.oid, 'pg_class')
-FROM {IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid
-WHERE a.attrelid = to_regclass(%s) AND a.attidentity <> '' ORDER BY a.attnum
+FROM {_IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = to_regclass(%s) ORDER BY a.attnum
 """
 _ROLE = "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END"
 _RIGHTS = f"""
@@ -70,31 +65,31 @@ FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE oid = to_regclass(%(se
 OBSTACLES = f"""
 SELECT a.attrelid, format('the sequence of its column %%s has grants by %%s, who does not own it', a.attname,
                           pg_get_userbyid(grantor))
-FROM {IDENTITIES} CROSS JOIN LATERAL aclexplode(s.relacl)
-WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND grantor <> s.relowner
+FROM {_IDENTITIES} CROSS JOIN LATERAL aclexplode(s.relacl)
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND grantor <> s.relowner
 UNION ALL SELECT a.attrelid, format('this role may not use the sequence of its column %%s', a.attname)
-FROM {IDENTITIES} WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> ''
+FROM {_IDENTITIES} WHERE a.attrelid = ANY (%(oids)s::oid[])
     AND NOT (has_sequence_privilege(s.oid, 'USAGE') AND has_sequence_privilege(s.oid, 'SELECT'))
 UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has another type', a.attname)
-FROM {IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
-WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND q.seqtypid <> a.atttypid
+FROM {_IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND q.seqtypid <> a.atttypid
 UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has a security label', a.attname)
-FROM {IDENTITIES} JOIN pg_seclabel l ON l.classoid = 'pg_class'::regclass AND l.objoid = s.oid
-WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> ''
+FROM {_IDENTITIES} JOIN pg_seclabel l ON l.classoid = 'pg_class'::regclass AND l.objoid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT a.attrelid, format('other objects depend on the sequence of its column %%s (%%s)', a.attname,
                                     pg_describe_object(d.classid, d.objid, d.objsubid))
-FROM {IDENTITIES} JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
-WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attidentity <> '' AND d.deptype IN ('n', 'a', 'x') AND NOT EXISTS (
+FROM {_IDENTITIES} JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND d.deptype IN ('n', 'a', 'x') AND NOT EXISTS (
     -- Staged for the table itself, this time or another: see `obstacle`.
     SELECT FROM pg_attrdef f JOIN pg_class c ON c.oid = f.adrelid
     WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid AND c.relname ~ '^stage_[0-9a-f]{{32}}')
 """
 """Why a table's identity columns keep another one from its place, by table (of `%(oids)s`)."""
 _LENT_TO_OTHERS = f"""
-SELECT a.attname FROM {IDENTITIES}
+SELECT a.attname FROM {_IDENTITIES}
 JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
 JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
-WHERE a.attrelid = to_regclass(%s) AND a.attidentity <> '' AND f.adrelid <> to_regclass(%s) LIMIT 1
+WHERE a.attrelid = to_regclass(%s) AND f.adrelid <> to_regclass(%s) LIMIT 1
 """
 
 
@@ -128,12 +123,12 @@ def take(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
         psycopg.errors.LockNotAvailable: somebody has drawn a number from one, in a transaction that is open; or has
             changed one meanwhile (`Changed`).
     """
-    owned = connection.execute(_OWNED, {"own": staging.sql, "other": table.sql}).fetchall()
+    given = connection.execute(_GIVEN, {"own": staging.sql, "other": table.sql}).fetchall()
     made = connection.execute(_MADE, (table.sql,)).fetchall()
-    if not owned and not made:
+    if not given and not made:
         return
     with _briefly(connection):
-        for (statement,) in owned:
+        for (statement,) in given:
             connection.execute(str(statement).encode())
         for sequence, *_, cache, _ in made:
             # Says what it is, and locks it: nobody draws a number that the new one would give once more.
@@ -142,12 +137,14 @@ def take(connection: psycopg.Connection[Any], staging: TableName, table: TableNa
         if connection.execute(_MADE, (table.sql,)).fetchall() != made:
             raise Changed("a sequence was changed meanwhile")
         for sequence, column, adding, _, remark in made:
-            state = connection.execute(f"SELECT last_value, is_called FROM {sequence}".encode()).fetchone()
+            ((last, is_called),) = connection.execute(
+                f"SELECT last_value, is_called FROM {sequence}".encode()
+            ).fetchall()
             rights = _statements(connection, _RIGHTS, sequence)
             connection.execute(f"ALTER TABLE {staging.sql} ALTER {column} DROP DEFAULT".encode())
             connection.execute(f"ALTER TABLE {table.sql} ALTER {column} DROP IDENTITY".encode())
             connection.execute(f"ALTER TABLE {staging.sql} ALTER {column} {adding}".encode())
-            connection.execute("SELECT setval(%s::regclass, %s, %s)", (sequence, *(state or ())))
+            connection.execute("SELECT setval(%s::regclass, %s, %s)", (sequence, last, is_called))
             if remark is not None:
                 said = psycopg.sql.Literal(remark).as_string(connection)
                 connection.execute(f"COMMENT ON SEQUENCE {sequence} IS {said}".encode())
