@@ -11,7 +11,7 @@ import pytest
 from conformance.test_nothing_lost import during, load
 from faults.oracle import wait_for
 from targets import PostgresTarget, write
-from tipple.errors import Interrupted
+from tipple.errors import Interrupted, TippleError
 
 ROWS = 2000
 SEQUENCE = (
@@ -187,11 +187,14 @@ def test_a_sequence_that_cannot_be_lent(postgres_target: PostgresTarget, tmp_pat
 
 @pytest.mark.parametrize("kind", ["serial", "integer GENERATED ALWAYS AS IDENTITY"])
 @pytest.mark.parametrize("change", ["TRUNCATE t RESTART IDENTITY", "DROP TABLE t CASCADE"])
+@pytest.mark.parametrize("is_divided", [False, True])
 def test_a_load_that_goes_on_after_a_restart(
-    postgres_target: PostgresTarget, tmp_path: Path, kind: str, change: str
+    postgres_target: PostgresTarget, tmp_path: Path, kind: str, change: str, is_divided: bool
 ) -> None:
     """What was staged has numbers that would come again, or draws them from what is gone."""
-    table = f"CREATE TABLE t (n {kind} PRIMARY KEY, v text)"
+    table = f"CREATE TABLE t (n {kind}, v text)"
+    if is_divided:
+        table += " PARTITION BY LIST (v); CREATE TABLE t_all PARTITION OF t DEFAULT"
     postgres_target.execute(table)
     source = many(tmp_path)
 
@@ -204,10 +207,10 @@ def test_a_load_that_goes_on_after_a_restart(
     if change.startswith("DROP"):
         postgres_target.execute(table)
     report = load(postgres_target, source, columns=["v"])
-    assert "which numbers its rows, was changed since" in " ".join(report.notes)
-    assert is_swapped(report)
+    assert "which numbers its rows, began to do so anew since job" in " ".join(report.notes)
+    assert is_swapped(report) != is_divided
     assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t") == [(ROWS, ROWS)]
-    assert postgres_target.leftovers("t") == set()
+    assert postgres_target.leftovers("t", "t_all") == set()
 
 
 LATE = {
@@ -247,3 +250,122 @@ def test_what_is_changed_while_the_sequence_is_waited_for(
     assert found == [(name, 10 if late else 1, 7 if late else 1, "late" if what == "comment" else None)]
     assert postgres_target.value("INSERT INTO t (v) VALUES ('new') RETURNING n") >= least
     assert postgres_target.rows("SELECT count(DISTINCT n), count(*) FROM t") == [(ROWS + 1, ROWS + 1)]
+
+
+# ---- partitions ------------------------------------------------------------------------------------------------
+
+DIVIDED = (
+    "CREATE TABLE t (n bigint GENERATED {} AS IDENTITY (START 11), k integer, v text) PARTITION BY RANGE (k);"
+    "CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (1000);"
+    "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (1000) TO (4000) PARTITION BY LIST (v);"
+    "CREATE TABLE t_high_x PARTITION OF t_high FOR VALUES IN ('x');"
+    "CREATE TABLE t_high_y PARTITION OF t_high DEFAULT;"
+)
+FACTS = (
+    "SELECT attnotnull, attidentity::text, atthasdef FROM pg_attribute "
+    "WHERE attname = 'n' AND attrelid = '{}'::regclass"
+)
+
+
+def divided(tmp_path: Path) -> str:
+    """Records for all partitions, without numbers."""
+    return str(write(tmp_path / "divided.csv", "".join(f"{key},{'xyz'[key % 3]}\n" for key in range(ROWS))))
+
+
+def is_by_partitions(report: object) -> bool:
+    return getattr(report, "strategy", "") == "partition"
+
+
+@pytest.mark.parametrize("kind", ["ALWAYS", "BY DEFAULT"])
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_partitions_number_their_rows(postgres_target: PostgresTarget, tmp_path: Path, kind: str, mode: str) -> None:
+    """As their table does, whose sequence it stays, whichever way rows come into them."""
+    postgres_target.execute(DIVIDED.format(kind) + "INSERT INTO t (k, v) VALUES (1, 'old'), (1001, 'x'), (1001, 'old')")
+    leaves = ("t_low", "t_high_x", "t_high_y")
+    before = postgres_target.rows(SEQUENCE), [postgres_target.rows(FACTS.format(leaf)) for leaf in leaves]
+    report = load(postgres_target, divided(tmp_path), mode=mode, columns=["k", "v"], jobs=2)
+    assert is_by_partitions(report), report
+    after = postgres_target.rows(SEQUENCE), [postgres_target.rows(FACTS.format(leaf)) for leaf in leaves]
+    assert after == before
+    kept = 3 if mode == "append" else 0
+    assert postgres_target.rows("SELECT count(DISTINCT n), count(*), max(n) FROM t") == [
+        (ROWS + kept, ROWS + kept, ROWS + 13)
+    ]
+    assert postgres_target.value("INSERT INTO t (k, v) VALUES (1, 'new') RETURNING n") == ROWS + 14
+    assert postgres_target.leftovers("t", "t_high", *leaves) == set()
+
+
+def test_new_partitions_number_their_rows(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Those that keys ask for, be they seen beforehand or not."""
+    postgres_target.execute(
+        "CREATE TABLE t (n bigint GENERATED ALWAYS AS IDENTITY, k integer, v text) PARTITION BY RANGE (k)"
+    )
+    load(postgres_target, divided(tmp_path), columns=["k", "v"], partition_by="range(k, every=1000)")
+    assert postgres_target.rows("SELECT tableoid::regclass::text, count(DISTINCT n) FROM t GROUP BY 1 ORDER BY 1") == [
+        ("t_0", 1000), ("t_1000", 1000),
+    ]  # fmt: skip
+    assert postgres_target.value("INSERT INTO t (k, v) VALUES (1, 'new') RETURNING n") > ROWS
+    assert postgres_target.leftovers("t", "t_0", "t_1000") == set()
+
+
+@pytest.mark.parametrize("kind", ["ALWAYS", "BY DEFAULT"])
+def test_numbers_of_the_file_in_partitions(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """They are stored where partitions change places, take the old ones' rows, and where rows are inserted."""
+    postgres_target.execute(
+        DIVIDED.format(kind) + "INSERT INTO t (k, v) SELECT 1, 'old' FROM generate_series(1, 20000);"
+        "INSERT INTO t (k, v) VALUES (1001, 'x')"
+    )
+    lines = [f"{-1 - key},{key},{'xyz'[key % 3]}\n" for key in range(ROWS)]
+    report = load(postgres_target, str(write(tmp_path / "in.csv", "".join(lines))))
+    assert is_by_partitions(report)
+    told = " ".join(report.notes)
+    assert "swapped in with the rows that were there" in told
+    assert "filled by INSERT" in told
+    assert postgres_target.rows("SELECT count(*), sum(n) FROM t WHERE n < 0") == [(ROWS, -ROWS * (ROWS + 1) // 2)]
+    assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t WHERE n > 0") == [(20_001, 20_011)]
+
+
+@pytest.mark.parametrize("kind", ["serial", "integer GENERATED ALWAYS AS IDENTITY"])
+def test_partitions_that_are_numbered_anew(postgres_target: PostgresTarget, tmp_path: Path, kind: str) -> None:
+    """What was staged has numbers that would come again: nothing of it is published."""
+    postgres_target.execute(
+        f"CREATE TABLE t (n {kind}, k integer, v text) PARTITION BY RANGE (k);"
+        "CREATE TABLE t_all PARTITION OF t FOR VALUES FROM (MINVALUE) TO (MAXVALUE)"
+    )
+    restart = during("verify", lambda: postgres_target.execute("TRUNCATE t RESTART IDENTITY"))
+    with pytest.raises(TippleError, match=r"what numbers the rows of public\.t was restarted") as failed:
+        load(postgres_target, divided(tmp_path), columns=["k", "v"], progress=restart)
+    assert "run the command again: it begins anew" in (failed.value.hint or "")
+    assert postgres_target.count("t") == 0
+    load(postgres_target, divided(tmp_path), columns=["k", "v"])
+    assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t") == [(ROWS, ROWS)]
+    lines = [f"{-1 - key},{key},x\n" for key in range(ROWS)]
+    source = str(write(tmp_path / "in.csv", "".join(lines)))
+    # Numbers of the file are its own affair.
+    restart = during("verify", lambda: postgres_target.execute("TRUNCATE t RESTART IDENTITY"))
+    assert is_by_partitions(load(postgres_target, source, progress=restart))
+    assert postgres_target.count("t") == ROWS
+
+
+def test_a_sequence_that_partitions_may_not_use(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(DIVIDED.format("ALWAYS") + "REVOKE ALL ON SEQUENCE t_n_seq FROM CURRENT_USER")
+    report = load(postgres_target, divided(tmp_path), columns=["k", "v"])
+    assert report.strategy == "single"
+    assert "this role may not use the sequence of its column n" in report.strategy_reason
+    assert postgres_target.rows("SELECT count(DISTINCT n), count(*) FROM t") == [(ROWS, ROWS)]
+
+
+def test_a_partition_with_numbers_of_its_own(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Before 17 a partition may have an identity column for those rows that come past its table."""
+    if postgres_target.server.version >= 17:
+        with pytest.raises(psycopg.errors.Error, match="identity"):
+            postgres_target.execute(DIVIDED.format("ALWAYS") + "ALTER TABLE t_low ALTER n DROP IDENTITY")
+        return
+    postgres_target.execute(
+        DIVIDED.format("ALWAYS") + "ALTER TABLE t_low ALTER n ADD GENERATED ALWAYS AS IDENTITY (START 500000)"
+    )
+    report = load(postgres_target, divided(tmp_path), mode="replace", columns=["k", "v"])
+    assert is_by_partitions(report)
+    assert "its column n is an identity column" in " ".join(report.notes)
+    assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t") == [(ROWS, ROWS + 10)]
+    assert postgres_target.value("INSERT INTO t_low (k, v) VALUES (1, 'new') RETURNING n") == 500_000

@@ -310,9 +310,11 @@ class JobOwner:
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
-        if shape.is_numbered_anew(self.connection, job.plan, self.table):
+        if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns):
             self._supersede(job)
-            self.notes.append(f"{self.table}, which numbers its rows, was changed since job {job.job_id}: began anew")
+            self.notes.append(
+                f"{self.table}, which numbers its rows, began to do so anew since job {job.job_id}, as this one does"
+            )
             return None
         epoch = ledger.take_over(self.connection, job.job_id, ledger.this_process())
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
@@ -365,7 +367,9 @@ class JobOwner:
                 known_types.hold(self.connection, self.table, task.columns)
                 if strategy == "swap":
                     plan["shape"] = shape.of(self.connection, self.table)
-                    plan |= {"numbered": True} if sequences.has_any(self.connection, self.table) else {}
+                if strategy in ("swap", "partition"):
+                    numbers = sequences.numbering(self.connection, self.table, task.columns)
+                    plan |= {"numbers": numbers} if numbers else {}
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:

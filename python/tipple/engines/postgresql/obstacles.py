@@ -83,8 +83,8 @@ UNION ALL SELECT attrelid, format('its column %%s has grants by %%s, who does no
                                   pg_get_userbyid(grantor))
     FROM pg_attribute JOIN pg_class c ON c.oid = attrelid CROSS JOIN LATERAL aclexplode(attacl)
     WHERE attrelid = ANY (%(oids)s::oid[]) AND grantor <> relowner AND NOT attisdropped
-UNION ALL SELECT attrelid, 'its column ' || attname || ' is an identity column' FROM pg_attribute
-    WHERE attrelid = ANY (%(oids)s::oid[]) AND attidentity <> '' AND NOT attisdropped AND %(partition)s
+UNION ALL SELECT attrelid, why FROM ({sequences.OWN_IDENTITIES}) n
+    WHERE attrelid = ANY (%(oids)s::oid[]) AND %(partition)s
 UNION ALL {sequences.OBSTACLES}
 UNION ALL SELECT oid, 'another role owns it' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
@@ -192,8 +192,7 @@ UNION ALL SELECT CASE WHEN {_BY_ITSELF} THEN {_SAYS_NOT_VALID}
 UNION ALL SELECT 'it has row security' FROM pg_class WHERE oid = %(oid)s AND relrowsecurity
 UNION ALL SELECT 'it has the policy ' || polname FROM pg_policy WHERE polrelid = %(oid)s
 UNION ALL SELECT 'it has the rule ' || rulename FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_type <> '1'
-UNION ALL SELECT 'its column ' || attname || ' is an identity column' FROM pg_attribute
-    WHERE attrelid = %(oid)s AND attidentity <> '' AND NOT attisdropped
+UNION ALL SELECT why FROM ({sequences.UNUSABLE}) n WHERE attrelid = %(oid)s
 UNION ALL SELECT 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
     JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = %(oid)s
 UNION ALL SELECT 'the publication ' || pubname || ' covers all tables' FROM pg_publication WHERE puballtables

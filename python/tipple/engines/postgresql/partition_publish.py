@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import filterfalse
 from typing import Any
 
@@ -26,6 +26,7 @@ from tipple.engines.postgresql import (
     partitions,
     privileges,
     replica_identity,
+    sequences,
     shape,
     stage,
     structure,
@@ -73,7 +74,7 @@ class PartitionPublish:
         notes: list[str],
         *,
         structure: AppliedStructure | None,
-        given: Sequence[str],
+        plan: Mapping[str, Any],
         is_strict: bool,
         compares: bool,
     ) -> None:
@@ -84,12 +85,13 @@ class PartitionPublish:
             staging: the hidden table.
             notes: gets remarks for the user.
             structure: what the hidden partitions are.
-            given: CHECK constraints of a new table that the hidden one has already.
+            plan: of the job: CHECK constraints of a new table that the hidden one has already, and what numbers rows.
             is_strict: whether rows must not go in beside others, where they would not have that structure.
             compares: whether the values of rows that are copied must arrive as they were verified.
         """
         self.structure = structure
-        self.given = given
+        self.plan = plan
+        self.given: Sequence[str] = plan.get("checks", [])
         self.is_strict = is_strict
         self.compares = compares
         self.connection = connection
@@ -195,6 +197,7 @@ class PartitionPublish:
         mode = "SHARE ROW EXCLUSIVE" if copies else "ACCESS EXCLUSIVE"
         self.connection.execute(f"LOCK TABLE {self.task.table.sql} IN {mode} MODE".encode())
         self._require_same_columns()
+        self._require_same_numbers()
         steps = self._steps(may_swap=may_swap, may_mix=may_mix)
         if may_mix and _copies_and_swaps(steps):
             # Whoever began while the lock was waited for would see what is swapped in, and not what is copied.
@@ -273,6 +276,14 @@ class PartitionPublish:
         if ours != theirs:
             raise shape.changed_meanwhile(self.task.table, sorted({row[0] for row in ours ^ theirs}))
 
+    def _require_same_numbers(self) -> None:
+        table = self.task.table
+        if sequences.is_numbered_anew(self.connection, self.plan, table, self.task.columns):
+            raise TippleError(
+                f"what numbers the rows of {table} was restarted or changed while it was loaded",
+                hint="nothing was published, for numbers might come twice; run the command again: it begins anew",
+            )
+
     def _copy(self, steps: list[Step]) -> None:
         columns = stage.stored_columns(self.connection, self.task.table)
         if self.task.mode == "replace":
@@ -282,7 +293,9 @@ class PartitionPublish:
             if step.action == "insert" and step.leaf.size_bytes:
                 # Through the table itself: its bounds may have changed, and its rights are those that count.
                 into = self.task.table
-                filling.fill(self.connection, self.task, into, step.leaf.name, columns, compares=self.compares)
+                filling.fill(
+                    self.connection, self.task, into, step.leaf.name, columns, compares=self.compares, overrides=True
+                )
                 filled.append(into)
             elif step.action == "absorb" and step.real is not None:
                 filling.fill(self.connection, self.task, step.leaf.name, step.real.name, columns)
@@ -313,6 +326,7 @@ class PartitionPublish:
         checks, named = self._bound_checks(hidden), self._named(hidden)
         unsettled = privileges.unsettled(self.connection, hidden, is_new=True)
         belonging = belongings.rest(self.connection, shown, keeps_indexes=self.structure is None)
+        lent = sequences.defaults_lent(self.connection, table)
         for step in moving:
             place = step.leaf.place
             # An ending of the table's own name says where its partitions' indexes get theirs from.
@@ -323,6 +337,9 @@ class PartitionPublish:
                 final = TableName(table.schema, partition_name(table.name, place.bound, taken))
                 like = table.name
             parent = place.parent or table.sql
+            for column in lent:
+                statement = f"ALTER TABLE {step.leaf.name.sql} ALTER {quote_identifier(column)} DROP DEFAULT"
+                self.connection.execute(statement.encode())
             self._settle(step.leaf.name, final, has_names=step.leaf.name in named)
             if self.structure is not None:
                 structure.settle_names(self.connection, self.structure, step.leaf.name, final)

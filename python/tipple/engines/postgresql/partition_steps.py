@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, missing, obstacles, partition_bounds, partitions, stage
+from tipple.engines.postgresql import estranged, missing, obstacles, partition_bounds, partitions, sequences, stage
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
@@ -43,6 +43,8 @@ LEFT JOIN pg_attrdef h ON h.adrelid = hidden.attrelid AND h.adnum = hidden.attnu
 WHERE own.attnotnull <> hidden.attnotnull OR own.attstorage <> hidden.attstorage
     OR own.attcompression <> hidden.attcompression
     OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(h.adbin, h.adrelid)
+        -- Lent to the hidden one: see `sequences`.
+        AND NOT (d.adbin IS NULL AND own.attname = ANY (%s::text[]))
 ORDER BY pair.n, own.attname
 """
 _SIZES = """
@@ -198,7 +200,8 @@ class _Decision:
         for name, obstacle in of_another_order(self.connection, self.task.table, names).items():
             found.setdefault(name, obstacle)
         asked = [name.sql for name in names]
-        pairs = (asked, [leaf.name.sql for leaf, _ in matched])
+        lent = sequences.defaults_lent(self.connection, self.task.table)
+        pairs = (asked, [leaf.name.sql for leaf, _ in matched], lent)
         for n, changed in self.connection.execute(_CHANGED_COLUMNS, pairs).fetchall():
             found.setdefault(names[n - 1], changed)
         places = {leaf.name: real.name for leaf, real in matched}

@@ -27,6 +27,7 @@ from tipple.engines.postgresql import (
     obstacles,
     partition_bounds,
     partition_growth,
+    sequences,
     stage,
     structure,
     tablespaces,
@@ -57,7 +58,7 @@ JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdroppe
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname AND NOT r.attisdropped
 LEFT JOIN pg_attrdef e ON e.adrelid = r.attrelid AND e.adnum = r.attnum
-WHERE a.attgenerated <> r.attgenerated OR a.attidentity <> r.attidentity
+WHERE a.attgenerated <> r.attgenerated
     OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid)
 LIMIT 1
 """
@@ -253,7 +254,8 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         real = partition_bounds.read(connection, task.table)
         if real is None:
             raise UsageError(f"{task.table} is not partitioned", hint="leave out --partition-by")
-        like = f"(LIKE {task.table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING STATISTICS EXCLUDING COMMENTS)"
+        like = f"(LIKE {task.table.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING STATISTICS EXCLUDING COMMENTS "
+        like += "EXCLUDING IDENTITY)"
         made = f"CREATE TABLE {staging.sql} {like} PARTITION BY {real.key_definition}"
         if asked is not None:
             partition_growth.require_same_key(task.table, asked, real)
@@ -263,6 +265,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
                 connection.execute(made.encode())
                 _add_fixed(connection, task, staging, asked)
         connection.execute(made.encode())
+        sequences.lend(connection, staging, task.table)
         _create_like(connection, staging, task.table, real)
     if asked is not None:
         _add_fixed(connection, task, staging, asked, beside=task.definition is None)

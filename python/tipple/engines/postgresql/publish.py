@@ -167,7 +167,7 @@ class Publish:
                 partitions.prepare(runner, connect)
             finally:
                 self.index_names.update(partitions.index_names)
-        elif shape.is_numbered_anew(self.connection, owned.plan, self.table):
+        elif sequences.is_numbered_anew(self.connection, owned.plan, self.table, self.task.columns):
             # Rows will be copied, and get other numbers.
             return
         elif owned.strategy == "swap" and choice.exists and not absorb.builds_last(self.connection, self.task, staging):
@@ -390,7 +390,7 @@ class Publish:
             staging,
             self.notes,
             structure=self.job.structure,
-            given=owned.plan.get("checks", []),
+            plan=owned.plan,
             is_strict=self.is_strict,
             compares=compares,
         )

@@ -1,33 +1,55 @@
 """The sequences of a table's serial and identity columns, given to the one that takes its place: numbers go on.
 
 A serial column's can be given away. An identity column's cannot: what is staged draws numbers from it by a default as
-long as it is filled, and when it takes the place it gets one that is like it, and goes on where that was.
+long as it is filled, and when it takes the place it gets one that is like it, and goes on where that was. Partitions
+have no sequences: theirs are those of their table, which stays, so they only lose that default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
+from tipple.engines.base import TableColumn
 from tipple.plan.url import TableName
 
-__all__ = ["OBSTACLES", "OWNED", "Changed", "has_any", "lend", "obstacle", "take"]
+__all__ = [
+    "NUMBERING",
+    "OBSTACLES",
+    "OWN_IDENTITIES",
+    "UNUSABLE",
+    "Changed",
+    "defaults_lent",
+    "is_numbered_anew",
+    "lend",
+    "numbering",
+    "obstacle",
+    "take",
+]
 
 LOCK_MILLISECONDS = 600
 """How long a sequence is waited for: less than the server takes to call that a deadlock with whoever waits for its
 table."""
 
-OWNED = """
+_OWNED = """
     pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S' AND o.classid = 'pg_class'::regclass
         AND o.refclassid = 'pg_class'::regclass AND o.refobjsubid > 0 AND o.deptype IN ('a', 'i')
 """
 """Sequences `s` of serial and identity columns, by what they belong to, `o.refobjid`."""
-_COLUMNS = f"{OWNED} JOIN pg_attribute a ON a.attrelid = o.refobjid AND a.attnum = o.refobjsubid"
+_COLUMNS = f"{_OWNED} JOIN pg_attribute a ON a.attrelid = o.refobjid AND a.attnum = o.refobjsubid"
 _IDENTITIES = f"{_COLUMNS} AND a.attidentity <> '' AND o.deptype = 'i'"
-"""Identity columns `a` with their sequences `s`."""
+"""Identity columns `a` with their sequences `s`; since version 17 those of partitions, too, have none of their own."""
+
+# What is restarted has another file: numbers that were drawn before may come again.
+NUMBERING = f"""
+SELECT format('sequence %%s %%s', pg_relation_filenode(s.oid), q::text)
+FROM {_COLUMNS} JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = to_regclass(%(table)s) AND a.attname <> ALL (%(given)s::text[])
+"""
+"""What gives a table's rows their numbers, but for columns that are `given`."""
 
 _GIVEN = f"""
 SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
@@ -40,6 +62,7 @@ SELECT format('ALTER TABLE %%s ALTER %%I SET DEFAULT nextval(%%L)', %(own)s::tex
 FROM {_IDENTITIES} JOIN pg_namespace n ON n.oid = s.relnamespace
 WHERE a.attrelid = to_regclass(%(other)s) ORDER BY a.attnum
 """
+_DEFAULTS_LENT = f"SELECT a.attname FROM {_IDENTITIES} WHERE a.attrelid = to_regclass(%s) ORDER BY a.attnum"
 _MADE = f"""
 SELECT format('%%I.%%I', n.nspname, s.relname), quote_ident(a.attname), format(
     'ADD GENERATED %%s AS IDENTITY (SEQUENCE NAME %%I.%%I START %%s INCREMENT %%s MINVALUE %%s MAXVALUE %%s '
@@ -62,14 +85,21 @@ SELECT DISTINCT format('REVOKE ALL ON SEQUENCE %%s FROM %%s', %(sequence)s::text
 FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE oid = to_regclass(%(sequence)s)
 """
 
+OWN_IDENTITIES = f"""
+SELECT a.attrelid, format('its column %%s is an identity column', a.attname) AS why FROM {_IDENTITIES}
+"""
+"""Identity columns with sequences of their own, by table."""
+UNUSABLE = f"""
+SELECT a.attrelid, format('this role may not use the sequence of its column %%s', a.attname) AS why
+FROM {_IDENTITIES} WHERE NOT (has_sequence_privilege(s.oid, 'USAGE') AND has_sequence_privilege(s.oid, 'SELECT'))
+"""
+"""Identity columns that no other table can draw numbers for, by table."""
 OBSTACLES = f"""
 SELECT a.attrelid, format('the sequence of its column %%s has grants by %%s, who does not own it', a.attname,
                           pg_get_userbyid(grantor))
 FROM {_IDENTITIES} CROSS JOIN LATERAL aclexplode(s.relacl)
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND grantor <> s.relowner
-UNION ALL SELECT a.attrelid, format('this role may not use the sequence of its column %%s', a.attname)
-FROM {_IDENTITIES} WHERE a.attrelid = ANY (%(oids)s::oid[])
-    AND NOT (has_sequence_privilege(s.oid, 'USAGE') AND has_sequence_privilege(s.oid, 'SELECT'))
+UNION ALL SELECT attrelid, why FROM ({UNUSABLE}) n WHERE attrelid = ANY (%(oids)s::oid[])
 UNION ALL SELECT a.attrelid, format('the sequence of its column %%s has another type', a.attname)
 FROM {_IDENTITIES} JOIN pg_sequence q ON q.seqrelid = s.oid
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND q.seqtypid <> a.atttypid
@@ -97,16 +127,33 @@ class Changed(psycopg.errors.LockNotAvailable):
     """A sequence became another one while its lock was waited for: publishing must be begun again."""
 
 
-def has_any(connection: psycopg.Connection[Any], table: TableName) -> bool:
-    """Whether a table has serial or identity columns."""
-    query = f"SELECT FROM {OWNED} WHERE o.refobjid = to_regclass(%s) LIMIT 1"
-    return connection.execute(query.encode(), (table.sql,)).fetchone() is not None
+def numbering(connection: psycopg.Connection[Any], table: TableName, given: Sequence[TableColumn]) -> str:
+    """What gives rows numbers in serial and identity columns, but for those that are `given`; empty if nothing does."""
+    rows = connection.execute(
+        NUMBERING.encode(), {"table": table.sql, "given": [column.name for column in given]}
+    ).fetchall()
+    return "\n".join(sorted(str(text) for (text,) in rows))
+
+
+def is_numbered_anew(
+    connection: psycopg.Connection[Any], plan: Mapping[str, Any], table: TableName, given: Sequence[TableColumn]
+) -> bool:
+    """Whether staged rows have numbers of sequences that may give them once more, or are gone.
+
+    A job's `plan` says which ones they were, but for columns that are `given`.
+    """
+    return "numbers" in plan and numbering(connection, table, given) != plan["numbers"]
 
 
 def lend(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:
     """Has what is staged, and was made like the table but for its identity columns, draw numbers where these do."""
     for (statement,) in connection.execute(_LENT, {"own": staging.sql, "other": table.sql}).fetchall():
         connection.execute(str(statement).encode())
+
+
+def defaults_lent(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """The columns of which what is staged has had defaults lent to it, and its partitions too."""
+    return [str(name) for (name,) in connection.execute(_DEFAULTS_LENT.encode(), (table.sql,)).fetchall()]
 
 
 def obstacle(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> str | None:

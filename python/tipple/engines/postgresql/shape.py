@@ -6,7 +6,7 @@ Whatever others change meanwhile would be undone otherwise, without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ from tipple.engines.postgresql import key_work, sequences
 from tipple.errors import TippleError
 from tipple.plan.url import TableName
 
-__all__ = ["changed_meanwhile", "changed_since", "is_numbered_anew", "of", "require_same_columns"]
+__all__ = ["changed_meanwhile", "changed_since", "of", "require_same_columns"]
 
 # Keys and foreign keys are not in it: those that came are made, and those that went are looked for.
 _SHAPE = f"""
@@ -40,9 +40,7 @@ SELECT md5(string_agg(part, E'\\n' ORDER BY part)) FROM (
     SELECT format('identity %%s %%s', attnum, attidentity) FROM pg_attribute
     WHERE attrelid = to_regclass(%(table)s) AND attidentity <> '' AND NOT attisdropped
     UNION ALL
-    -- What is restarted has another file: numbers that were drawn before may come again.
-    SELECT format('sequence %%s %%s', pg_relation_filenode(s.oid), q::text)
-    FROM {sequences.OWNED} JOIN pg_sequence q ON q.seqrelid = s.oid WHERE o.refobjid = to_regclass(%(table)s)
+    {sequences.NUMBERING}
     UNION ALL
     SELECT format('statistics %%s', oid) FROM pg_statistic_ext WHERE stxrelid = to_regclass(%(table)s)
 ) parts (part)
@@ -57,14 +55,8 @@ _INDEXES = "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexre
 
 def of(connection: psycopg.Connection[Any], table: TableName) -> str:
     """The shape of a table."""
-    found = connection.execute(_SHAPE.encode(), {"table": table.sql}).fetchone()
+    found = connection.execute(_SHAPE.encode(), {"table": table.sql, "given": []}).fetchone()
     return str(found[0]) if found is not None else ""
-
-
-def is_numbered_anew(connection: psycopg.Connection[Any], plan: Mapping[str, Any], table: TableName) -> bool:
-    """Whether staged rows have numbers of sequences that may give them once more, or are gone: a job's `plan` says what
-    the table was, and whether it numbers its rows."""
-    return "numbered" in plan and of(connection, table) != plan["shape"]
 
 
 def changed_since(
