@@ -319,6 +319,14 @@ def test_a_pool_that_lends_sessions_for_a_transaction(target: PostgresTarget, pa
     assert target.rows("SELECT FROM pg_locks WHERE locktype = 'advisory'") == []
 
 
+def test_a_pool_that_lends_sessions_for_a_statement(target: PostgresTarget, path: Path) -> None:
+    """It knows no transactions: whoever begins one is told so, and has lost the connection."""
+    with closing(Pooler(target.server.url(LOADER, target.database), "statement")) as pooler:
+        run = load(target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port), path, check=2)
+    assert "is a connection pool that gives every transaction another session" in run.stderr
+    assert target.tables() == {"public.t"}
+
+
 def test_a_pool_that_keeps_sessions(target: PostgresTarget, path: Path) -> None:
     with closing(Pooler(target.server.url(LOADER, target.database), "session")) as pooler:
         url = target.server.url(LOADER, target.database, "127.0.0.1", port=pooler.port)

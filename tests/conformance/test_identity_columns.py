@@ -252,6 +252,14 @@ def test_what_is_changed_while_the_sequence_is_waited_for(
     assert postgres_target.rows("SELECT count(DISTINCT n), count(*) FROM t") == [(ROWS + 1, ROWS + 1)]
 
 
+def test_a_sequence_that_runs_out(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute("CREATE TABLE t (n integer GENERATED ALWAYS AS IDENTITY (MAXVALUE 1500), v text)")
+    with pytest.raises(TippleError, match="reached maximum value of sequence") as failed:
+        load(postgres_target, many(tmp_path), columns=["v"])
+    assert "no record is at fault: the sequence that numbers the rows has no more numbers" in (failed.value.hint or "")
+    assert postgres_target.count("t") == 0
+
+
 # ---- partitions ------------------------------------------------------------------------------------------------
 
 DIVIDED = (

@@ -101,6 +101,7 @@ CHANGES = {
     "not null": "ALTER TABLE t ALTER v SET NOT NULL",
     "default": "ALTER TABLE t ALTER w SET DEFAULT 9",
     "check": "ALTER TABLE t DROP CONSTRAINT c",
+    "name": "ALTER TABLE t RENAME w TO z",
     "index": "DROP INDEX i",
     "renamed": "ALTER TABLE t RENAME TO old; CREATE TABLE t (id integer, v text, w integer DEFAULT 7)",
 }
@@ -136,6 +137,7 @@ def test_ddl_in_mid_load(postgres_target: PostgresTarget, tmp_path: Path, name: 
     assert postgres_target.rows(shape) == wanted
     assert sorted(postgres_target.rows("SELECT id, v FROM t")) == [(1, "a"), (2, "b")]
     assert "copied, not swapped in" in " ".join(report.notes)
+    assert "event trigger" not in " ".join(report.notes)
     assert postgres_target.leftovers("t", "old") == set()
 
 

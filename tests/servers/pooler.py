@@ -1,5 +1,5 @@
 """A connection pool in front of a server, as PgBouncer is one: it knows its clients by itself, and lends them sessions
-of the server for a transaction each, or for as long as they stay.
+of the server for a statement or a transaction each, or for as long as they stay.
 
 What it does with a session that is given back is what PgBouncer does between transactions: nothing.
 """
@@ -23,6 +23,8 @@ _READY = b"Z\0\0\0\x05I"
 _TOLD = (b"server_version", b"client_encoding", b"DateStyle", b"TimeZone", b"standard_conforming_strings")
 _ANSWERED = {b"Q", b"S"}
 """Messages after which the server says when it is ready: Query and Sync."""
+_REFUSAL = b"SFATAL\0C08P01\0Mtransaction blocks not allowed in statement pooling mode\0\0"
+_REFUSED = b"E" + (len(_REFUSAL) + 4).to_bytes(4, "big") + _REFUSAL
 CHUNK_BYTES = 1 << 16
 SESSIONS = 3
 """So many are lent for transactions."""
@@ -36,7 +38,7 @@ class Pooler:
         mode: for how long a client keeps one.
     """
 
-    def __init__(self, url: str, mode: Literal["transaction", "session"]) -> None:
+    def __init__(self, url: str, mode: Literal["statement", "transaction", "session"]) -> None:
         self._url = url
         self._mode = mode
         self._connections: list[psycopg.Connection[Any]] = []
@@ -63,7 +65,7 @@ class Pooler:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                serve = self._lend if self._mode == "transaction" else self._give
+                serve = self._give if self._mode == "session" else self._lend
                 threading.Thread(target=serve, args=(client,), daemon=True).start()
 
     def _greet(self, client: socket.socket) -> None:
@@ -85,7 +87,7 @@ class Pooler:
                 back.join()
 
     def _lend(self, client: socket.socket) -> None:
-        """A session for each transaction. COPY is not understood."""
+        """A session for each transaction, or none for those of several statements. COPY is not understood."""
         session: socket.socket | None = None
         with contextlib.suppress(OSError, EOFError), client:
             self._greet(client)
@@ -98,6 +100,9 @@ class Pooler:
                 if kind not in _ANSWERED:
                     continue
                 session = session or self._free.get()
+                if self._mode == "statement" and b"BEGIN" in asked:
+                    client.sendall(_REFUSED)
+                    break
                 session.sendall(asked)
                 asked = b""
                 while True:

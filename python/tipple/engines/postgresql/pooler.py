@@ -78,7 +78,7 @@ def _begin(connection: Connection) -> tuple[ExecStatus | None, int | None]:
             try:
                 raw.consume_input()
             except psycopg.Error:
-                return None, None
+                return status, None  # who refuses may hang up too
         result = raw.get_result()
         if result is None:
             return status, process

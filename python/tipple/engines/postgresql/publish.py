@@ -474,8 +474,9 @@ class Publish:
         return (
             obstacles.of(self.connection, self.table, self.task)
             or sequences.obstacle(self.connection, staging, self.table)
-            or estranged.of(self.connection, staging, self.table)
+            # Before what others have made of the staging table: it is as the table was.
             or shape.changed_since(self.connection, owned.plan.get("shape"), staging, self.table, has_own_indexes=own)
+            or estranged.of(self.connection, staging, self.table)
         )
 
     def _take_place(self, owned: OwnedJob, staging: TableName) -> str | None:
