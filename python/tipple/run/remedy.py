@@ -134,7 +134,7 @@ def core_remedy(
     if error.sqlstate == _NO_MORE_NUMBERS:
         return (
             "no record is at fault: the sequence that numbers the rows has no more numbers; give it more "
-            "(ALTER SEQUENCE … MAXVALUE, where the column's type has room for them), or --columns and numbers of your own"
+            "(ALTER SEQUENCE … MAXVALUE, where the column's type has room), or --columns and numbers of your own"
         )
     nested = _nested_remedy(error.reason)
     if nested is not None:
