@@ -40,15 +40,17 @@ AT_PUBLISH = """
 SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()
 WHERE relation = 't'::regclass AND mode IN ('ShareRowExclusiveLock', 'AccessExclusiveLock')
 """
-REPLACE = {"mode": "replace", "replace_scope": "partitions"}
+REPLACE: dict[str, object] = {"mode": "replace", "replace_scope": "partitions"}
 
 
 @contextmanager
-def at_publish(target: PostgresTarget, path: Path, **env: str) -> Iterator[tuple[Command, psycopg.Connection]]:
+def at_publish(
+    target: PostgresTarget, path: Path, options: dict[str, object] = REPLACE, **env: str
+) -> Iterator[tuple[Command, psycopg.Connection]]:
     """A load that waits for the table's lock, and the session that holds it."""
     with psycopg.connect(target.server.url(dbname=target.database)) as holder:
         holder.execute(f"SET ROLE {LOADER}; LOCK TABLE t IN ACCESS SHARE MODE")
-        words = load_words(target.url, (path,), "t", {"header": "no", **REPLACE})
+        words = load_words(target.url, (path,), "t", {"header": "no", **options})
         command = start_tipple(*words, env=env)
         try:
             until = time.monotonic() + 30
@@ -249,6 +251,34 @@ def test_what_violates_a_constraint_that_has_come_meanwhile(
     assert "record    2" in load(postgres_target, path, check=1, **options).stderr
     load(postgres_target, path, on_error="skip", max_rejects=9, check=3, cwd=tmp_path, **options)
     assert postgres_target.count("t") == 2
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize("options", [{}, REPLACE], ids=["append", "replace"])
+@pytest.mark.parametrize("also", ["", "; DROP TABLE t00", "; DROP TABLE t0", "; ALTER TABLE t0 SET SCHEMA aside"])
+def test_a_divided_partition_that_is_detached_meanwhile(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, object], also: str
+) -> None:
+    """Its rows do not go where no reader of the table looks, though a table of that name is there."""
+    postgres_target.execute("""
+        CREATE TABLE t (k integer, v text) PARTITION BY RANGE (k);
+        CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (k);
+        CREATE TABLE t00 PARTITION OF t0 FOR VALUES FROM (0) TO (5);
+        CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20);
+        CREATE SCHEMA aside;
+    """)
+    path = write(tmp_path / "in.csv", "1,new\n11,new\n")
+    with at_publish(postgres_target, path, options) as (command, holder):
+        holder.execute(f"ALTER TABLE t DETACH PARTITION t0; {also}".encode())
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 1, run
+    assert "nothing was published" in run.stderr
+    assert postgres_target.count("t") == 0
+    for place, name in postgres_target.rows(
+        "SELECT relnamespace::regnamespace, relname FROM pg_class WHERE relname = 't0'"
+    ):
+        assert postgres_target.count(f"{place}.{name}") == 0
     check_tidy(postgres_target)
 
 

@@ -106,11 +106,13 @@ def decide(
     Raises:
         TippleError: the target is not partitioned any more.
     """
-    by_place = _by_place(read_target(connection, task.table))
+    real = read_target(connection, task.table)
+    by_place = _by_place(real)
     leaves = partitions.staged(connection, staging)
     filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
     detour = obstacles.detour(connection, task.table)
-    decision = _Decision(connection, task, filled, detour, may_swap=may_swap, may_mix=may_mix)
+    divided = {partition.name.sql for partition in real.partitions if partition.kind == "p"}
+    decision = _Decision(connection, task, filled, divided, detour, may_swap=may_swap, may_mix=may_mix)
     matched = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
     decision.look_at([(leaf, real) for leaf, real in matched if real is not None and decision.touches(leaf)])
     steps = [decision.step(leaf, real) for leaf, real in matched]
@@ -169,12 +171,16 @@ class _Decision:
         connection: psycopg.Connection[Any],
         task: LoadTask,
         filled: set[TableName],
+        divided: set[str],
         detour: str | None,
         *,
         may_swap: bool,
         may_mix: bool,
     ) -> None:
-        """`filled` are hidden partitions with rows; `detour` says what the table has got that rows must meet."""
+        """`filled` are hidden partitions with rows, `divided` partitions of the table, quoted, that have partitions;
+        `detour` says what the table has got that rows must meet.
+        """
+        self.divided = divided
         self.detour = detour
         self.connection = connection
         self.task = task
@@ -224,7 +230,8 @@ class _Decision:
         elif real is None:
             action = "attach" if has_rows or leaf.place.asked else "leave"
             self._require_way(leaf)
-            if leaf.place.parent is not None and not self._exists(leaf.place.parent):
+            if leaf.place.parent is not None and leaf.place.parent not in self.divided:
+                # It was dropped, or is there and no part of the table any more.
                 action = "insert" if has_rows else "leave"
         elif not self.touches(leaf):
             action = "leave"
@@ -261,7 +268,3 @@ class _Decision:
         if real.name not in self.facts.filled:
             return "swap"
         return "absorb" if held < leaf.size_bytes or self.task.indexes == "rebuild" else "insert"
-
-    def _exists(self, quoted: str) -> bool:
-        found = self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
-        return bool(found and found[0])
