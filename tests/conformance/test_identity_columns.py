@@ -185,8 +185,20 @@ def test_a_sequence_that_cannot_be_lent(postgres_target: PostgresTarget, tmp_pat
     assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t") == [(ROWS, ROWS)]
 
 
+BETWEEN = {
+    "TRUNCATE t RESTART IDENTITY": 1,
+    "DROP TABLE t CASCADE": 1,
+    "SELECT setval('t_n_seq', 1, false)": 1,
+    f"SELECT setval('t_n_seq', {ROWS - 1})": ROWS,
+    f"SELECT setval('t_n_seq', {ROWS}, false)": ROWS,
+    f"SELECT setval('t_n_seq', {ROWS})": None,
+    "SELECT nextval('t_n_seq')": None,
+}
+"""What happens to a sequence between two runs, and the first number of rows that are numbered anew then."""
+
+
 @pytest.mark.parametrize("kind", ["serial", "integer GENERATED ALWAYS AS IDENTITY"])
-@pytest.mark.parametrize("change", ["TRUNCATE t RESTART IDENTITY", "DROP TABLE t CASCADE"])
+@pytest.mark.parametrize("change", BETWEEN)
 @pytest.mark.parametrize("is_divided", [False, True])
 def test_a_load_that_goes_on_after_a_restart(
     postgres_target: PostgresTarget, tmp_path: Path, kind: str, change: str, is_divided: bool
@@ -207,9 +219,12 @@ def test_a_load_that_goes_on_after_a_restart(
     if change.startswith("DROP"):
         postgres_target.execute(table)
     report = load(postgres_target, source, columns=["v"])
-    assert "which numbers its rows, began to do so anew since job" in " ".join(report.notes)
+    first = BETWEEN[change]
+    assert ("which numbers its rows, began to do so anew since job" in " ".join(report.notes)) == (first is not None)
     assert is_swapped(report) != is_divided
-    assert postgres_target.rows("SELECT count(DISTINCT n), max(n) FROM t") == [(ROWS, ROWS)]
+    first = first or 1
+    assert postgres_target.rows("SELECT count(DISTINCT n), min(n), max(n) FROM t") == [(ROWS, first, first + ROWS - 1)]
+    assert postgres_target.value("INSERT INTO t (v) VALUES ('new') RETURNING n") >= first + ROWS
     assert postgres_target.leftovers("t", "t_all") == set()
 
 
@@ -252,10 +267,13 @@ def test_what_is_changed_while_the_sequence_is_waited_for(
     assert postgres_target.rows("SELECT count(DISTINCT n), count(*) FROM t") == [(ROWS + 1, ROWS + 1)]
 
 
-def test_a_sequence_that_runs_out(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_sequence_that_runs_out(postgres_target: PostgresTarget, tmp_path: Path, skips: bool) -> None:
+    """No record is a reject for that, however many may be."""
     postgres_target.execute("CREATE TABLE t (n integer GENERATED ALWAYS AS IDENTITY (MAXVALUE 1500), v text)")
+    options = {"on_error": "skip", "max_rejects": 10**6, "rejects": str(tmp_path / "rejects")} if skips else {}
     with pytest.raises(TippleError, match="reached maximum value of sequence") as failed:
-        load(postgres_target, many(tmp_path), columns=["v"])
+        load(postgres_target, many(tmp_path), columns=["v"], **options)
     assert "no record is at fault: the sequence that numbers the rows has no more numbers" in (failed.value.hint or "")
     assert postgres_target.count("t") == 0
 

@@ -22,6 +22,9 @@ pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
     let Error::Server(server) = failure.error.as_ref() else { return false };
     let is_of = |classes: &[&str]| classes.iter().any(|class| server.sqlstate.starts_with(class));
     let is_of_value = || failure.column.is_some() && (is_of(&OF_VALUES) || server.sqlstate == NO_CODE);
+    if server.sqlstate == NO_MORE_NUMBERS {
+        return false;
+    }
     server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || is_of_value()
 }
 
@@ -29,6 +32,9 @@ pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
 /// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep. It names a column then,
 /// and at no other time.
 const OF_VALUES: [&str; 4] = ["0A", "3F", "42", "54"];
+
+/// SQLSTATE `sequence_generator_limit_exceeded`: whichever record comes next, its row gets no number.
+const NO_MORE_NUMBERS: &str = "2200H";
 
 /// SQLSTATE of errors without one, such as that of hstore's syntax before 16.
 const NO_CODE: &str = "XX000";

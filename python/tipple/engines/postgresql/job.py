@@ -310,7 +310,9 @@ class JobOwner:
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
-        if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns):
+        names = [] if staging is None else stage.members(self.connection, staging, kinds="r")
+        staged = [TableName(staging.schema, name) for name in names] if staging is not None else []
+        if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns, staged):
             self._supersede(job)
             self.notes.append(
                 f"{self.table}, which numbers its rows, began to do so anew since job {job.job_id}, as this one does"

@@ -51,6 +51,12 @@ WHERE a.attrelid = to_regclass(%(table)s) AND a.attname <> ALL (%(given)s::text[
 """
 """What gives a table's rows their numbers, but for columns that are `given`."""
 
+_COUNTING = f"""
+SELECT quote_ident(a.attname), format('%%I.%%I', n.nspname, s.relname), q.seqincrement
+FROM {_COLUMNS} JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid
+WHERE a.attrelid = to_regclass(%s) AND a.attname <> ALL (%s::text[]) AND NOT q.seqcycle
+"""
+
 _GIVEN = f"""
 SELECT format('ALTER SEQUENCE %%I.%%I OWNED BY %%s.%%I', n.nspname, s.relname, %(own)s::text, a.attname)
 FROM {_COLUMNS} JOIN pg_namespace n ON n.oid = s.relnamespace
@@ -136,13 +142,39 @@ def numbering(connection: psycopg.Connection[Any], table: TableName, given: Sequ
 
 
 def is_numbered_anew(
-    connection: psycopg.Connection[Any], plan: Mapping[str, Any], table: TableName, given: Sequence[TableColumn]
+    connection: psycopg.Connection[Any],
+    plan: Mapping[str, Any],
+    table: TableName,
+    given: Sequence[TableColumn],
+    staged: Sequence[TableName] = (),
 ) -> bool:
     """Whether staged rows have numbers of sequences that may give them once more, or are gone.
 
-    A job's `plan` says which ones they were, but for columns that are `given`.
+    A job's `plan` says which ones they were, but for columns that are `given`; `staged` are tables that are looked at.
     """
-    return "numbers" in plan and numbering(connection, table, given) != plan["numbers"]
+    if "numbers" not in plan:
+        return False
+    changed = numbering(connection, table, given) != plan["numbers"]
+    return changed or (bool(staged) and _are_set_back(connection, table, given, staged))
+
+
+def _are_set_back(
+    connection: psycopg.Connection[Any], table: TableName, given: Sequence[TableColumn], staged: Sequence[TableName]
+) -> bool:
+    """Whether rows that are staged have numbers which a sequence is yet to give: `setval` leaves no other trace, and is
+    what people call when a load has died."""
+    columns = [column.name for column in given]
+    for column, sequence, step in connection.execute(_COUNTING.encode(), (table.sql, columns)).fetchall():
+        furthest = "max" if step > 0 else "min"
+        rows = " UNION ALL ".join(f"SELECT {furthest}({column}) AS number FROM {name.sql}" for name in staged)
+        # As far as numbers were given: one that is yet to be is not called.
+        found = connection.execute(
+            f"SELECT ({furthest}(number) - last_value) * sign({step}) + (NOT is_called)::integer > 0 "
+            f"FROM ({rows}) staged CROSS JOIN {sequence} GROUP BY last_value, is_called".encode()
+        ).fetchone()
+        if found is not None and found[0]:
+            return True
+    return False
 
 
 def lend(connection: psycopg.Connection[Any], staging: TableName, table: TableName) -> None:

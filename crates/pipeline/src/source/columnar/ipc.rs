@@ -10,7 +10,8 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{FileDecoder, read_footer_length};
-use arrow_ipc::{Block, Endianness, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
+use arrow_ipc::{Block, CompressionType, Endianness, Message, MessageHeader, MetadataVersion};
+use arrow_ipc::{root_as_footer, root_as_message};
 use arrow_schema::SchemaRef;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// What a message begins with since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
+/// What a byte of LZ4 stands for at most: it adds so much to the length of a match ("LZ4 Block Format Description").
+const LZ4_MOST: i64 = 255;
 
 #[derive(Debug, Clone, Copy)]
 struct Part {
@@ -74,7 +77,7 @@ impl IpcFooter {
             let message = parse(source, &metadata)?;
             let batch = message.header_as_record_batch();
             let batch = batch.ok_or_else(|| damaged(source, "its footer takes another message for a record batch"))?;
-            parts.push(Part { block: *block, rows: Some(batch.length().max(0).cast_unsigned()) });
+            parts.push(Part { block: *block, rows: Some(rows_of(source, batch)?) });
         }
         Ok(Self { schema, version: footer.version(), parts })
     }
@@ -119,8 +122,9 @@ impl IpcFooter {
                 }
                 (Some(found), MessageHeader::DictionaryBatch) => found.parts.push(Part { block, rows: None }),
                 (Some(found), MessageHeader::RecordBatch) => {
-                    let rows = message.header_as_record_batch().map_or(0, |batch| batch.length().max(0));
-                    found.parts.push(Part { block, rows: Some(rows.cast_unsigned()) });
+                    let batch = message.header_as_record_batch();
+                    let batch = batch.ok_or_else(|| damaged(source, "a message has no record batch"))?;
+                    found.parts.push(Part { block, rows: Some(rows_of(source, batch)?) });
                 }
                 _ => return Err(damaged(source, "a message stands where it may not")),
             }
@@ -175,6 +179,7 @@ impl IpcFooter {
                 }
                 let mut read = || {
                     let bytes = read_block(source, part.block)?;
+                    check_lengths(source, part.block, &bytes)?;
                     if part.rows.is_none() {
                         decoder.read_dictionary(&part.block, &bytes).map_err(|error| damaged(source, error))?;
                         return Ok(None);
@@ -222,6 +227,37 @@ fn read_schema(source: &SourceFile<'_>, schema: arrow_ipc::Schema<'_>) -> Result
         return Err(damaged(source, "it was written big-endian"));
     }
     try_fb_to_schema(schema).map(Arc::new).map_err(|error| damaged(source, error))
+}
+
+/// The rows of a record batch. One that claims to have none is never decoded, which would find that untrue.
+fn rows_of(source: &SourceFile<'_>, batch: arrow_ipc::RecordBatch<'_>) -> Result<u64> {
+    let of_first_column = batch.nodes().iter().flatten().next().map_or(0, |node| node.length());
+    if batch.length() <= 0 && of_first_column != 0 {
+        return Err(damaged(source, "a record batch has another number of rows than its columns have"));
+    }
+    Ok(batch.length().max(0).cast_unsigned())
+}
+
+/// Checks that packed buffers can have the lengths that they claim: memory for LZ4 is asked for beforehand.
+fn check_lengths(source: &SourceFile<'_>, block: Block, bytes: &[u8]) -> Result<()> {
+    let (metadata, body) = bytes.split_at_checked(block.metaDataLength() as usize).unwrap_or((bytes, &[]));
+    let message = parse(source, metadata)?;
+    let of_dictionary = || message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
+    let Some(batch) = message.header_as_record_batch().or_else(of_dictionary) else { return Ok(()) };
+    if batch.compression().is_none_or(|packed| packed.codec() != CompressionType::LZ4_FRAME) {
+        return Ok(());
+    }
+    for buffer in batch.buffers().iter().flatten() {
+        // What lies outside is found when it is decoded; an empty one has no length before it.
+        let place = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let packed = place.and_then(|(begin, length)| body.get(begin..begin.checked_add(length)?));
+        let prefix = packed.and_then(<[u8]>::first_chunk);
+        let claimed = prefix.map_or(0, |prefix| i64::from_le_bytes(*prefix));
+        if claimed > buffer.length().saturating_mul(LZ4_MOST) {
+            return Err(damaged(source, format!("a packed buffer claims to be of {claimed} bytes")));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a block lies within the file.

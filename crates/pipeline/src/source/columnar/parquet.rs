@@ -41,6 +41,11 @@ impl ParquetFooter {
         let file = Positioned::new(source.duplicate()?, source.planned().size);
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let mut metadata = metadata.map_err(|error| damaged(source, error))?;
+        let claimed = metadata.metadata().file_metadata().num_rows();
+        if claimed > 0 && metadata.metadata().row_groups().iter().all(|group| group.num_rows() <= 0) {
+            // What claims to have no rows is not read, which would find that untrue.
+            return Err(damaged(source, format!("its footer claims {claimed} rows, and its row groups have none")));
+        }
         if let Some(schema) = without_odd_dictionaries(metadata.schema()) {
             metadata = with_schema(&metadata, schema).map_err(|error| damaged(source, error))?;
         }
@@ -262,12 +267,19 @@ fn wide_int96(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
 }
 
 /// The schema without those dictionaries that the reader cannot read, where there are any. Parquet has none: the writer
-/// notes that its column in memory was one, and values of the plain type mean the same.
+/// notes that its column in memory was one, and values of the plain type mean the same. Keys that were wide enough for
+/// each piece that was written may be too narrow for those of a batch of several.
 fn without_odd_dictionaries(schema: &Schema) -> Option<SchemaRef> {
     let plain = |kind: &DataType| match kind {
-        DataType::Dictionary(_, values) => {
-            let is_odd = matches!(**values, DataType::Boolean | DataType::Float16) || values.is_decimal();
-            is_odd.then(|| values.as_ref().clone())
+        DataType::Dictionary(_, values)
+            if matches!(**values, DataType::Boolean | DataType::Float16) || values.is_decimal() =>
+        {
+            Some(values.as_ref().clone())
+        }
+        DataType::Dictionary(keys, values)
+            if matches!(**keys, DataType::Int8 | DataType::UInt8 | DataType::Int16 | DataType::UInt16) =>
+        {
+            Some(DataType::Dictionary(Box::new(DataType::Int32), values.clone()))
         }
         _ => None,
     };
