@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -145,7 +146,8 @@ def _line_end(path: str, text: mmap.mmap, dialect: Dialect) -> bytes:
         begin, meant = _byte(dialect.quote), _in_quotes(dialect)
     elif dialect.format == "text":
         begin, meant = rb"\\", rb"\\."
-    first = re.match(rb"(?s)(?:(?!" + begin + rb")[^\r\n]|" + meant + rb")*+" + any_end, text)
+    line = _possessive(rb"(?!" + begin + rb")[^\r\n]|" + meant)
+    first = re.match(rb"(?s)" + line + any_end, text)
     first = first or re.search(any_end, text)
     if first is None:
         return b"\n"
@@ -240,13 +242,12 @@ class _Records:
         in_line = rb"(?:[^%b\r]|\r(?!\n))" if line_end == b"\r\n" else rb"[^%b" + line_end + rb"]"
         quoted = _in_quotes(dialect, in_line)
         field = rb"(?:" + _in_quotes(dialect) + rb"|[^\r\n" + quote + delimiter + rb"]*+)"
-        self.lines = re.compile(
-            rb"(?:(?!\Z)(?:" + in_line % quote + rb"++|" + quoted + rb")*+(?:" + line_end + rb"|\Z))*+"
-        )
+        line = _possessive(_possessive(in_line % quote, b"+") + rb"|" + quoted)
+        self.lines = re.compile(_possessive(rb"(?!\Z)" + line + rb"(?:" + line_end + rb"|\Z)"))
         """Lines at whose end no quote is open, as many as there are."""
         # A carriage return there makes it no longer.
         ends = rb"\r?\n" if line_end == b"\n" else line_end
-        self.several_lines = re.compile(field + rb"(?:" + delimiter + field + rb")*+(?:" + ends + rb"|\Z)")
+        self.several_lines = re.compile(field + _possessive(delimiter + field) + rb"(?:" + ends + rb"|\Z)")
         """A record whose quotes all stand around fields."""
 
 
@@ -255,12 +256,23 @@ def _in_quotes(dialect: Dialect, byte: bytes = rb"[^%b]") -> bytes:
     assert dialect.quote is not None
     quote, escape = _byte(dialect.quote), _byte(dialect.escape or dialect.quote)
     if quote == escape:
-        inside = rb"(?:" + byte % quote + rb"++|" + quote + quote + rb")"
+        inside = _possessive(byte % quote, b"+") + rb"|" + quote + quote
     else:
         either = quote + escape
         # An escape before anything else is itself.
-        inside = rb"(?:" + byte % either + rb"++|" + escape + rb"(?:[" + either + rb"]|(?![" + either + rb"])))"
-    return quote + inside + rb"*+" + quote
+        escaped = escape + rb"(?:[" + either + rb"]|(?![" + either + rb"]))"
+        inside = _possessive(byte % either, b"+") + rb"|" + escaped
+    return quote + _possessive(inside) + quote
+
+
+def _possessive(pattern: bytes, count: bytes = b"*") -> bytes:
+    """As many as there are of a pattern, and never fewer.
+
+    Before 3.11.5 `*+` of more than a set of bytes matches what it should not (https://github.com/python/cpython/issues/
+    106052). An atomic group does not, but takes memory for each repetition.
+    """
+    form = rb"(?:%b)%b+" if sys.version_info >= (3, 11, 5) else rb"(?>(?:%b)%b)"
+    return form % (pattern, count)
 
 
 def _byte(character: str) -> bytes:
