@@ -220,7 +220,8 @@ def test_a_load_that_goes_on_after_a_restart(
         postgres_target.execute(table)
     report = load(postgres_target, source, columns=["v"])
     first = BETWEEN[change]
-    assert ("which numbers its rows, began to do so anew since job" in " ".join(report.notes)) == (first is not None)
+    said = "what numbers the rows of public.t was restarted or changed since job"
+    assert (said in " ".join(report.notes)) == (first is not None)
     assert is_swapped(report) != is_divided
     first = first or 1
     assert postgres_target.rows("SELECT count(DISTINCT n), min(n), max(n) FROM t") == [(ROWS, first, first + ROWS - 1)]

@@ -310,13 +310,14 @@ class JobOwner:
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
             return None
-        names = [] if staging is None else stage.members(self.connection, staging, kinds="r")
-        staged = [TableName(staging.schema, name) for name in names] if staging is not None else []
+        staged = []
+        if staging is not None:
+            names = stage.members(self.connection, staging, kinds="r")
+            staged = [TableName(staging.schema, name) for name in names]
         if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns, staged):
             self._supersede(job)
-            self.notes.append(
-                f"{self.table}, which numbers its rows, began to do so anew since job {job.job_id}, as this one does"
-            )
+            numbers = f"what numbers the rows of {self.table} was restarted or changed"
+            self.notes.append(f"{numbers} since job {job.job_id}: began anew")
             return None
         epoch = ledger.take_over(self.connection, job.job_id, ledger.this_process())
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
