@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,11 @@ def cores() -> int:
 def tipple_command(*words: str) -> Command:
     """The words that start the `tipple` of this environment."""
     return [str(Path(sys.executable).parent / "tipple"), *words]
+
+
+def on_core(cpus: Iterable[int], command: Command) -> Command:
+    """The same command, on some cores only."""
+    return ["taskset", "--cpu-list", ",".join(map(str, cpus)), *command]
 
 
 def environment() -> dict[str, str]:
@@ -117,9 +122,12 @@ def confined(number: int | None, postmaster: int | None) -> Iterator[None]:
 
 def _confine(cpus: set[int], postmaster: int | None) -> None:
     os.sched_setaffinity(0, cpus)
-    if postmaster is None:
-        return
-    # What it starts later has its own.
+    if postmaster is not None:
+        keep_server_on(cpus, postmaster)
+
+
+def keep_server_on(cpus: Iterable[int], postmaster: int) -> None:
+    """Has a server run on some cores only; what it starts later does too."""
     for pid in (postmaster, *_children(postmaster)):
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(pid, cpus)
