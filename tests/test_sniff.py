@@ -10,8 +10,9 @@ import pytest
 
 from targets import write
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import clean_names, column_types, describe_dates, wider_type
+from tipple.plan.sniff_columns import column_types, describe_dates, wider_type
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
+from tipple.plan.sniff_names import clean_names
 from tipple.plan.sniff_options import options_text
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
 from tipple.plan.sources import plan_dialect

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from targets import write
+from tipple.plan.sniff import spell
 from tipple.plan.sniff_columns import column_types
 from tipple.plan.sniff_encoding import decide_encoding
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
@@ -72,6 +73,81 @@ def test_names_over_row_labels(tmp_path: Path, data: str, value: str, sure: bool
             continue
         header = sniff(write(tmp_path / name, data.replace(",", delimiter))).header
         assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "user{n},user{n}@email.com",
+        "order-{n:05d};item-{m:05d};customer-{n:05d}",
+        "key:{n}",
+        "Customer#{n:09d},Supplier#{m:09d}",
+        "key{n}=val {n}",
+        "Product Name {n},Category {n}",
+        "Item {n}",
+        "url/{n}",
+    ],
+)
+@pytest.mark.parametrize("count", [2, 3, 1000])
+def test_a_first_record_that_only_its_numbers_tell_from_the_others(tmp_path: Path, record: str, count: int) -> None:
+    """It is made of usual names, and would be lost as a header."""
+    text = "".join(record.format(n=n, m=7 * n) + "\n" for n in range(1, count + 1))
+    header = sniff(write(tmp_path / "a.csv", text)).header
+    assert header.value == "no", header
+    assert header.confidence >= LOW_CONFIDENCE
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "sure"),
+    [
+        # One among others that are different: who knows.
+        ("Street 1,x\nKai,y\nStreet 2,z\nHill,u\nGate,v\n", "no", False),
+        ("address1,address2\nHill,Kai\nGate,Lane\nKai,Gate\n", "yes", True),
+        ("Address 1,Address 2\n1 Hill,Flat 3\n2 Gate,Flat 4\n", "yes", True),
+        ("order1,amount\norder2,3\norder3,4\norder4,5\n", "yes", True),
+        ("email@address\nann@home\nbob@work\n", "no", False),
+        # Columns without names, beside a usual name of one of numbers.
+        ("id,a,,,b\n1,x,y,z,w\n2,x,y,z,w\n3,x,y,q,w\n", "yes", False),
+        ("x7,a,,,b\n1,x,y,z,w\n2,x,y,z,w\n3,x,y,q,w\n", "no", True),
+    ],
+)
+def test_names_with_numbers_and_names_that_are_missing(tmp_path: Path, text: str, value: str, sure: bool) -> None:
+    header = sniff(write(tmp_path / "a.csv", text)).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
+
+
+@pytest.mark.parametrize(
+    ("header", "record"),
+    [
+        ("artikel;preis", "A{n};{n},99 €"),
+        ("id;ts", "{n};2024-01-01 00:00:01,123"),
+        ("id|ts", "{n}|2024-01-01 00:00:01,123"),
+        ("name;share", "n{n};5,5 %"),
+        ("name\tcity", "n{n}\tParis, France"),
+        ("name;tags", "n{n};a,b"),
+        ("name;net;gross", "n{n};1,5 €;2,5 €"),
+        ("name;coord", "n{n};1.5,1.25"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.dat"])
+@pytest.mark.parametrize("count", [2, 30, 5000])
+def test_a_comma_in_every_record_but_in_no_name(
+    tmp_path: Path, header: str, record: str, name: str, count: int
+) -> None:
+    """It is no delimiter, whatever the file is called: another one divides the header too."""
+    text = "".join(f"{line}\n" for line in (header, *(record.format(n=n) for n in range(count))))
+    sniffed = sniff(write(tmp_path / name, text))
+    found = decision(sniffed, "delimiter")
+    delimiter = next(character for character in header if not character.isalpha())
+    assert found.value == spell(delimiter)
+    assert found.confidence >= LOW_CONFIDENCE
+    assert sniffed.profile.fields == len(header.split(delimiter))
+
+
+def test_a_title_above_records_divided_by_commas(tmp_path: Path) -> None:
+    """Another delimiter in it that the records do not have tells nothing."""
+    sniffed = sniff(write(tmp_path / "a.csv", "Sales; first quarter\n" + "a,b;c,d\na,b,c\n" * 20))
+    assert decision(sniffed, "delimiter").value == ","
 
 
 def test_files_that_begin_with_different_empty_fields(tmp_path: Path) -> None:

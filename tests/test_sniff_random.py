@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from conftest import LONG
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import clean_names
+from tipple.plan.sniff_names import clean_names
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.plan.sources import Dialect
 from tipple.run.sniff import Sniffer
@@ -168,7 +168,7 @@ def test_clean_names_of_a_wide_record_that_repeats_a_value(monkeypatch: pytest.M
         made += 1
         return name
 
-    monkeypatch.setattr("tipple.plan.sniff_columns.cut_name", cut)
+    monkeypatch.setattr("tipple.plan.sniff_names.cut_name", cut)
     assert clean_names(["a"] * 2000)[-1] == "a_2000"
     # One for the name and one for its number, instead of one for each number that is taken.
     assert made < 4 * 2000

@@ -47,6 +47,45 @@ def somebody_else(directory: Path) -> Iterator[None]:
         os.chdir(before)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("https://example.org/day.csv", "curl -s https://example.org/day.csv | tipple load - …"),
+        ("HTTP://a.b/x?from=1&to=2", "curl -s 'HTTP://a.b/x?from=1&to=2' | tipple load - …"),
+        ("https://a.b/x.parquet", "curl -sO https://a.b/x.parquet"),
+        ("https://me:pass1@a.b/x", "curl -s URL | tipple load - …"),
+        ("https://a.b/x?sv=2&sig=pass1", "curl -s URL | tipple load - …"),
+        ("s3://bucket/day.csv", "aws s3 cp s3://bucket/day.csv - | tipple load - …"),
+        ("hdfs://a/day.csv", "fetch it into a file first"),
+        ("file:///tmp/a%20b.csv", "name the file itself: '/tmp/a b.csv'"),
+        ("postgresql://me:pass1@h/db?host=x", "say --into before it"),
+    ],
+)
+def test_a_url_is_no_source(tmp_path: Path, name: str, hint: str) -> None:
+    """It is told how to read it all the same; and a file of that name is a file."""
+    with chdir(tmp_path):
+        with pytest.raises(UsageError, match=r"is a URL, and URLs are not read|is a target, and stands") as caught:
+            find_sources([name])
+        assert hint in str(caught.value.hint)
+        assert "pass1" not in f"{caught.value} {caught.value.hint}"
+        write(Path(name), "1\n")
+        assert find_sources([name]) == [name]
+
+
+def test_nul_bytes_in_place_of_empty_texts(tmp_path: Path, target: DuckdbTarget) -> None:
+    """As bcp writes them; the remedy works when pasted. What has others as well is a binary file."""
+    target.execute("CREATE TABLE t (id integer, name text, v integer)")
+    data = b"".join(b"%d\t\0\t%d\r\n" % (n, n) for n in range(9))
+    path = write(tmp_path / "in.tsv", data)
+    run = load_here(target, path, check=2)
+    assert "tr -d '\\000' < FILE > NEW" in run.stderr
+    subprocess.run("tr -d '\\000' < in.tsv > new.tsv", shell=True, check=True, cwd=tmp_path)
+    load_here(target, tmp_path / "new.tsv")
+    assert target.count("t") == 9
+    for binary in (data + b"\x01", data.replace(b"\0", b"a\0")):
+        assert "check the path" in load_here(target, write(path, binary), check=2).stderr
+
+
 @pytest.mark.parametrize("name", ["in", "in/*.csv", "in/a.csv", "*/a.csv", "in/*/a.csv"])
 def test_a_directory_that_may_not_be_read(tmp_path: Path, name: str) -> None:
     write(tmp_path / "in" / "a.csv", "1\n")

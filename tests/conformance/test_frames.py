@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import struct
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -247,6 +248,19 @@ def test_a_reader_whose_batches_are_of_other_types(engine_target: Target, second
         tipple.load(reader, into=engine_target.url, table="t", progress="none")
     assert said in str(caught.value)
     assert engine_target.count("t") == 0
+
+
+TEXT_WITH_FALLING_OFFSETS = pa.Array.from_buffers(
+    pa.string(), 2, [None, pa.py_buffer(struct.pack("<3i", 0, 2, 1)), pa.py_buffer(b"xxab")]
+)
+KEY_WITHOUT_A_VALUE = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["x"]), safe=False)
+
+
+@pytest.mark.parametrize("values", [TEXT_WITH_FALLING_OFFSETS, KEY_WITHOUT_A_VALUE], ids=["offsets", "key"])
+def test_arrays_that_are_none(engine_target: Target, values: pa.Array) -> None:
+    """What a library has spoilt ends the load; it ended the process, or blamed another record."""
+    with pytest.raises(tipple.TippleError, match="the column a: "):
+        tipple.load(pa.table({"a": values}), into=engine_target.url, table="t", schema="auto")
 
 
 @pytest.mark.parametrize("wrap", [lambda reader: reader, Exporter], ids=["reader", "exporter"])

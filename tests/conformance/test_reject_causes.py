@@ -34,6 +34,20 @@ def test_causes_in_the_report(engine_target: Target, tmp_path: Path) -> None:
         assert causes[0]["first_reason"] == 'invalid input syntax for type integer: "x"'
 
 
+def test_constraints_are_causes_of_their_own(engine_target: Target, tmp_path: Path) -> None:
+    """Their SQLSTATE is the same, and so is the column, which they do not have."""
+    engine_target.execute("CREATE TABLE t (a integer, CONSTRAINT low CHECK (a > 0), CONSTRAINT high CHECK (a < 9))")
+    path = write(tmp_path / "in.csv", "10\n1\n-2\n-3\n11\n-4\n")
+    run = load(engine_target, path, header="no", on_error="skip", max_rejects=5, rejects=tmp_path / "bad", check=3)
+    assert run.summary is not None
+    told = [(cause["rejects"], cause["first_record_number"]) for cause in run.summary["reject_causes"]]
+    assert told == [(3, 3), (2, 1)]
+    reasons = [cause["first_reason"] for cause in run.summary["reject_causes"]]
+    # DuckDB keeps no names of them.
+    assert re.search('"low"|> 0', reasons[0])
+    assert re.search('"high"|< 9', reasons[1])
+
+
 def test_causes_where_there_are_too_many(engine_target: Target, tmp_path: Path) -> None:
     """A load that ends by its limit says what it has found, and leaves no file of rejects that could be replayed."""
     engine_target.execute("CREATE TABLE t (a integer NOT NULL, d date)")

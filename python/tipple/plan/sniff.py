@@ -115,7 +115,12 @@ def choose_layout(
     if chosen is None:
         return Layout(format="csv", delimiter=",", quote='"', escape='"'), [], False
     others = [
-        c for c in ranked if c.layout.delimiter != chosen.layout.delimiter and c.profile.fields > 1 and c.score > 0.05
+        c
+        for c in ranked
+        if c.layout.delimiter != chosen.layout.delimiter
+        and c.profile.fields > 1
+        and c.score > 0.05
+        and not _divides_heads_too(chosen, c)
     ]
     confidence = _confidence(chosen, others, kept=chosen is named_candidate or _quotes_every_value(chosen))
     single = chosen.profile.fields == 1 != expected_fields
@@ -364,6 +369,7 @@ def _between(
     if named is None:
         if best is None or best.score < _ENOUGH_SCORE:
             return None, ""
+        best = next((other for other in ranked if _divides_heads_too(other, best)), best)
         return best, _why(best)
     own = next((c for c in ranked if c.layout.delimiter == named.layout.delimiter), named)
     if named.profile.records == 0 and (best is None or best.profile.records == 0):
@@ -411,6 +417,8 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
     if own.profile.fields == expected_fields != other.profile.fields:
         # What the target wants is what the name gives: `12:34:56` in a table of one column is no three fields.
         return False
+    if _divides_heads_too(other, own):
+        return True
     if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
         return False
     if own.profile.fields < 2 and not own.layout.trails:
@@ -426,6 +434,21 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
             or other.typed > own.typed + 0.1
         )
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
+
+
+def _divides_heads_too(other: _Candidate, own: _Candidate) -> bool:
+    """Whether a delimiter divides all records as often, and another one all but the first, which it does not occur in:
+    commas of prices, fractions of seconds or cities stand in every record, but in no name above them.
+    """
+    usual = other.layout.delimiter not in RARE_DELIMITERS
+    return (
+        usual
+        and other.healthy
+        and other.profile.records > 2
+        and other.profile.fields > 1 < own.profile.fields
+        and bool(own.profile.heads)
+        and all(len(head) == 1 for head in own.profile.heads.values())
+    )
 
 
 def _keeps_decimal_commas(other: _Candidate, own: _Candidate) -> bool:

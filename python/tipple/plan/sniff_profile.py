@@ -53,6 +53,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     second_over_12: int
     letters: tuple[bool, bool]
     like_head: int
+    numbered_like_head: int = 0
     quoted_null_words: dict[str, int] = {}
 
 

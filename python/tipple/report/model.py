@@ -107,7 +107,7 @@ class SniffReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RejectCause(msgspec.Struct, frozen=True, kw_only=True):
-    """Rejects of one column and one SQLSTATE."""
+    """Rejects of one column and one SQLSTATE; of those that a constraint refuses, one constraint."""
 
     column: Annotated[str | None, Meta(description="The column to blame; null where it is the record as a whole.")]
     sqlstate: Annotated[str | None, Meta(description="Its SQLSTATE; null where no server would refuse the records.")]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tipple.engines.base import TableColumn
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import clean_names
+from tipple.plan.sniff_names import clean_names
 from tipple.plan.url import cut_name, fold_identifier, quote_identifier
 from tipple.run.header import columns_by_name
 

@@ -14,16 +14,15 @@ from tipple.plan.notation import DATES, NUMBERS, TWO_DIGITS, kind_name
 from tipple.plan.schema import TableDefinition
 from tipple.plan.sniff_columns import (
     SniffedColumn,
-    clean_names,
     column_types,
     define_table,
     describe_dates,
-    folded_names,
     guessed_kind,
-    is_name,
     wider_type,
 )
 from tipple.plan.sniff_encoding import OF_DOS
+from tipple.plan.sniff_header import folded_names
+from tipple.plan.sniff_names import clean_names, is_name
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect

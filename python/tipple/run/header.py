@@ -8,7 +8,7 @@ from typing import Any
 
 from tipple.engines.base import STDIN, Identity, TableColumn
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import folded_names
+from tipple.plan.sniff_header import folded_names
 from tipple.plan.sources import Dialect
 from tipple.run.sources import read_first_record, read_header, readable
 

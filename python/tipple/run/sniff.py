@@ -15,14 +15,9 @@ from tipple.engines.base import Identity
 from tipple.errors import UsageError
 from tipple.plan.sniff import choose_layout, spell
 from tipple.plan.sniff_codes import mark_codes, masked
-from tipple.plan.sniff_columns import (
-    decide_header,
-    decide_null,
-    have_different_headers,
-    headers_of_some,
-    heads_differ,
-)
+from tipple.plan.sniff_columns import decide_null
 from tipple.plan.sniff_encoding import to_utf8
+from tipple.plan.sniff_header import decide_header, have_different_headers, headers_of_some, heads_differ
 from tipple.plan.sniff_labels import row_labels
 from tipple.plan.sniff_notations import Notations, Noted, decide_notations, notations_of
 from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile

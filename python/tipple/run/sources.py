@@ -25,6 +25,7 @@ from tipple.plan.first_record import first_fields
 from tipple.plan.path_columns import values_in_path
 from tipple.plan.sniff_profile import Layout
 from tipple.plan.sources import Dialect, cut_before_its_magic, detect_compression
+from tipple.run.source_urls import refused_url
 
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
@@ -36,6 +37,14 @@ LONGEST_NAME = 100_000
 BEGINNING_BYTES = 4096
 """How much of a text is looked at to see whether it is one."""
 BINARY_NUL_BYTES = 4
+NUL_REMEDY = (
+    "SQL Server's bcp writes an empty text as a NUL byte, which no target stores: tr -d '\\000' < FILE > NEW removes all "
+    "of them; such fields are empty then, as are those that bcp leaves empty for NULL"
+)
+_NUL_FIELD = re.compile(rb"(?:^|(?<=[\t\n,;|^~]))\0(?=[\t\r\n,;|^~]|$)")
+"""A NUL byte that is a field of its own."""
+_CONTROL_BYTE = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
+"""What no delimited text has, but for the ends of lines, and tabs."""
 _COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
 _MARKS = (
     (b"\xef\xbb\xbf", "UTF-8", ()),
@@ -105,9 +114,9 @@ def files_of(name: str) -> list[str]:
         _refuse_closed_directories(name)
         matches = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
         if not matches:
-            raise UsageError(f"no file matches {name}", hint="check the pattern")
+            raise refused_url(name) or UsageError(f"no file matches {name}", hint="check the pattern")
         return matches
-    raise _missing(name)
+    raise refused_url(name) or _missing(name)
 
 
 def _refuse_repeated(paths: Sequence[str]) -> None:
@@ -415,6 +424,9 @@ def _not_text(head: bytes) -> tuple[str, str] | None:
             # Text of mostly Western letters, such as bcp writes without a byte order mark.
             if names.count(0) * 2 > len(names) and names.count(0) == head.count(0):
                 remedy = f"it may be UTF-16 text without a byte order mark: --encoding {encoding}"
+        rest = _NUL_FIELD.sub(b"", head)
+        if b"\n" in rest and not _CONTROL_BYTE.search(rest):
+            remedy = NUL_REMEDY
         return f"a binary file: it has a NUL byte at offset {head.index(0)}", remedy
     return None
 

@@ -82,6 +82,9 @@ pub struct HeadField {
     pub kind: Kind,
     /// Whether it is quoted or escaped.
     pub marked: bool,
+    /// Whether digits are in it.
+    #[serde(skip)]
+    numbered: bool,
 }
 
 /// A column of a sample.
@@ -121,6 +124,8 @@ pub struct ColumnProfile {
     pub letters: [bool; 2],
     /// Fields with the text that the first record of their source has here.
     pub like_head: usize,
+    /// Fields with the same text but for numbers in it, where it has some.
+    pub numbered_like_head: usize,
 }
 
 /// Reads `chunks` in `dialect`; its NULL text counts for nothing here, and its line end is found out.
@@ -312,11 +317,9 @@ impl<'a> Columns<'a> {
                 let raw = RawField::new(&bytes[field.range.clone()], field.marked);
                 let kind = kind::classify(self.decoder.decode(raw, index).unwrap_or_default());
                 let text = self.plain.decode(raw, index).unwrap_or_default();
-                HeadField {
-                    text: String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned(),
-                    kind,
-                    marked: field.marked,
-                }
+                let text = String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned();
+                let numbered = text.bytes().any(|byte| byte.is_ascii_digit());
+                HeadField { text, kind, marked: field.marked, numbered }
             })
             .collect()
     }
@@ -349,7 +352,11 @@ impl<'a> Columns<'a> {
         column.shortest = column.shortest.min(text.len());
         // Files that were put together keep their byte order marks.
         let unmarked = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        column.like_head += usize::from(head.is_some_and(|head| head.text.as_bytes() == unmarked));
+        if let Some(head) = head {
+            column.like_head += usize::from(head.text.as_bytes() == unmarked);
+            column.numbered_like_head +=
+                usize::from(head.numbered && differ_by_numbers(head.text.as_bytes(), unmarked));
+        }
         if matches!(kind, Kind::Decimal | Kind::Integer | Kind::LongInteger | Kind::Float) {
             column.inexact += usize::from(!guessed::double_keeps(text));
         }
@@ -383,6 +390,22 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// Whether two texts are the same but for the numbers in them.
+fn differ_by_numbers(one: &[u8], other: &[u8]) -> bool {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if a.is_ascii_digit() && b.is_ascii_digit() => {
+                while one.next_if(|byte| byte.is_ascii_digit()).is_some() {}
+                while other.next_if(|byte| byte.is_ascii_digit()).is_some() {}
+            }
+            (Some(a), Some(b)) if a == b => {}
+            _ => return false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,6 +434,18 @@ mod tests {
         let [a] = &profile.columns[..] else { panic!("a column") };
         assert_eq!(a.quoted_null_words, BTreeMap::from([("NA", 1)]));
         assert_eq!((a.null_words["NA"], a.kinds[&Kind::Text]), (1, 1));
+    }
+
+    #[test]
+    fn texts_that_only_numbers_tell_from_the_first_one() {
+        let text =
+            "order-001,a,user7@x.org,1\norder-2,a,user12@x.org,22\norder-x,b,user@x.org,\norder-003 ,a,u8@x.org,3\n";
+        let profile = profile(&[whole(text)], &Dialect::csv());
+        let found: Vec<_> = profile.columns.iter().map(|it| (it.like_head, it.numbered_like_head)).collect();
+        assert_eq!(found, [(0, 1), (2, 0), (0, 1), (0, 2)]);
+        assert!(
+            differ_by_numbers(b"1a2", b"33a4") && !differ_by_numbers(b"1a2", b"33a") && !differ_by_numbers(b"a", b"a1")
+        );
     }
 
     #[test]

@@ -14,6 +14,11 @@ use tipple_codec::encode::batch::csv_text::put_field;
 /// The columns of the reasons.
 const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
 const NOT_NULL_VIOLATION: &str = "23502";
+/// What the SQLSTATEs of constraints begin with: integrity constraint violation.
+const CONSTRAINTS: &str = "23";
+const CONDITION: &str = ": CHECK (";
+/// So many causes are told apart by their constraints: a trigger's own words may differ with each record.
+const MOST_RULES: usize = 100;
 /// So many lines of one rejected record are told, for they may be as many records.
 const MANY_LINES: usize = 20;
 const MOST_REMARKS: usize = 3;
@@ -44,6 +49,17 @@ impl Telling {
     }
 }
 
+/// What a constraint says of each record that it refuses: that is before the values, which follow in parentheses. Empty
+/// for what no constraint refuses.
+fn rule<'r>(sqlstate: &str, reason: &'r str) -> &'r str {
+    if !sqlstate.starts_with(CONSTRAINTS) {
+        return "";
+    }
+    // DuckDB's CHECK constraints have no names of their own, but are told with their conditions.
+    let values = if reason.contains(CONDITION) { None } else { reason.find(" (") };
+    &reason[..values.unwrap_or(reason.len())]
+}
+
 /// A reject that may be many records, because a quote was not closed where it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -55,7 +71,7 @@ pub struct Remark {
     pub lines: Option<usize>,
 }
 
-/// Rejects of one column and one SQLSTATE.
+/// Rejects of one column and one SQLSTATE; of those that a constraint refuses, one constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// Empty where no column is to blame.
@@ -103,8 +119,8 @@ pub struct RejectFiles {
     told: Told,
     /// What was written.
     written: Written,
-    /// Where a cause stands in `told`, by SQLSTATE and column.
-    known_causes: HashMap<String, HashMap<String, usize>>,
+    /// Where a cause stands in `told`, by SQLSTATE, column and rule.
+    known_causes: HashMap<String, HashMap<String, HashMap<String, usize>>>,
     row: Vec<u8>,
 }
 
@@ -184,20 +200,28 @@ impl RejectFiles {
 
     fn count(&mut self, reject: &Reject) {
         let column = reject.column.as_deref().unwrap_or_default();
-        let known = self.known_causes.get(&reject.sqlstate).and_then(|columns| columns.get(column));
-        if let Some(cause) = known.and_then(|&at| self.told.causes.get_mut(at)) {
+        let reason = self.telling.reason(reject);
+        let columns = self.known_causes.get(&reject.sqlstate).and_then(|columns| columns.get(column));
+        let known = |rule: &str| columns.and_then(|rules| rules.get(rule)).copied();
+        let mut rule = rule(&reject.sqlstate, reason);
+        let mut at = known(rule);
+        if at.is_none() && self.told.causes.len() >= MOST_RULES {
+            rule = "";
+            at = known(rule);
+        }
+        if let Some(cause) = at.and_then(|at| self.told.causes.get_mut(at)) {
             cause.rejects += 1;
             return;
         }
         let columns = self.known_causes.entry(reject.sqlstate.clone()).or_default();
-        columns.insert(column.to_owned(), self.told.causes.len());
+        columns.entry(column.to_owned()).or_default().insert(rule.to_owned(), self.told.causes.len());
         self.told.causes.push(Cause {
             column: column.to_owned(),
             sqlstate: reject.sqlstate.clone(),
             rejects: 1,
             source: reject.source,
             record_number: if self.telling.by_row { reject.offset + 1 } else { reject.record_number },
-            reason: self.telling.reason(reject).to_owned(),
+            reason: reason.to_owned(),
         });
     }
 
@@ -320,6 +344,43 @@ mod tests {
             ]
         );
         assert_eq!(told.causes[0].record_number, 41);
+    }
+
+    #[test]
+    fn constraints_are_told_apart() {
+        let not_null = "null value in column \"n\" of relation \"t\" violates not-null constraint";
+        let rejects = [
+            reject(b"1\n", None, "\"t\" violates check constraint \"c\"", "23514"),
+            reject(b"2\n", None, "no partition of relation \"t\" found for row (key (2))", "23514"),
+            reject(b"3\n", None, "no partition of relation \"t\" found for row (key (3))", "23514"),
+            reject(b"4\n", None, "\"t\" violates check constraint \"d\": CHECK ((a > 0))", "23514"),
+            reject(b"5\n", None, "\"t\" violates check constraint \"d\": CHECK ((b > 0))", "23514"),
+            reject(b"6\n", None, "\"t\" violates check constraint \"d\": CHECK ((a > 0))", "23514"),
+            reject(b"7\n", Some("n"), not_null, "23502"),
+            reject(b"8\n", None, "a value (1)", "22023"),
+            reject(b"9\n", None, "another value", "22023"),
+        ];
+        let (.., told) = written(Telling::default(), &rejects);
+        let causes: Vec<_> = told.causes.iter().map(|it| (it.rejects, &*it.reason)).collect();
+        assert_eq!(
+            causes,
+            [
+                (2, "no partition of relation \"t\" found for row (key (2))"),
+                (2, "\"t\" violates check constraint \"d\": CHECK ((a > 0))"),
+                (2, "a value (1)"),
+                (1, "\"t\" violates check constraint \"c\""),
+                (1, "\"t\" violates check constraint \"d\": CHECK ((b > 0))"),
+                (1, not_null),
+            ]
+        );
+    }
+
+    #[test]
+    fn words_that_differ_with_each_record_are_not_so_many_causes() {
+        let words = |number: usize| reject(b"1\n", None, &format!("a trigger refuses {number}"), "23514");
+        let (.., told) = written(Telling::default(), &(0..3 * MOST_RULES).map(words).collect::<Vec<_>>());
+        assert_eq!(told.causes.len(), MOST_RULES + 1);
+        assert_eq!(told.causes[0].rejects, 2 * MOST_RULES as u64);
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! some producers (polars) export a validity bitmap with each array: it says what the type says already, and is left
 //! out.
 //!
+//! It believes what it is given: offsets that fall, keys that no dictionary has and texts that are no UTF-8 would be read
+//! as they are, from memory that is not theirs. Here the values of all columns are looked at. What lies within nested
+//! ones is not: a slice of few rows has all the values of all of them below it, and so would every batch.
+//!
 //! It also takes the rows of a struct for those of a table and forgets that some of them may be NULL themselves, as they
 //! are where a column of structs is given for a table: all their columns are NULL then.
 
@@ -83,6 +87,7 @@ impl Iterator for ImportedStream {
         Some(data.and_then(|data| {
             let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
             let (_, columns, nulls) = StructArray::from(data).into_parts();
+            check_values(&columns, &self.schema)?;
             let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
                 return RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
             };
@@ -93,6 +98,15 @@ impl Iterator for ImportedStream {
             RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
         }))
     }
+}
+
+/// Whether the values of all columns are what their types say.
+fn check_values(columns: &[ArrayRef], schema: &Schema) -> Result<(), ArrowError> {
+    for (column, field) in columns.iter().zip(schema.fields()) {
+        let checked = column.to_data().validate_data();
+        checked.map_err(|error| ArrowError::CDataInterface(format!("the column {}: {error}", field.name())))?;
+    }
+    Ok(())
 }
 
 /// The column with NULL where a row is NULL itself.
@@ -177,7 +191,8 @@ unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::Int32Array;
+    use arrow_array::{Int32Array, StringArray};
+    use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
     use arrow_schema::Field;
 
     /// A reader that says another schema than its batches have.
@@ -212,6 +227,24 @@ mod tests {
             let error = read.next().unwrap().unwrap_err().to_string();
             let expected = format!("a batch has {} columns where its schema has {}", given.len(), said.len());
             assert!(error.contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_values_of_its_types() {
+        let texts = |offsets: [i32; 3], bytes: &[u8]| -> ArrayRef {
+            // SAFETY: nothing reads them before they are looked at.
+            let array = unsafe {
+                let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(offsets.to_vec()));
+                StringArray::new_unchecked(offsets, Buffer::from(bytes), None)
+            };
+            Arc::new(array)
+        };
+        let schema = Schema::new(vec![Field::new("a", DataType::Utf8, true)]);
+        assert!(check_values(&[texts([0, 1, 2], b"ab")], &schema).is_ok());
+        for wrong in [texts([0, 2, 1], b"ab"), texts([0, 1, 2], b"a\xff")] {
+            let error = check_values(&[wrong], &schema).unwrap_err().to_string();
+            assert!(error.contains("the column a: "), "{error}");
         }
     }
 
