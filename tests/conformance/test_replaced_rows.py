@@ -43,19 +43,48 @@ def test_a_reference_to_the_table_itself_is_its_own(postgres_target: PostgresTar
     assert postgres_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "new"), (2, "new")]
 
 
-@pytest.mark.parametrize("keeper", ["rule", "trigger"])
-@pytest.mark.parametrize("partitioned", [False, True])
+def test_rows_of_tables_that_inherit(postgres_target: PostgresTarget, path: Path) -> None:
+    """They are rows of the table too, and replaced with its own; what refers to them is looked for."""
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b text); CREATE TABLE u (PRIMARY KEY (a)) INHERITS (t); "
+        "CREATE TABLE v () INHERITS (u); "
+        "INSERT INTO t VALUES (1, 'old'); INSERT INTO u VALUES (2, 'old'); INSERT INTO v VALUES (3, 'old')"
+    )
+    postgres_target.execute("CREATE TABLE o (t integer REFERENCES u ON DELETE CASCADE); INSERT INTO o VALUES (2)")
+    for dry_run in (True, False):
+        run = load(postgres_target, path, mode="replace", dry_run=dry_run, check=2)
+        assert "public.o" in run.stderr
+    assert (postgres_target.count("t"), postgres_target.count("o")) == (3, 1)
+    postgres_target.execute("ALTER TABLE o DROP CONSTRAINT o_t_fkey, ADD FOREIGN KEY (t) REFERENCES u DEFERRABLE")
+    assert "o_t_fkey" in load(postgres_target, path, mode="replace", check=1).stderr
+    postgres_target.execute("DROP TABLE o")
+    for dry_run in (True, False):
+        run = load(postgres_target, path, mode="replace", dry_run=dry_run)
+        assert "deletes the rows of what inherits from public.t too: public.u, public.v" in run.stdout
+    assert postgres_target.sorted_rows("t") == [(1, "new"), (2, "new")]
+    assert postgres_target.count("u") == 0
+    assert "inherits" not in load(postgres_target, path).stdout
+
+
+PARTITION = "PARTITION OF t FOR VALUES FROM (0) TO (100)"
+
+
+@pytest.mark.parametrize(
+    ("keeper", "below"),
+    # A DELETE that names another table knows no rule of one that inherits from it.
+    [("rule", ""), ("trigger", ""), ("rule", PARTITION), ("trigger", PARTITION), ("trigger", "() INHERITS (t)")],
+)
 def test_rows_that_a_rule_or_a_trigger_keeps(
-    postgres_target: PostgresTarget, path: Path, keeper: str, *, partitioned: bool
+    postgres_target: PostgresTarget, path: Path, keeper: str, below: str
 ) -> None:
     """New rows beside those that they were to replace are no replacement."""
-    divided = " PARTITION BY RANGE (a)" if partitioned else ""
+    divided = " PARTITION BY RANGE (a)" if "PARTITION" in below else ""
     postgres_target.execute(f"CREATE TABLE t (a integer, b text){divided}")
     table = "t"
-    if partitioned:
+    if below:
         table = "t_a"
-        postgres_target.execute("CREATE TABLE t_a PARTITION OF t FOR VALUES FROM (0) TO (100)")
-    postgres_target.execute("INSERT INTO t VALUES (1, 'old')")
+        postgres_target.execute(f"CREATE TABLE t_a {below}")
+    postgres_target.execute(f"INSERT INTO {table} VALUES (1, 'old')")
     if keeper == "rule":
         postgres_target.execute(f"CREATE RULE keep AS ON DELETE TO {table} DO INSTEAD NOTHING")
     else:

@@ -16,6 +16,7 @@ from tipple.engines.postgresql import (
     absorb,
     checks,
     columns,
+    defaults,
     direct,
     emptying,
     late_keys,
@@ -126,12 +127,22 @@ class Chooser:
         self._tell(choice)
         if choice.strategy == "single" and choice.exists and self.task.mode == "replace":
             emptying.require(self.connection, self.table)
+            self._tell_heirs()
         if choice.strategy == "single" and self.task.commit_every is not None and not self.goes_on:
             raise UsageError(
                 f"--commit-every is not possible: all rows are one transaction, because {choice.reason}",
                 hint="leave it out, or give up the one commit with --no-atomic",
             )
         return choice
+
+    def _tell_heirs(self) -> None:
+        """Notes whose rows are replaced too, as far as their own names were not asked for."""
+        if found := emptying.heirs(self.connection, self.table):
+            more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+            remark = (
+                f"--mode replace deletes the rows of what inherits from {self.table} too: {', '.join(found[:3])}{more}"
+            )
+            self.notes += [remark] if remark not in self.notes else []
 
     def _tell(self, choice: Choice) -> None:
         """Notes what the table is going to be that was not asked for in so many words, and what cannot be promised."""
@@ -177,6 +188,9 @@ class Chooser:
             privileges.require(self.connection, self.table, rights)
             loaded = [column.name for column in self.task.columns]
             privileges.require_sequences(self.connection, self.table, loaded)
+        if choice.exists and choice.strategy != "merge":
+            # Rows that are merged may all be there already.
+            defaults.require(self.connection, self.task)
         if choice.exists and self.task.mode == "replace" and choice.strategy in ("single", "partition"):
             self._require_identity_to_delete()
         if choice.exists and choice.strategy == "merge" and self._updates:

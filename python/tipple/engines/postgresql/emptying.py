@@ -10,14 +10,12 @@ from tipple.engines.postgresql import stage
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
-__all__ = ["empty", "require", "statements"]
+__all__ = ["empty", "heirs", "require", "statements"]
 
 # Foreign keys of other tables by which a DELETE changes those; of a partition those of its table count too.
-_CHANGED_TOO = """
-WITH own AS (
-    SELECT to_regclass(%(table)s)::oid AS oid
-    UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))
-    UNION SELECT relid FROM pg_partition_ancestors(to_regclass(%(table)s))
+_CHANGED_TOO = f"""
+WITH RECURSIVE {stage.BELOW}, own AS (
+    SELECT oid FROM below UNION SELECT relid FROM pg_partition_ancestors(to_regclass(%(table)s))
 )
 SELECT format('%%I.%%I', n.nspname, c.relname), k.conname,
     CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'SET DEFAULT' END
@@ -28,14 +26,19 @@ LIMIT 1
 """
 
 # What can keep a row from being deleted: to look for one costs a scan of all that was.
-_KEEPERS = """
-WITH own AS (
-    SELECT to_regclass(%(table)s)::oid AS oid UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))
-)
-SELECT FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM own) AND ev_type = '4'
+_KEEPERS = f"""
+WITH RECURSIVE {stage.BELOW}
+SELECT FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM below) AND ev_type = '4'
 UNION ALL SELECT FROM pg_trigger
-WHERE tgrelid IN (SELECT oid FROM own) AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11
+WHERE tgrelid IN (SELECT oid FROM below) AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11
 LIMIT 1
+"""
+
+_HEIRS = f"""
+WITH RECURSIVE {stage.BELOW}
+SELECT format('%%I.%%I', nspname, relname) FROM below
+JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE NOT relispartition AND c.oid <> to_regclass(%(table)s) ORDER BY 1
 """
 
 # As the server tells it: the role may have the right to DELETE and not to look.
@@ -61,6 +64,11 @@ def require(connection: psycopg.Connection[Any], table: TableName) -> None:
         f"(ON DELETE {action})",
         hint="--mode upsert keeps rows that others refer to; or empty the table yourself first, if that is meant",
     )
+
+
+def heirs(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
+    """The tables that inherit from it without being its partitions: a DELETE takes their rows too."""
+    return [str(name) for (name,) in connection.execute(_HEIRS, {"table": table.sql})]
 
 
 def statements(

@@ -70,13 +70,21 @@ def reference_to_itself(connection: psycopg.Connection[Any], table: TableName) -
     return None if found is None else str(found[0])
 
 
+BELOW = """below (oid) AS (
+    SELECT to_regclass(%(table)s)::oid
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid
+)"""
+"""Of a recursive WITH: a table, and all whose rows are its own too, partitions and those that inherit."""
+
+
 def deferring_references(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
     """A statement that has foreign keys of other tables, as far as they can wait, judge what is replaced at the end."""
     found = connection.execute(
-        "SELECT string_agg(DISTINCT format('%%I.%%I', nspname, conname), ', ') "
+        f"WITH RECURSIVE {BELOW} SELECT string_agg(DISTINCT format('%%I.%%I', nspname, conname), ', ') "
         "FROM pg_constraint c JOIN pg_namespace n ON n.oid = connamespace "
-        "WHERE contype = 'f' AND confrelid = %s AND conrelid <> confrelid AND condeferrable AND conparentid = 0",
-        (_oid(connection, table),),
+        "WHERE contype = 'f' AND confrelid IN (SELECT oid FROM below) AND conrelid <> confrelid AND condeferrable "
+        "AND conparentid = 0",
+        {"table": table.sql},
     ).fetchone()
     return [] if found is None or found[0] is None else [f"SET CONSTRAINTS {found[0]} DEFERRED"]
 
