@@ -240,6 +240,8 @@ def test_the_job_of_another_role(postgres_target: PostgresTarget, tmp_path: Path
         theirs = server.url(role, database, password="x")
         run = load_here(theirs, path, check=2, **READ)
         assert f"job {job}, which this command would go on with, belongs to the role loader" in run.output
+        anew = load_here(theirs, path, restart=True, check=2, **READ)
+        assert f"job {job}, which would be given up, belongs to the role loader" in anew.output
         assert load_here(postgres_target, path, **READ).summary["job_id"] == job  # type: ignore[index]
     finally:
         server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", database)

@@ -222,6 +222,33 @@ def test_refused_login(target: PostgresTarget, path: Path, kind: str) -> None:
     assert target.count("t") == 0
 
 
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("ALTER ROLE {role} NOLOGIN", "ALTER ROLE this role LOGIN"),
+        ("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC", "GRANT CONNECT ON DATABASE it TO this role"),
+        ("ALTER DATABASE {database} ALLOW_CONNECTIONS false", "ALTER DATABASE it ALLOW_CONNECTIONS true"),
+    ],
+)
+def test_a_login_that_is_not_allowed(target: PostgresTarget, path: Path, statement: str, remedy: str) -> None:
+    server, database = target.server, target.database
+    role = f"guest_{database}"
+    server.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+    try:
+        server.execute(statement.format(role=role, database=database))
+        run = load(server.url(role, database, password="x"), path, check=2)
+        assert remedy in run.stderr
+        assert "psql reaches" not in run.stderr
+    finally:
+        server.execute(f"DROP ROLE {role}; ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+
+
+def test_tls_where_the_server_has_none(target: PostgresTarget, path: Path) -> None:
+    url = target.server.url(LOADER, target.database, "127.0.0.1")
+    run = load(f"{url}{'&' if '?' in url else '?'}sslmode=require", path, check=2)
+    assert "turn ssl on at the server, or ask for less by sslmode" in run.stderr
+
+
 def test_no_password_where_one_is_needed(target: PostgresTarget, path: Path) -> None:
     """No prompt, no hanging: an error that says what is missing."""
     run = load("postgresql://", path, env=where(target, host="127.0.0.1"), check=2, timeout=60)
@@ -428,6 +455,14 @@ def test_tls(
     else:
         assert words in run.stderr
         assert tls_target.count("t") == 0
+
+
+def test_an_authority_that_is_not_there(tls_target: PostgresTarget, path: Path) -> None:
+    """It is the certificate that does not exist, and neither the database nor the role."""
+    url = tls_target.server.url(
+        LOADER, tls_target.database, "127.0.0.1", sslmode="verify-full", sslrootcert="/nowhere/ca.crt"
+    )
+    assert "the certificate of the server's authority" in load(url, path, check=2).stderr
 
 
 def test_tls_of_every_session(tls_target: PostgresTarget, certificates: Path, path: Path) -> None:

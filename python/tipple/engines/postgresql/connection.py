@@ -283,12 +283,27 @@ def _existing(directory: str, name: str) -> str | None:
 
 
 def _remedy(message: str) -> str:
+    """What to do about what libpq or the server say in English; anything else is the URL's fault, or the way there."""
     for sign, remedy in (
         ("password authentication failed", "check user and password (PGUSER, PGPASSWORD, ~/.pgpass)"),
         (
             "no password supplied",
             "give a password: in PGPASSWORD or ~/.pgpass, rather than on the command line",
         ),
+        (
+            "eer authentication failed",
+            "the server asks the operating system who you are (peer in its pg_hba.conf): run as the system user of that "
+            "name, or connect by a host's name with a password",
+        ),
+        ("dent authentication failed", "use another way to log in: ident asks a server of this machine who you are"),
+        ("is not permitted to log in", "as a superuser: ALTER ROLE this role LOGIN"),
+        ("does not have CONNECT privilege", "as the database's owner: GRANT CONNECT ON DATABASE it TO this role"),
+        ("not currently accepting connections", "as a superuser: ALTER DATABASE it ALLOW_CONNECTIONS true"),
+        (
+            "does not support SSL",
+            "turn ssl on at the server, or ask for less by sslmode=prefer where nobody else reads the network",
+        ),
+        ("root certificate file", "put the certificate of the server's authority there, or name it by sslrootcert"),
         ("does not exist", "check the names of database and role (createdb, createuser)"),
         ("resolve host", "check the host's name"),
         ("Name or service not known", "check the host's name"),

@@ -281,11 +281,14 @@ class JobOwner:
                 stage.drop(self.connection, owned.staging)
 
     def _supersede(self, job: ledger.LedgerJob) -> None:
+        staging = parse_table_name(job.staging) if job.staging else None
+        if staging is not None:
+            stage.require_own(self.connection, staging, f"job {job.job_id}, which would be given up,")
         self.session.terminate_streams(job.job_id)
         with self.connection.transaction():
             self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
-            if job.staging:
-                stage.drop(self.connection, parse_table_name(job.staging))
+            if staging is not None:
+                stage.drop(self.connection, staging)
 
     def take_over(self, job: ledger.LedgerJob) -> OwnedJob | None:
         """Makes an interrupted job this process's own, or gives it up where its staging table is gone."""
