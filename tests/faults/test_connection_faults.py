@@ -20,8 +20,7 @@ from loading import load_here
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget, write
-from tipple._core import RejectFiles
-from tipple.engines.base import LoadTask
+from tipple.engines import spool
 from tipple.engines.postgresql import ledger
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.load import PostgresLoad
@@ -284,24 +283,29 @@ def test_what_was_staged_without_a_ledger_is_cleaned(
     assert target.rows("SELECT a FROM t") == [(1,)]
 
 
-@pytest.mark.parametrize("often", [1, 2])
+@pytest.mark.parametrize(("often", "moment"), [(1, "before"), (2, "before"), (1, "behind")])
 def test_the_control_session_is_terminated_while_rejects_are_read(
-    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int, moment: str
 ) -> None:
-    """Once, another one reads them. The rows are published already, and nothing is stored twice."""
+    """Once, another one reads them. The rows are published already, and nothing is stored or told twice."""
     target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\nx\n")
     options = {"header": "no", "on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
-    tell, left = ledger.tell_spooled, [None] * often
+    asked: tuple[Any, str] = (ledger, "reject_places") if moment == "before" else (spool, "tell")
+    ask, left = getattr(*asked), [None] * often
 
-    def terminated(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> bool:
+    def terminated(*given: Any) -> Any:
+        found = None if moment == "before" else ask(*given)
         if left:
             left.pop()
-            target.server.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
-        return tell(connection, task, job_id, told)
+            target.server.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                f"WHERE datname = '{target.database}' AND application_name LIKE 'tipple%' AND usename = '{LOADER}'"
+            )
+        return ask(*given) if moment == "before" else found
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "tell_spooled", terminated)
+        patch.setattr(*asked, terminated)
         run = load_here(target, path, check=3 if often == 1 else 1, **options)
     if often > 1:
         assert "the rows were published, but the rejects could not be read" in run.stderr

@@ -219,6 +219,11 @@ def removed_rejects(policy: RejectPolicy, causes: Sequence[RejectCause], rejects
     told = sum(cause.rejects for cause in causes)
     if told == rejects:
         return []
+    if told > rejects:
+        return [
+            f"{policy.path} has {told:,} rejects, and the load had {rejects:,}: do not replay it, but run the same "
+            "command again, which writes it anew"
+        ]
     return [
         f"{policy.path} has {told:,} of the {rejects:,} rejects: the ledger has lost the others (tipple.reject), and "
         "only the sources have these records; to have them told, take the load's rows out and load again with --restart"

@@ -18,9 +18,8 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from tipple._core import RejectFiles
-from tipple.engines import core, spool
-from tipple.engines.base import FIRST_PART_N, JobRecord, LoadTask
+from tipple.engines import core
+from tipple.engines.base import FIRST_PART_N, JobRecord
 from tipple.engines.postgresql import estranged, unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
@@ -438,11 +437,10 @@ FROM (
 """By slice: how many records of its source come before it, and how many rejects it has."""
 
 
-def tell_spooled(connection: psycopg.Connection[Any], task: LoadTask, job_id: str, told: RejectFiles) -> bool:
-    """Adds a job's rejects to the files that the user gets, from the spool; False where that has not all of them."""
+def reject_places(connection: psycopg.Connection[Any], job_id: str) -> tuple[dict[int, int], dict[int, int]]:
+    """By slice, how many records of its source come before it, and how many rejects the job has of it."""
     places = connection.execute(_PLACES, {"job": job_id, "parts": FIRST_PART_N}).fetchall()
-    before = {n: records for n, records, _ in places if records}
-    return spool.tell(task, told, before, {n: rejects for n, _, rejects in places if rejects})
+    return {n: before for n, before, _ in places if before}, {n: rejects for n, _, rejects in places if rejects}
 
 
 def rejects(connection: psycopg.Connection[Any], job_id: str) -> Iterator[list[tuple[Any, ...]]]:

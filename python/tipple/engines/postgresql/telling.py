@@ -56,17 +56,19 @@ def teller(
 
 
 def _from_ledger(session: PostgresSession, task: LoadTask, job_id: str, told: RejectFiles) -> None:
-    """Reads them, once more where the connection was lost before the first."""
+    """Reads them, once more where the connection was lost before the first: what was told cannot be taken back."""
     may_go_on = True
     while True:
         try:
+            # Complete before the first is told: the end of a transaction may be lost too.
+            before, expected = ledger.reject_places(session.connection, job_id)
+            if spool.tell(task, told, before, expected):
+                return
             with session.connection.transaction():
-                if ledger.tell_spooled(session.connection, task, job_id, told):
-                    return
                 for rows in ledger.rejects(session.connection, job_id):
                     may_go_on = False
                     told.add(rows)
-                return
+            return
         except psycopg.Error as error:
             if not may_go_on or not connections.is_lost(error):
                 raise
