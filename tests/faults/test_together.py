@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
 from tipple.engines.postgresql import indexes, together
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.run.job import _TableRun
 
 NAMES = ("t", "u", "small")
 
@@ -223,3 +225,42 @@ def test_readers_see_all_or_nothing(target: PostgresTarget, tmp_path: Path, big_
         thread.join()
     assert seen <= {(0, 0, 0), (big_file.rows, big_file.rows, 2)}
     check(target, big_file)
+
+
+def _run_to_its_end(job: Path) -> tipple.JobReport:
+    try:
+        return tipple.run(job)
+    except tipple.JobFailed as error:
+        return error.report
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(30, "loaded"), (0, "failed")])
+def test_the_server_restarts_between_two_tables(
+    target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, status: str
+) -> None:
+    """It is waited for, as long as in the midst of a table."""
+    target.execute("CREATE TABLE a (n integer); CREATE TABLE b (n integer)")
+    job = write(
+        tmp_path / "job.toml",
+        f"[defaults]\ninto='{target.url}'\nsources='${{here}}/in.csv'\nretry-for={seconds}\n"
+        "[tables.a]\n[tables.b]\nafter='a'\n",
+    )
+    write(tmp_path / "in.csv", "1\n2\n")
+    start, stopped = _TableRun.start, threading.Event()
+
+    def without_a_server(table: _TableRun, streams: int) -> None:
+        if table.entry.name == "b":
+            target.server.stop("fast")
+            stopped.set()
+        start(table, streams)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(_TableRun, "start", without_a_server)
+        run = pool.submit(_run_to_its_end, job)
+        stopped.wait()
+        time.sleep(2)
+        # It ends with the thread that has started it.
+        target.server.start()
+        report = run.result()
+    assert [table.status for table in report.tables] == ["loaded", status], report.tables[1].error
+    assert (target.count("a"), target.count("b")) == (2, 2 if status == "loaded" else 0)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tipple.engines import find_engine
 from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
-from tipple.errors import Interrupted, JobFailed, TippleError, UsageError
+from tipple.errors import ConnectionFailed, Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.sources import MINIMUM_SLICE_BYTES
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
@@ -24,7 +24,7 @@ from tipple.report.progress import Progress, ProgressForm, open_progress
 from tipple.run.arguments import checked
 from tipple.run.interrupt import interruptible
 from tipple.run.jobfile import JobFile, TableEntry, read_job_file, refuse_shared_tables
-from tipple.run.load import PUBLISHING_PHASES, load, stderr
+from tipple.run.load import PUBLISHING_PHASES, RETRY_SECONDS, load, stderr
 from tipple.run.outputs import Files, NamedFile, claim_outputs
 from tipple.run.part import Part
 from tipple.run.phase_clock import PhaseClock
@@ -139,6 +139,19 @@ class _TableRun(Part):
                 yield session
             finally:
                 self.held = None
+
+    def connect(self, target: Target, *, read_only: bool) -> Session:
+        """A server that restarts between two tables is waited for as it is in the midst of one: it was there before."""
+        waits = self.capabilities.parallel_sessions and not read_only
+        until = time.monotonic() + (self.entry.options.get("retry_for", RETRY_SECONDS) if waits else 0)
+        pause = 0.2
+        while True:
+            try:
+                return super().connect(target, read_only=read_only)
+            except ConnectionFailed:
+                if time.monotonic() + pause > until or self.job.stop.wait(pause):
+                    raise
+            pause = min(2 * pause, 5.0)
 
     def runner(self, display: Progress) -> JobRunner:
         return JobRunner(display, self.job.stop)

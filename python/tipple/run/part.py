@@ -48,11 +48,19 @@ class Part:
     @contextmanager
     def session(self, target: Target, *, read_only: bool) -> Iterator[Session]:
         """A session for control, for as long as the load takes."""
-        session = find_engine(target.engine).connect(target, read_only=read_only)
+        session = self.connect(target, read_only=read_only)
         try:
             yield session
         finally:
             session.close()
+
+    def connect(self, target: Target, *, read_only: bool) -> Session:
+        """Makes the session.
+
+        Raises:
+            ConnectionFailed: it does not come about.
+        """
+        return find_engine(target.engine).connect(target, read_only=read_only)
 
     def followers(self, request_key: bytes) -> Sequence[bytes]:
         """Takes note of the load's key; gives those of the loads into its table that come later in the same job."""
