@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,3 +165,45 @@ def test_what_is_stored_by_a_load_without_one_commit(engine_target: Target, tmp_
     assert "slices that were done before are stored, and are not stored twice" in known
     unknown = load(engine_target, path, no_atomic=True, no_ledger=True, check=1).stderr
     assert "without a ledger the same command stores them once more" in unknown
+
+
+@pytest.mark.parametrize(
+    ("data", "shown", "remedy"),
+    [
+        (b"1,a\n2,b\n\x1a", r"\x1a", "head -c -1 {} > NEW leaves it out"),
+        (b"1,a\n2,b\n3\x1a", r"3\x1a", "head -c -1 {} > NEW leaves it out"),
+        (b"1,a\n\f\n2,b\n", r"\x0c", "--on-error skip --max-rejects 100"),
+        (b"1,a\n2\0,b\n", r"2\x00", r"tr -d '\000' < FILE > NEW"),
+        (b"1,a\n\xc3\xa4\x0b\xc2\x85,b\n", r"ä\x0b\x85", ""),
+        (b"1,a\n\xff\x01,b\n", r"\ufffd\x01", ""),
+    ],
+    ids=["end of DOS", "end of DOS in the last record", "form feed", "NUL", "several", "no UTF-8"],
+)
+def test_control_characters_are_spelled(
+    engine_target: Target, tmp_path: Path, data: bytes, shown: str, remedy: str
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "in.csv", data)
+    run = load(engine_target, path, header="no", check=1)
+    assert f"text      '{shown}'" in run.stderr.replace("\ufffd", r"\ufffd")
+    assert remedy.format(path) in run.stderr
+    assert "check --delimiter" not in run.stderr
+    assert ("\ufffd" in run.stderr) == ("ufffd" in shown)
+
+
+def test_the_remedies_for_what_is_no_record_work(engine_target: Target, tmp_path: Path) -> None:
+    """As they are pasted."""
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    path = write(tmp_path / "empty.csv", "1,a\n\n2,b\n\n3,c\n")
+    remedy = load(engine_target, path, format="csv", header="no", check=1).stderr.partition("  remedy ")[2]
+    assert "remove the empty line" in remedy
+    skip, limit = re.search(r"--on-error (skip) --max-rejects (\d+)", remedy).groups()  # type: ignore[union-attr]
+    options = {"on_error": skip, "max_rejects": limit, "rejects": tmp_path / "bad"}
+    load(engine_target, path, format="csv", header="no", **options, check=3)
+    assert engine_target.count("t") == 3
+    path = write(tmp_path / "dos.csv", "4,d\r\n\x1a")
+    remedy = load(engine_target, path, header="no", check=1).stderr.partition("  remedy ")[2]
+    command = re.search(r"head .* > NEW", remedy)[0]  # type: ignore[index]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    load(engine_target, tmp_path / "NEW", format="csv", header="no")
+    assert engine_target.count("t") == 4

@@ -161,6 +161,61 @@ def test_not_null_column_of_duckdb_left_out(tmp_path: Path) -> None:
     assert target.count("t") == 0
 
 
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+@pytest.mark.parametrize("table", ["empty", "with rows", "partitioned", "new"])
+def test_not_null_column_of_postgresql_left_out(
+    postgres_target: PostgresTarget, tmp_path: Path, table: str, on_error: str
+) -> None:
+    """No record is to blame, and no number of rejects would do: told by a dry run, and before the first row is read."""
+    statement = "CREATE TABLE t (a integer, b varchar, extra integer NOT NULL)"
+    options: dict[str, object] = {"on_error": on_error, "check": 2}
+    if on_error == "skip":
+        options |= {"max_rejects": 2, "rejects": tmp_path / "bad"}
+    if table == "new":
+        (tmp_path / "t.sql").write_text(f"{statement};")
+        options |= {"schema": tmp_path / "t.sql", "columns": "a,b"}
+    elif table == "partitioned":
+        postgres_target.execute(f"{statement} PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT")
+    else:
+        postgres_target.execute(statement)
+    if table == "with rows":
+        postgres_target.execute("INSERT INTO t VALUES (0, 'x', 0)")
+    for dry_run in (True, False) if table != "new" else (False,):
+        run = load_text(postgres_target, tmp_path / "in.csv", "a,b\n1,x\n2,y\n", dry_run=dry_run, **options)
+        assert "the column extra, NOT NULL and without a default, would get no value" in run.stderr
+        assert "load it too, or give it a DEFAULT" in run.stderr
+        assert "record" not in run.stderr
+    assert postgres_target.leftovers("t", "t1") == set()
+    assert not (tmp_path / "bad").exists()
+
+
+def test_not_null_columns_that_get_a_value_otherwise(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """From the server, a domain, a trigger."""
+    postgres_target.execute(
+        "CREATE DOMAIN seven AS integer DEFAULT 7;"
+        "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.e := 8; RETURN NEW; END';"
+        "CREATE TABLE t (a integer PRIMARY KEY, b integer NOT NULL DEFAULT 5, c seven NOT NULL, "
+        "d integer NOT NULL GENERATED ALWAYS AS IDENTITY, g integer NOT NULL GENERATED ALWAYS AS (a + 1) STORED)"
+    )
+    load_text(postgres_target, tmp_path / "in.csv", "1\n", columns="a")
+    assert postgres_target.rows("SELECT a, b, c, d, g FROM t") == [(1, 5, 7, 1, 2)]
+    postgres_target.execute("CREATE TABLE u (a integer, e integer NOT NULL)")
+    postgres_target.execute("CREATE TRIGGER f BEFORE INSERT ON u FOR EACH ROW EXECUTE FUNCTION fill()")
+    load_text(postgres_target, tmp_path / "in.csv", "1\n", columns="a", table="u")
+    assert postgres_target.rows("SELECT a, e FROM u") == [(1, 8)]
+
+
+def test_not_null_column_of_rows_that_are_merged(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Those that the table has keep their value; the remedy for others is about the column."""
+    postgres_target.execute("CREATE TABLE t (a integer PRIMARY KEY, b text, extra integer NOT NULL)")
+    postgres_target.execute("INSERT INTO t VALUES (1, 'old', 9)")
+    load_text(postgres_target, tmp_path / "in.csv", "1,new\n", columns="a,b", mode="upsert", key="a")
+    assert postgres_target.rows("SELECT a, b, extra FROM t") == [(1, "new", 9)]
+    run = load_text(postgres_target, tmp_path / "in.csv", "2,new\n", columns="a,b", mode="upsert", key="a", check=1)
+    assert "a column that is not loaded needs a value: load it too, or give it a DEFAULT" in run.stderr
+    assert "--null" not in run.stderr
+
+
 @pytest.mark.parametrize("table", ["new", "empty", "with rows", "of a domain", "partitioned"])
 def test_a_default_that_fails(postgres_target: PostgresTarget, tmp_path: Path, table: str) -> None:
     """It refuses every row, so that no record is to blame: told with its column, before anything is loaded."""

@@ -61,6 +61,24 @@ def test_quoted_case_does_not_fold(postgres_target: PostgresTarget, tmp_path: Pa
     assert (postgres_target.count("t"), postgres_target.count('"T"')) == (0, 1)
 
 
+def test_tablespaces(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """By SQL's rules, or just as one is called."""
+    for name in ('"Far away"', "near"):
+        postgres_target.server.create_tablespace(name)
+    postgres_target.execute("CREATE TABLE t (a integer)")
+    found = "SELECT spcname FROM pg_class c JOIN pg_tablespace s ON s.oid = reltablespace WHERE relname = 't'"
+    for n, space in enumerate(['"Far away"', "near", "Far away", "NEAR", "Far away", '"near"']):
+        load_text_here(postgres_target, tmp_path / f"{n}.csv", "1\n", header="no", mode="replace", tablespace=space)
+        assert postgres_target.value(found) == ("near" if "near" in space.lower() else "Far away")
+
+
+def test_a_tablespace_that_is_not_there(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    run = load_text_here(
+        postgres_target, tmp_path / "in.csv", "1\n", header="no", schema="auto", tablespace='"No where"', check=2
+    )
+    assert 'CREATE TABLESPACE "No where" LOCATION \'' in run.stderr
+
+
 def test_schema_is_used(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE SCHEMA other")
     engine_target.execute("CREATE TABLE t (a integer)")

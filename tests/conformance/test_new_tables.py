@@ -17,7 +17,7 @@ import tipple
 from command import environment, run_tipple
 from extension.test_write_path import ready_target
 from loading import load, load_stdin, load_text, load_words
-from servers.postgres import PostgresServer
+from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 
 LONG = "a_column_of_a_name_that_is_longer_than_eighteen_characters"
@@ -309,6 +309,25 @@ def test_what_the_server_refuses_is_told_before_the_load(
     assert said in run.output
     assert "no number" not in run.output
     assert postgres_target.leftovers("other") == set()
+
+
+@pytest.mark.parametrize(
+    ("definition", "options"),
+    [
+        ("(id integer) TABLESPACE cold", {}),
+        ("(id integer PRIMARY KEY USING INDEX TABLESPACE cold)", {"partition_by": "hash(id, 2)"}),
+    ],
+)
+def test_a_schema_names_a_tablespace_that_the_role_may_not_use(
+    postgres_target: PostgresTarget, tmp_path: Path, definition: str, options: dict[str, str]
+) -> None:
+    """There is nothing to correct in the schema file."""
+    postgres_target.server.create_tablespace("cold", owner="postgres")
+    postgres_target.server.execute(f"REVOKE CREATE ON TABLESPACE cold FROM {LOADER}")
+    schema = write(tmp_path / "t.sql", f"CREATE TABLE t {definition}")
+    run = load_text(postgres_target, tmp_path / "in.csv", "1\n", schema=schema, header="no", check=2, **options)
+    assert "GRANT CREATE ON TABLESPACE cold TO this role" in run.stderr
+    assert postgres_target.leftovers() == set()
 
 
 @pytest.mark.parametrize("by", ["", 'partition-by = "range(id, every=10)"'])

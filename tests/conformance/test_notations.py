@@ -142,6 +142,15 @@ def test_what_a_session_says_stands_where_nothing_else_does(postgres_target: Pos
         assert postgres_target.rows("SELECT min(d) FROM t") == [(expected,)]
 
 
+def test_years_of_two_digits_are_why_no_order_is_taken(engine_target: Target, tmp_path: Path) -> None:
+    """Where the sample shows the order: that is what is said, and the remedy reads them."""
+    path = write(tmp_path / "in.csv", "id,d\n1,12/28/24\n2,11/30/24\n")
+    run = load(engine_target, path, schema="auto", dry_run=True)
+    assert "dates with years of two digits, whose order is not guessed" in run.stdout
+    load(engine_target, path, schema="auto", date_style="MDY")
+    assert engine_target.rows("SELECT max(d) FROM t") == [(date(2024, 12, 28),)]
+
+
 def test_a_late_number_of_another_notation_is_no_number(engine_target: Target, tmp_path: Path) -> None:
     """A point that separates no thousands, where no sample looks, under a guessed type."""
     rows = [f"{number};1.234,50" for number in range(1_000_000, 1_600_000)]

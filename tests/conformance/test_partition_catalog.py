@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tipple
+from conformance.test_nothing_lost import during
 from conformance.test_partitions import check_tidy
 from loading import load
 from loading import load_text_here as load_text
+from servers.postgres import LOADER
 from targets import PostgresTarget, write
 
 TENS = """
@@ -111,6 +115,87 @@ def test_new_partitions_lie_where_the_table_says(postgres_target: PostgresTarget
         "WHERE relispartition GROUP BY 1, 2 ORDER BY 1"
     )
     assert found == [("i", "indexes", 3), ("r", "tables", 3)]
+    check_tidy(postgres_target)
+
+
+COLD = """
+CREATE TABLE t (k integer PRIMARY KEY, v text) PARTITION BY RANGE (k);
+CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10);
+CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (10) TO (20);
+"""
+IN_TABLESPACES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND reltablespace <> 0"
+
+
+def lay_cold(target: PostgresTarget, what: str, *, right: str) -> Callable[[str], None]:
+    """Moves something of COLD to a tablespace where the loader then has a right, or none; gives what changes that."""
+    server = target.server
+    server.create_tablespace("cold", owner="postgres")
+
+    def change(right: str) -> None:
+        server.execute(f"{right} CREATE ON TABLESPACE cold {'TO' if right == 'GRANT' else 'FROM'} {LOADER}")
+
+    change("GRANT")
+    target.execute(f"{COLD}; ALTER {what} SET TABLESPACE cold")
+    change(right)
+    return change
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("TABLE t0", "t0: it lies in the tablespace cold, where this role may make none"),
+        ("INDEX t0_pkey", "t0: its index t0_pkey lies in the tablespace cold, where this role may make none"),
+    ],
+)
+def test_a_place_that_is_forbidden(postgres_target: PostgresTarget, tmp_path: Path, what: str, why: str) -> None:
+    """COPY would store rows there, and so does INSERT; --tablespace takes the partition away from it."""
+    lay_cold(postgres_target, what, right="REVOKE")
+    path = tmp_path / "in.csv"
+    assert load_text(postgres_target, path, "11,a\n", header="no", dry_run=True).summary["strategy"] == "partition"
+    told = []
+    for text, options in (
+        ("11,a\n", {}),
+        ("1,a\n", {"write_path": "text"}),
+        ("2,b\n12,b\n", {"mode": "replace"}),
+        ("3,c\n", {"mode": "replace", "replace_scope": "partitions"}),
+    ):
+        run = load_text(postgres_target, path, text, header="no", **options)
+        assert run.summary["strategy"] == "partition"
+        told.append(any(why in note for note in run.summary["notes"]))
+        assert postgres_target.rows(IN_TABLESPACES) == [(what.split()[1],)]
+    assert told == [False, True, True, True]
+    assert postgres_target.rows("SELECT k, v FROM t ORDER BY k") == [(3, "c"), (12, "b")]
+    load_text(postgres_target, path, "4,d\n", header="no", mode="replace", tablespace="pg_default")
+    assert postgres_target.rows(IN_TABLESPACES) == []
+    assert postgres_target.rows("SELECT k, v FROM t") == [(4, "d")]
+    check_tidy(postgres_target)
+
+
+@pytest.mark.parametrize("what", ["TABLE t0", "INDEX t0_pkey"])
+@pytest.mark.parametrize(("first", "then"), [("REVOKE", "GRANT"), ("GRANT", "REVOKE")])
+def test_a_place_is_forbidden_or_not_in_mid_load(
+    postgres_target: PostgresTarget, tmp_path: Path, what: str, first: str, then: str
+) -> None:
+    change = lay_cold(postgres_target, what, right=first)
+    tipple.load(
+        write(tmp_path / "in.csv", "1,a\n11,a\n"), into=postgres_target.url, table="t", format="csv", header="no",
+        mode="replace", progress=during("verify", lambda: change(then)),
+    )  # fmt: skip
+    assert postgres_target.rows(IN_TABLESPACES) == [(what.split()[1],)]
+    assert postgres_target.count("t") == 2
+    check_tidy(postgres_target)
+
+
+def test_a_partition_is_moved_in_mid_load(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """It stays where somebody has moved it."""
+    postgres_target.server.create_tablespace("tables")
+    postgres_target.execute(COLD)
+    tipple.load(
+        write(tmp_path / "in.csv", "1,a\n11,a\n"), into=postgres_target.url, table="t", format="csv", header="no",
+        progress=during("verify", lambda: postgres_target.execute("ALTER TABLE t0 SET TABLESPACE tables")),
+    )  # fmt: skip
+    assert postgres_target.rows(IN_TABLESPACES) == [("t0",)]
+    assert postgres_target.count("t") == 2
     check_tidy(postgres_target)
 
 

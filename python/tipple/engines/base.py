@@ -34,6 +34,8 @@ BESIDE_KEY = frozenset({OPTIONS, CHOSEN})
 
 NOTHING_TO_DO = "-"
 """The strategy of a load that an earlier job has done already."""
+LOAD_OR_DEFAULT = "a column that is not loaded needs a value: load it too, or give it a DEFAULT"
+"""What to do where such a column takes no NULL."""
 
 Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
@@ -476,7 +478,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """Of an unfinished job those of the slices that are done; of one that was given up those that are in the table."""
     started_at: str
+    """When the job began: ISO 8601, UTC."""
     finished_at: str | None
+    """When it was published or given up: ISO 8601, UTC."""
     running: bool
     """Whether somebody holds it right now."""
     staging: str | None

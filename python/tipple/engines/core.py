@@ -23,6 +23,7 @@ from tipple.errors import (
     TippleError,
     TooManyRejects,
 )
+from tipple.plan.url import TableName
 
 TEXT_PLAN: dict[str, Any] = {
     "dialect": {
@@ -431,10 +432,12 @@ def rights_hint(sqlstate: str | None, said: str, *, is_at_end: bool = False) -> 
 
 def tablespace_hint(said: str) -> str | None:
     """What to do where a role may make no tables in a tablespace, as the server has `said`; None where it may."""
-    place = re.search(r"for tablespace (\S+)", said)
+    place = re.search(r"for tablespace (.+)", said)
     if place is None:
         return None
-    return f"as a superuser: GRANT CREATE ON TABLESPACE {place[1]} TO this role; and run the same command again"
+    # By the same rule as a table's.
+    name = str(TableName(None, place[1]))
+    return f"as a superuser: GRANT CREATE ON TABLESPACE {name} TO this role; and run the same command again"
 
 
 def _copy_hint(facts: Mapping[str, Any]) -> str | None:

@@ -85,16 +85,17 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the order of its rows decides which of them it takes."""
         return any(map(constraints.is_key, self.constraints))
 
-    def refused(self, engine: str, reason: str) -> UsageError:
-        """What to say where an engine refuses the definition."""
+    def refused(self, engine: str, reason: str, *, hint: str | None = None) -> UsageError:
+        """What to say where an engine refuses the definition; `hint`: the remedy, where none is in its words."""
         if self.is_guessed:
             return UsageError(
                 f"--schema auto: {engine} refuses the table {self.name}: {reason}",
-                hint="create the table yourself, or write its CREATE TABLE statement and give it by --schema FILE.sql",
+                hint=hint
+                or "create the table yourself, or write its CREATE TABLE statement and give it by --schema FILE.sql",
             )
         return UsageError(
             f"{engine} refuses the definition of {self.name} (line {self.line}): {reason}",
-            hint="correct the CREATE TABLE statement in the schema file",
+            hint=hint or "correct the CREATE TABLE statement in the schema file",
         )
 
     def create_sql(self, qualified_name: str, with_constraints: bool, *, temporary: bool = False) -> str:

@@ -61,7 +61,7 @@ from tipple.run.rejects import (
     where_kept,
     write_rejects,
 )
-from tipple.run.remedy import core_remedy, first_remedy
+from tipple.run.remedy import core_remedy, first_remedy, seen_remedy
 from tipple.run.replay import read_reading
 from tipple.run.request import TPCH, Request
 from tipple.run.resume import options_to_keep
@@ -493,10 +493,10 @@ def load(
                     result.notes += earlier_rejects(policy)
                 storage = [] if dry_run else session.sizes_after(task.table)
     except BadRecord as error:
-        reason = request.null_in_key(error.column, error.sqlstate)
-        if reason is not None:
+        if (reason := request.null_in_key(error.column, error.sqlstate)) is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
         first, names = "", [column.name for column in request.columns]
+        error = error.with_remedy(seen_remedy(error, names, identities))
         if request.columnar_plan is None:
             first = first_remedy(error, request.dialect, names, header=request.header, replay=replay)
         made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()

@@ -7,12 +7,15 @@ import re
 import shlex
 from collections.abc import Container, Sequence
 
+from tipple.engines.base import LOAD_OR_DEFAULT, Identity
 from tipple.errors import BadRecord
 from tipple.plan.notation import TWO_DIGITS
 from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName, quote_identifier
+from tipple.run.control_characters import ends_as_in_dos, has_nul, holds_nothing_else
+from tipple.run.sources import NUL_REMEDY, WITHOUT_NULS
 
-__all__ = ["core_remedy", "first_remedy", "new_column"]
+__all__ = ["core_remedy", "first_remedy", "new_column", "seen_remedy"]
 
 _NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
 """What programs and people write for a missing value, in lower case."""
@@ -88,6 +91,42 @@ def new_column(table: TableName, name: str) -> str:
         f"every field of a text file is loaded: for one that is new, ALTER TABLE {table.sql} ADD COLUMN {column} …; "
         "for others correct the header"
     )
+
+
+_EMPTY_LINE = "the line is empty: "
+"""What the core's reason begins with then."""
+_SKIP = "--on-error skip --max-rejects 100"
+"""What leaves a few bad records out; without a limit none would be."""
+_NULL_IN = re.compile(r'null value in column "(.+)" of relation ')
+
+
+def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Identity]) -> str:
+    """What to do about a bad record of text, where columns that were not loaded or the record's own bytes say more than
+    the core does.
+
+    Args:
+        error: the core's complaint.
+        columns: the names of the columns that were loaded.
+        sources: what was read.
+    """
+    null_in = _NULL_IN.match(error.reason) if error.sqlstate == "23502" else None
+    if null_in is not None and null_in[1] not in columns:
+        return LOAD_OR_DEFAULT
+    if error.reason.startswith(_EMPTY_LINE):
+        return f"remove the empty line, or leave out such records, up to 100, by {_SKIP}"
+    if ends_as_in_dos(error, sources):
+        return (
+            r"the last byte of the file, \x1a, is what programs of DOS write at the end, and no text: "
+            f"head -c -1 {shlex.quote(error.file)} > NEW leaves it out"
+        )
+    if has_nul(error, sources):
+        return NUL_REMEDY if error.text == r"\x00" else WITHOUT_NULS
+    if holds_nothing_else(error, sources):
+        return (
+            "remove the record, which holds nothing but control characters, or leave out such records, up to 100, by "
+            f"{_SKIP}"
+        )
+    return error.remedy
 
 
 _NESTED = re.compile(r'invalid input syntax for type ((STRUCT|MAP)\(.*\)|[^"]*\[(\d*)\]): "', re.IGNORECASE)

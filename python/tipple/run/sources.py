@@ -37,9 +37,10 @@ LONGEST_NAME = 100_000
 BEGINNING_BYTES = 4096
 """How much of a text is looked at to see whether it is one."""
 BINARY_NUL_BYTES = 4
+WITHOUT_NULS = "tr -d '\\000' < FILE > NEW removes all NUL bytes, which no target stores"
 NUL_REMEDY = (
-    "SQL Server's bcp writes an empty text as a NUL byte, which no target stores: tr -d '\\000' < FILE > NEW removes all "
-    "of them; such fields are empty then, as are those that bcp leaves empty for NULL"
+    f"SQL Server's bcp writes an empty text as a NUL byte: {WITHOUT_NULS}; such fields are empty then, as are those "
+    "that bcp leaves empty for NULL"
 )
 _NUL_FIELD = re.compile(rb"(?:^|(?<=[\t\n,;|^~]))\0(?=[\t\r\n,;|^~]|$)")
 """A NUL byte that is a field of its own."""

@@ -4,6 +4,7 @@ use super::SourceFile;
 use super::encoding::NO_CHARACTER;
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::Source;
+use std::fmt::Write as _;
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Irregularity;
@@ -83,16 +84,23 @@ pub fn record_in(text: &[u8], offset: u64, index: u64, dialect: &Dialect) -> (u6
     }
 }
 
-/// Text for a message: shortened, and without bytes that would spoil a terminal.
+/// Text for a message: shortened, and with control characters, which would spoil a terminal, spelled as in C.
 #[must_use]
 pub fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let trimmed = text.trim_end_matches(['\r', '\n']);
-    let mut shown: String = trimmed
-        .chars()
-        .take(SHOWN_CHARACTERS)
-        .map(|character| if character.is_control() && character != '\t' { '\u{fffd}' } else { character })
-        .collect();
+    let mut shown = String::new();
+    for character in trimmed.chars().take(SHOWN_CHARACTERS) {
+        match character {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            character if character.is_control() && character != '\t' => {
+                // Writing to memory cannot fail.
+                let _infallible = write!(shown, "\\x{:02x}", u32::from(character));
+            }
+            character => shown.push(character),
+        }
+    }
     if trimmed.chars().count() > SHOWN_CHARACTERS {
         shown.push('…');
     }

@@ -9,6 +9,7 @@ import threading
 import duckdb
 
 from tipple import _core
+from tipple.engines.base import LOAD_OR_DEFAULT
 from tipple.engines.duckdb.connection import DISK_FULL, FREE_SPACE, first_row
 from tipple.errors import TippleError
 from tipple.plan.hive import IN_NO_RANGE, TOO_LONG
@@ -138,7 +139,7 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
         hint = "remove the record that violates the constraint, or make the table without it; nothing was published"
         if "NOT NULL constraint failed" in message:
             # NULL in a column that is loaded never comes so far.
-            hint = "a column that is not loaded needs a value: load it too, or give it a DEFAULT; nothing was published"
+            hint = f"{LOAD_OR_DEFAULT}; nothing was published"
         elif "still referenced by a foreign key" in message:
             hint = (
                 "rows of another table refer to what would be replaced or changed, which DuckDB does not do: remove "

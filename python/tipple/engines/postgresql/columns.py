@@ -40,7 +40,7 @@ WHERE c.oid = to_regclass(%s)
 """
 
 # Triggers for each row before INSERT (pg_trigger.h, `tgtype`) see a row before NOT NULL judges it, and may fill it.
-_FILLED_BEFORE = """
+FILLED_BEFORE = """
 EXISTS (SELECT FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 7 = 7
         AND tgrelid IN (SELECT %(table)s::oid UNION ALL SELECT relid FROM pg_partition_tree(%(table)s::oid::regclass)))
 """
@@ -58,7 +58,7 @@ WITH RECURSIVE base (attnum, type, typmod, element_oid) AS (
     FROM base b JOIN pg_type t ON t.oid = b.type LEFT JOIN pg_type e ON e.oid = t.typelem
     WHERE t.typtype = 'd' OR (e.typarray = t.oid AND b.element_oid IS NULL)
 )
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull AND NOT {_FILLED_BEFORE}, a.attgenerated <> '',
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull AND NOT {FILLED_BEFORE}, a.attgenerated <> '',
        t.typname, t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b', b.typmod,
        coalesce(b.element_oid, 0)::bigint, t.typdelim = ',',
        CASE WHEN t.typtype = 'e' THEN ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid) END,

@@ -35,6 +35,7 @@ from tipple.engines.postgresql import (
     repeated,
     stage,
     structure,
+    tablespaces,
     telling,
     unique_keys,
 )
@@ -64,7 +65,7 @@ class PostgresLoad:
         self.given = task
         self.owned: OwnedJob | None = None
         """The job, once it has begun."""
-        task = structure.adapt(structure.keep_method(session.connection, task))
+        task = tablespaces.named(session.connection, structure.adapt(structure.keep_method(session.connection, task)))
         # Of this load alone, which may find out more of it.
         self.task = task = msgspec.structs.replace(task, keys_at_end=False)
         self.exists = task.definition is None

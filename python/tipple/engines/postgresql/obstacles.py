@@ -57,6 +57,13 @@ WHERE contype = 'f' AND conparentid = 0 AND conrelid = ANY (%(oids)s::oid[]) AND
     AND (%(together)s OR o.relpersistence = 'u' AND %(restructured)s OR {_BY_ITSELF} OR {_MAY_NOT_REFER})
 """
 
+# A table, or an index, in the tablespace `s`: no other one can be made there, or is.
+_MAY_NOT_LIE = "NOT has_tablespace_privilege(s.oid, 'CREATE')"
+_KEEPS_PLACE = f"NOT %(moved)s AND (%(restructured)s AND NOT %(partition)s OR {_MAY_NOT_LIE})"
+_SAYS_OWN_PLACE = f"""CASE WHEN {_MAY_NOT_LIE}
+    THEN '{{0}} lies in the tablespace ' || spcname || ', where this role may make none (GRANT CREATE ON TABLESPACE)'
+    ELSE '{{0}} lies in a tablespace of its own' END"""
+
 # Each query names what stands in the way of replacing tables of %(oids)s, or gives no row: the first one counts.
 # One for all of them, and none that goes through a catalog for each table: there may be thousands of partitions.
 _OBSTACLES = f"""
@@ -90,9 +97,8 @@ UNION ALL SELECT oid, 'another role owns it' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
 UNION ALL SELECT oid, 'it has storage parameters' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND reloptions IS NOT NULL AND %(columnar)s
-UNION ALL SELECT oid, 'it lies in a tablespace of its own' FROM pg_class
-    WHERE oid = ANY (%(oids)s::oid[]) AND reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-        AND (%(restructured)s OR NOT has_tablespace_privilege(nullif(reltablespace, 0), 'CREATE'))
+UNION ALL SELECT c.oid, {_SAYS_OWN_PLACE.format("it")} FROM pg_class c JOIN pg_tablespace s ON s.oid = reltablespace
+    WHERE c.oid = ANY (%(oids)s::oid[]) AND {_KEEPS_PLACE}
 UNION ALL SELECT oid, 'its replica identity is set' FROM pg_class
     WHERE oid = ANY (%(oids)s::oid[]) AND relreplident <> 'd' AND %(restructured)s
 UNION ALL SELECT m.oid, 'it belongs to the publication ' || p.pubname FROM pg_publication_rel r
@@ -129,10 +135,9 @@ UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' has a comment' FROM 
     JOIN pg_class c ON c.oid = i.indexrelid
     JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND %(restructured)s
-UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' lies in a tablespace of its own' FROM pg_index i
-    JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND c.reltablespace <> 0 AND NOT %(partition)s AND NOT %(moved)s
-        AND (%(restructured)s OR NOT has_tablespace_privilege(nullif(c.reltablespace, 0), 'CREATE'))
+UNION ALL SELECT i.indrelid, {_SAYS_OWN_PLACE.format("its index ' || c.relname || '")} FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_tablespace s ON s.oid = c.reltablespace
+    WHERE i.indrelid = ANY (%(oids)s::oid[]) AND {_KEEPS_PLACE}
 UNION ALL SELECT i.indrelid, 'its indexes lie in different tablespaces' FROM pg_index i
     JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = ANY (%(oids)s::oid[]) AND NOT %(moved)s AND NOT %(restructured)s
@@ -216,7 +221,8 @@ def of_all(
 ) -> dict[TableName, str]:
     """Why other tables cannot take the place of these unnoticed, by table; those where one can are left out.
 
-    A partition's place in its tree, its tablespace and its own foreign keys are seen to by who replaces a `partition`.
+    A partition's place in its tree, where it lies, if this role may make tables there, and its own foreign keys are
+    seen to by who replaces a `partition`.
     What the load gives the table anew, a structure or a place, is no obstacle.
     """
     if not tables:

@@ -49,7 +49,7 @@ WITH RECURSIVE tree (oid, parent, depth) AS (
 SELECT c.oid::bigint, n.nspname, c.relname, tree.parent::bigint, c.relkind, pg_get_expr(c.relpartbound, c.oid),
        tree.depth, coalesce(s.spcname, '')
 FROM tree JOIN pg_class c ON c.oid = tree.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace
+LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace AND has_tablespace_privilege(s.oid, 'CREATE')
 ORDER BY tree.depth, c.oid
 """
 
@@ -92,6 +92,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     """The same in settings of its own: `bound` depends on the session's time zone and date style, for one."""
     depth: int
     tablespace: str
+    """One of its own, in which this role may make tables, or empty."""
 
     @property
     def is_default(self) -> bool:

@@ -47,6 +47,12 @@ WHERE own.attnotnull <> hidden.attnotnull OR own.attstorage <> hidden.attstorage
         AND NOT (d.adbin IS NULL AND own.attname = ANY (%s::text[]))
 ORDER BY pair.n, own.attname
 """
+# Where the role had not the right to stage it there, or somebody has moved the target's one meanwhile.
+_OTHER_PLACES = """
+SELECT pair.n FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS pair (target, leaf, n)
+JOIN pg_class own ON own.oid = to_regclass(pair.target)
+JOIN pg_class hidden ON hidden.oid = to_regclass(pair.leaf) AND hidden.reltablespace <> own.reltablespace
+"""
 _SIZES = """
 SELECT coalesce(pg_relation_size(to_regclass(name)), 0)
 FROM unnest(%s::text[]) WITH ORDINALITY AS t (name, n) ORDER BY n
@@ -207,9 +213,12 @@ class _Decision:
             found.setdefault(name, obstacle)
         asked = [name.sql for name in names]
         lent = sequences.defaults_lent(self.connection, self.task.table)
-        pairs = (asked, [leaf.name.sql for leaf, _ in matched], lent)
-        for n, changed in self.connection.execute(_CHANGED_COLUMNS, pairs).fetchall():
+        pairs = (asked, [leaf.name.sql for leaf, _ in matched])
+        for n, changed in self.connection.execute(_CHANGED_COLUMNS, (*pairs, lent)).fetchall():
             found.setdefault(names[n - 1], changed)
+        # With --tablespace they are to move.
+        for (n,) in [] if self.task.tablespaces else self.connection.execute(_OTHER_PLACES, pairs).fetchall():
+            found.setdefault(names[n - 1], "its rows were staged in another tablespace")
         places = {leaf.name: real.name for leaf, real in matched}
         for name, why in estranged.of_all(self.connection, list(places.items())).items():
             found.setdefault(places[name], why)

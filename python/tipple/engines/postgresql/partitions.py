@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.core import NoPartition
+from tipple.engines.core import NoPartition, tablespace_hint
 from tipple.engines.postgresql import (
     belongings,
     checks,
@@ -87,7 +87,8 @@ def table_obstacle(connection: psycopg.Connection[Any], table: TableName) -> str
     if partitioning is None:
         return "it is not partitioned"
     excluding = connection.execute(
-        "SELECT conname FROM pg_constraint JOIN pg_index ON indexrelid = conindid "
+        # A foreign key's index is that of the table that it refers to.
+        "SELECT conname FROM pg_constraint JOIN pg_index ON indexrelid = conindid AND indrelid = conrelid "
         "WHERE conrelid = to_regclass(%s) AND indisexclusion LIMIT 1",
         (table.sql,),
     ).fetchone()
@@ -294,7 +295,7 @@ def _make(connection: psycopg.Connection[Any], statement: str) -> None:
         connection.execute(statement.encode())
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
         lacking = _LACKING.search(error.diag.message_detail or "")
-        hint = "check --partition-by and the column's type"
+        hint = tablespace_hint(str(error.diag.message_primary)) or "check --partition-by and the column's type"
         if lacking is not None:
             hint = f"add {lacking[1]}, which divides the table, to each PRIMARY KEY and UNIQUE in the schema file"
         raise UsageError(

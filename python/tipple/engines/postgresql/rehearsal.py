@@ -32,7 +32,7 @@ def rehearse(
 
     Raises:
         psycopg.Error: the server refuses it.
-        TippleError: a default cannot be computed.
+        TippleError: a default cannot be computed, or is missing.
     """
     try:
         with connection.transaction(force_rollback=True):
@@ -41,6 +41,7 @@ def rehearse(
                 connection.execute(f"SET LOCAL default_table_access_method = {quote_identifier(method)}".encode())
             create_by_itself(connection, task, definition)
             defaults.check(connection, task, task.table)
+            defaults.require(connection, task)
     except psycopg.errors.LockNotAvailable:
         # Somebody else is making a table of this name, and may take it back.
         return

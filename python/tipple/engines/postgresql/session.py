@@ -130,7 +130,8 @@ class PostgresSession:
             refusal = estranged.refusal(self.connection, error)
             if refusal is not None:
                 raise UsageError(f"{definition.name} cannot be made: {refusal.why}", hint=refusal.remedy) from None
-            raise definition.refused("the server", str(error.diag.message_primary)) from None
+            said = str(error.diag.message_primary)
+            raise definition.refused("the server", said, hint=core.tablespace_hint(said)) from None
         if made is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return made

@@ -5,16 +5,18 @@ Indexes follow by `default_tablespace`, which the sessions that build them set, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import QUOTED_IDENTIFIER, TableName, fold_identifier, quote_identifier
 
 _TABLESPACES = """
 SELECT spcname, oid = (SELECT dattablespace FROM pg_database WHERE datname = current_database())
@@ -22,7 +24,7 @@ SELECT spcname, oid = (SELECT dattablespace FROM pg_database WHERE datname = cur
 FROM pg_tablespace WHERE spcname <> 'pg_global' ORDER BY spcname
 """
 
-# Empty: the database's own.
+# Empty: the database's own, or one where this role may make none. What lies there gives its place to no other table.
 _PLACES_OF_INDEXES = """
 SELECT name, min(coalesce(s.spcname, '')) FROM unnest(%s::text[]) AS name
 JOIN pg_index i ON i.indrelid = to_regclass(name) JOIN pg_class c ON c.oid = i.indexrelid
@@ -49,8 +51,29 @@ def used(connection: psycopg.Connection[Any], task: LoadTask) -> set[str]:
     made = task.definition
     # Whose name is in it may be meant by it.
     definition = "" if made is None else " ".join([made.options_text, *made.constraints])
-    facts = {"table": task.table.sql, "named": list(task.tablespaces), "definition": definition}
+    names = [*task.tablespaces, *map(_as_sql_reads, task.tablespaces)]
+    facts = {"table": task.table.sql, "named": names, "definition": definition}
     return {name for (name,) in connection.execute(_USED, facts).fetchall()}
+
+
+def _as_sql_reads(name: str) -> str:
+    is_whole = re.fullmatch(QUOTED_IDENTIFIER, name) is not None or '"' not in name
+    return fold_identifier(name) if is_whole else name
+
+
+def named(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
+    """The task with its tablespaces as the server names them: as is written, or else as SQL reads that.
+
+    What there is under neither name stays as is written, but for quotes.
+    """
+    if not task.tablespaces:
+        return task
+    known: dict[str, bool] = dict(connection.execute(_TABLESPACES).fetchall())
+    names = []
+    for name in task.tablespaces:
+        read = _as_sql_reads(name)
+        names.append(read if name not in known and (read in known or name.startswith('"')) else name)
+    return msgspec.structs.replace(task, tablespaces=tuple(names))
 
 
 def check(connection: psycopg.Connection[Any], names: Sequence[str]) -> None:
