@@ -126,6 +126,71 @@ def test_a_foreign_key(postgres_target: PostgresTarget, tmp_path: Path, partitio
     assert "load the referenced table first" in (error.hint or "")
 
 
+PERIODS = "FOREIGN KEY (k, PERIOD v) REFERENCES p (k, PERIOD v)"
+HALVES = "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (2); CREATE TABLE high PARTITION OF t DEFAULT"
+OF_PERIODS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "empty": ("", {}, "swap"),
+    "replace": ("", {"mode": "replace"}, "swap"),
+    "rows": ("", {"indexes": "rebuild"}, "swap"),
+    "in place": ("", {"indexes": "keep"}, "single"),
+    "partitions": (f"PARTITION BY RANGE (id); {HALVES}", {}, "partition"),
+    "replaced partitions": (
+        f"PARTITION BY RANGE (id); {HALVES}",
+        {"mode": "replace", "replace_scope": "partitions"},
+        "partition",
+    ),
+    "partitions to come": ("PARTITION BY RANGE (id)", {"partition_by": "range(id, every=1)"}, "partition"),
+    "new": ("", {"schema": True}, "swap"),
+    "new partitions": ("", {"schema": True, "partition_by": "range(id, every=1)"}, "partition"),
+}
+
+
+@pytest.mark.parametrize("way", OF_PERIODS)
+def test_a_foreign_key_over_periods(postgres_target: PostgresTarget, tmp_path: Path, way: str) -> None:
+    """Ranges only the server can read; and what it does not see when a key is validated later is refused too."""
+    if postgres_target.server.version < 18:
+        pytest.skip("version 18 has them")
+    by, options, strategy = OF_PERIODS[way]
+    postgres_target.execute(
+        "CREATE TABLE p (k int4range, v daterange, PRIMARY KEY (k, v WITHOUT OVERLAPS));"
+        "INSERT INTO p VALUES ('[5,6)', '[2020-01-01,2020-02-01)'), ('[5,6)', '[2020-02-01,2020-03-01)')"
+    )
+    created = f"CREATE TABLE t (id integer, k int4range, v daterange, CONSTRAINT f {PERIODS}) "
+    if "schema" in options:
+        options = {**options, "schema": str(write(tmp_path / "t.sql", created))}
+    else:
+        postgres_target.execute(created + by)
+    if way == "rows":
+        postgres_target.execute("INSERT INTO t VALUES (0, '[5,6)', '[2020-01-05,2020-01-09)')")
+    good = ['1,"[5,6)","[2020-01-10,2020-01-20)"\n', '2,"[5,6)","[2020-01-10,2020-02-20)"\n']
+    written = [*good, '2,"[5,6)","[2020-01-10,2020-03-20)"\n']
+    path = write(tmp_path / "in.csv", "".join(written))
+    options = {**options, "format": "csv", "header": "no"}
+    error = blamed(postgres_target, path, **options)
+    check(error, path, written, 2, "23503")
+    assert "load the referenced table first" in (error.hint or "")
+    skip = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad.csv"}
+    result = tipple.load(write(tmp_path / "good.csv", "".join(good)), into=postgres_target.url, table="t", **options)
+    assert (result.strategy, result.rows) == (strategy, 2)
+    assert set(postgres_target.rows("SELECT convalidated FROM pg_constraint WHERE conname = 'f'")) == {(True,)}
+    if way in ("empty", "replace", "in place", "partitions"):
+        result = tipple.load(path, into=postgres_target.url, table="t", **options, **skip)
+        assert (result.rows, (tmp_path / "bad.csv").read_text()) == (2, written[2])
+
+
+def test_a_key_that_is_spelled_otherwise(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The record is not found by what the server says; what to do is said all the same."""
+    postgres_target.execute(
+        "CREATE TABLE p (k int4range PRIMARY KEY); CREATE TABLE t (id integer, k int4range REFERENCES p)"
+    )
+    path = write(tmp_path / "in.csv", '1,"[5,5]"\n')
+    with pytest.raises(tipple.TippleError, match="23503") as caught:
+        tipple.load(path, into=postgres_target.url, table="t", format="csv", header="no")
+    assert "with --on-error skip it is named" in (caught.value.hint or "")
+    error = blamed(postgres_target, path, format="csv", header="no", on_error="skip", rejects=tmp_path / "bad")
+    check(error, path, ['1,"[5,5]"\n'], 0, "23503")
+
+
 KEYS = {
     "text with commas": ("a text, b text", "UNIQUE (a, b)", '"x, y","(z)=(1), 2"'),
     "odd names": ('"a, b" integer, "C""d" text', 'UNIQUE ("C""d", "a, b")', "7,seven"),

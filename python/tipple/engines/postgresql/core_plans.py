@@ -137,7 +137,13 @@ class CorePlans:
         target = self._target(owned, self.table, {"name": "sought", **sought}, routed=False)
         # Keys are compared as COPY binary has them.
         target["write_path"] = "binary"
-        return core.load_plan(self.task, owned.job_id, cut, target, digest=False)
+        # What only the server can read is compared as it is written.
+        columns = [
+            msgspec.structs.replace(column, codec_type="text") if column.codec_type == "opaque" else column
+            for column in self.task.columns
+        ]
+        task = msgspec.structs.replace(self.task, columns=columns)
+        return core.load_plan(task, owned.job_id, cut, target, digest=False)
 
     def single(self, owned: OwnedJob, cut: Cut, *, digest: bool) -> str:
         """A load into the table itself, in one transaction."""

@@ -2,7 +2,8 @@
 rows, and a foreign key that is checked when a statement ends, name the key and not where it came from.
 
 What the server says of the key (`Key (a, b)=(1, x) is duplicated.`) is read back into values, and the core looks for
-the record that has them. A search that finds nothing leaves the server's own words.
+the record that has them. Values of types that only the server can read are looked for as it spells them. A search that
+finds nothing leaves the server's own words.
 """
 
 from __future__ import annotations
@@ -142,16 +143,19 @@ def _readings(rest: str, count: int) -> Iterator[Sequence[str]]:
 def _sent(
     connection: psycopg.Connection[Any], columns: Sequence[TableColumn], texts: Sequence[str]
 ) -> list[list[int]] | None:
-    """Values in the form in which the server sends them; None where a text is none of its type."""
+    """Values in the form in which the server sends them, or their text where only the server can read them; None where
+    a text is none of its type."""
     sent = []
     for column, text in zip(columns, texts, strict=True):
         try:
             with connection.transaction():
-                row = connection.execute(
-                    "SELECT typsend::text FROM pg_type WHERE oid = %s::regtype", (column.type_text,)
-                ).fetchone()
-                send = row[0] if row is not None else ""
-                query = f"SELECT {send}(CAST(%s AS {column.type_text}))"
+                send, as_text = "textsend", "::text"
+                if column.codec_type != "opaque":
+                    row = connection.execute(
+                        "SELECT typsend::text FROM pg_type WHERE oid = %s::regtype", (column.type_text,)
+                    ).fetchone()
+                    send, as_text = (row[0] if row is not None else ""), ""
+                query = f"SELECT {send}(CAST(%s AS {column.type_text}){as_text})"
                 value = connection.execute(query.encode(), (text,)).fetchone()
         except psycopg.Error:
             return None

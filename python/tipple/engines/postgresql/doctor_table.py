@@ -52,7 +52,8 @@ _EFFECTS = {
     ),
     "foreign key": (
         "each row is looked up in the table that it refers to, unless the table is swapped",
-        "drop it, and add it again afterwards: ADD … NOT VALID, then VALIDATE CONSTRAINT",
+        # The server's VALIDATE does not see all that violates a PERIOD.
+        "drop it, and add it again afterwards: ADD … NOT VALID, then VALIDATE CONSTRAINT; with a PERIOD by ADD alone",
     ),
     "publication": (
         "each row is decoded and sent to the subscribers too",

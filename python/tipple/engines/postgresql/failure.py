@@ -63,6 +63,13 @@ def failure(
             "nothing was published; mend the record that repeats the key, and run the same command again: with "
             "--on-error skip it is named, and kept apart as a reject"
         )
+    if task is not None and task.rejects is None and error.sqlstate == "23503":
+        # A record may spell a value otherwise than the server does, and what is read once is not searched.
+        hint = (
+            "nothing was published; load the referenced table first, or mend the record, and run the same command again"
+        )
+        if task.partition_by is None and task.replace_scope != "partitions":
+            hint += ": with --on-error skip it is named, and kept apart as a reject"
     if error.sqlstate == "2BP01":
         # The server's own would take what somebody has made meanwhile, such as a view of a partition.
         hint = (

@@ -2,8 +2,8 @@
 
 Building an index needs one core and its own memory, so as many are built side by side as the job has streams, and
 `maintenance_work_mem` is divided among them. A primary key is built as a unique index first and then attached; foreign
-keys are added NOT VALID and then validated, so that no lock is held for the whole time. Every step can be repeated:
-an interrupted job finds what it had built.
+keys are added NOT VALID and then validated, so that no lock is held for the whole time (but those over a PERIOD: see
+`key_work`). Every step can be repeated: an interrupted job finds what it had built.
 """
 
 from __future__ import annotations

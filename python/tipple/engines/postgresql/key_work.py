@@ -50,8 +50,10 @@ ORDER BY pair.n, conname
 """
 
 # Without those that this role may not make: what another role has added stands in the way when rows are published.
+# Before 18 there is no column `conperiod`; `own` alone would be the column of the pair.
 _FOREIGN_KEY_QUERY = f"""
-SELECT pair.n, conname, regexp_replace(pg_get_constraintdef(own.oid), ' NOT VALID$', ''), convalidated
+SELECT pair.n, conname, regexp_replace(pg_get_constraintdef(own.oid), ' NOT VALID$', ''), convalidated,
+       coalesce((to_jsonb(own.*) ->> 'conperiod')::boolean, false)
 FROM {_PAIRS} JOIN pg_constraint own ON own.conrelid = to_regclass(pair.other) JOIN pg_class o ON o.oid = confrelid
 WHERE contype = 'f' AND has_schema_privilege(o.relnamespace, 'USAGE') AND NOT EXISTS (
     SELECT FROM unnest(confkey) k (n) WHERE NOT has_column_privilege(o.oid, k.n, 'REFERENCES'))
@@ -185,11 +187,24 @@ def _add_indexes(
 
 
 def _add_references(work: KeyWork, found: Sequence[tuple[Any, ...]], constraints: Mapping[str, bool]) -> None:
-    """Adds foreign keys, each by two statements; `constraints` says which are there, and whether they are validated."""
-    for name, definition, valid in found:
+    """Adds foreign keys, each by two statements; `constraints` says which are there, and whether they are validated.
+
+    One over a PERIOD is added by one statement, though writers into the table that it refers to wait all the while:
+    VALIDATE CONSTRAINT of 18 only asks whether some row overlaps, and not whether all of the period is covered (its
+    `QueueFKConstraintValidation` leaves `conwithperiod` false).
+    """
+    for name, definition, valid, of_period in found:
         quoted = quote_identifier(name)
+        alter = f"ALTER TABLE {work.table.sql}"
+        if valid and constraints.get(name, False):
+            continue
+        if valid and of_period:
+            if name in constraints:
+                work.after.append(f"{alter} DROP CONSTRAINT {quoted}")
+            work.after.append(f"{alter} ADD CONSTRAINT {quoted} {definition}")
+            continue
         if name not in constraints:
-            work.after.append(f"ALTER TABLE {work.table.sql} ADD CONSTRAINT {quoted} {definition} NOT VALID")
+            work.after.append(f"{alter} ADD CONSTRAINT {quoted} {definition} NOT VALID")
         # Whoever was killed between the two has left one that has judged nothing.
-        if valid and not constraints.get(name, False):
-            work.after.append(f"ALTER TABLE {work.table.sql} VALIDATE CONSTRAINT {quoted}")
+        if valid:
+            work.after.append(f"{alter} VALIDATE CONSTRAINT {quoted}")
