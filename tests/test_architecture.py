@@ -15,8 +15,8 @@ PACKAGE = ROOT / "python" / "tipple"
 
 ALLOWED = {
     "cli": {"cli", "run", "plan", "report", "errors", "engines"},
-    "run": {"run", "engines", "plan", "report", "errors", "_core"},
-    "engines": {"engines", "plan", "errors", "_core"},
+    "run": {"run", "engines", "plan", "report", "errors", "importing", "_core"},
+    "engines": {"engines", "plan", "errors", "importing", "_core"},
     "plan": {"plan", "errors"},
     "report": {"report", "plan", "errors"},
 }

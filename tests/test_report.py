@@ -513,10 +513,11 @@ def test_ctrl_c_beside_the_publishing_commit(done: bool) -> None:
                 raise CoreError('{"kind": "cancelled"}')
             return '{"rows": 1}'
 
-    runner = JobRunner(open_progress("none", io.StringIO()))
+    runner = JobRunner(open_progress("none", io.StringIO()), reads_once=done)
     try:
-        with pytest.raises(Interrupted):
+        with pytest.raises(Interrupted) as caught:
             runner.run(Job())
+        assert ("from its beginning" if done else "goes on") in str(caught.value.hint)
         if not done:
             with pytest.raises(Interrupted):
                 runner.run(Job(), publishes=True)

@@ -73,12 +73,15 @@ _HOME_BY_NAME = {name: home for home, names in _HOMES.items() for name in names}
 if not TYPE_CHECKING:
     # To type checkers it would say that there is any name at all.
     def __getattr__(name: str) -> Any:
-        if name == "run":
-            return importlib.import_module("tipple.run")
-        home = _HOME_BY_NAME.get(name)
+        home = "tipple" if name == "run" else _HOME_BY_NAME.get(name)
         if home is None:
             raise AttributeError(f"module 'tipple' has no attribute {name!r}")
-        return getattr(importlib.import_module(home), name)
+        from tipple.importing import uninterrupted
+
+        with uninterrupted():
+            if name == "run":
+                return importlib.import_module("tipple.run")
+            return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -173,6 +173,32 @@ def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
     assert target.count("t") == 0
 
 
+@pytest.mark.parametrize("first", ["batch", "paths"])
+def test_a_generator_of_batches(tmp_path: Path, first: str) -> None:
+    """It is no stream, and does not run on for nothing; with its schema it makes one."""
+    batch = pa.record_batch({"a": [1]})
+
+    def rows() -> Iterator[Any]:
+        if first == "paths":
+            yield tmp_path / "a.csv"
+        yield batch
+        raise AssertionError
+
+    with pytest.raises(tipple.UsageError, match="builtins generator: neither") as caught:
+        tipple.load(rows(), into=f"duckdb:///{tmp_path}/x.duckdb", table="t")
+    assert "RecordBatchReader.from_batches(schema, batches)" in str(caught.value.hint)
+
+
+def test_a_stream_that_cannot_be_asked_for(tmp_path: Path) -> None:
+    class Rows:
+        @property
+        def __arrow_c_stream__(self) -> Any:
+            raise ValueError("gone away")
+
+    with pytest.raises(tipple.UsageError, match="gives no Arrow stream of rows: gone away"):
+        tipple.load(Rows(), into=f"duckdb:///{tmp_path}/x.duckdb", table="t")
+
+
 def in_small_batches(records: list[tuple[int, int]]) -> pa.RecordBatchReader:
     """Three rows a batch, and slowly at first, so that all streams are there and take turns."""
     keys, values = zip(*records, strict=True)

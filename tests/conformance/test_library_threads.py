@@ -212,3 +212,82 @@ def test_an_interpreter_that_ends_while_python_makes_rows(engine_target: Target,
     """The thread of the load asked for an interpreter that was being taken apart, and the process ended by a signal."""
     for _ in range(3):
         run_script(ENDS_MEANWHILE, engine_target.url, pause)
+
+
+PRESSED = """
+import importlib.abc, os, signal, sys
+import tipple
+path, url, module = sys.argv[1:]
+
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == module:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press())
+for _ in range(2):
+    try:
+        print(tipple.load(path, into=url, table="t").status)
+    except (tipple.Interrupted, KeyboardInterrupt):
+        print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("module", ["tipple.run.request", "driver"])
+def test_ctrl_c_while_something_is_imported(engine_target: Target, tmp_path: Path, module: str) -> None:
+    """The first call ends, and the next one finds whole modules."""
+    if module == "driver":
+        # What comes before this one is there then, and the package is not.
+        module = "psycopg.connection" if engine_target.url.startswith("postgresql") else "duckdb._version"
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    assert run_script(PRESSED, path, engine_target.url, module) == ["interrupted", "loaded"]
+    assert engine_target.count("t") == 1
+
+
+INSIDE = """
+import sys, threading, tipple, pyarrow as pa
+path, where, inner, how = sys.argv[1:]
+options = {"schema": "auto", "header": "no"}
+table = pa.table({"a": [1]})
+said = []
+
+def load_inside():
+    if not said:
+        said.append("nothing")
+        try:
+            said[:] = [tipple.load(path, into=f"duckdb:///{inner}", table="inner", **options).status]
+        except tipple.JobBusy as error:
+            said[:] = ["busy", "inside" in str(error), "another" in error.hint]
+
+def other_thread():
+    thread = threading.Thread(target=load_inside)
+    thread.start()
+    waiting.append(thread)
+
+def called(snapshot):
+    if snapshot["phase"] == "load":
+        load_inside() if how == "progress" else other_thread() if how == "thread" and not waiting else None
+
+def batches():
+    if how == "reader":
+        load_inside()
+    yield from table.to_batches()
+
+waiting = []
+reader = pa.RecordBatchReader.from_batches(table.schema, batches())
+print(tipple.load(reader, into=f"duckdb:///{where}", table="outer", schema="auto", progress=called).status)
+[thread.join() for thread in waiting]
+print(*said)
+"""
+
+
+@pytest.mark.parametrize("how", ["progress", "reader", "thread"])
+def test_a_load_inside_a_load(tmp_path: Path, how: str) -> None:
+    """Into the same file it would wait for what waits for it; another thread's has its turn later."""
+    path = write(tmp_path / "in.csv", "1\n")
+    refused = ["loaded"] if how == "thread" else ["busy", "True", "True"]
+    files = tmp_path / "x.duckdb", tmp_path / "y.duckdb"
+    assert run_script(INSIDE, path, files[0], files[0], how) == ["loaded", *refused]
+    assert run_script(INSIDE, path, files[0], files[1], how)[1:] == ["loaded"]

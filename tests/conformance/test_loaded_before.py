@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from command import Run
+import tipple
+from command import Run, run_tipple
 from loading import load
 from targets import Target, write
 
@@ -41,6 +45,36 @@ def test_a_touched_file(engine_target: Target, tmp_path: Path) -> None:
     assert len(warned(load(engine_target, path, dry_run=True))) == 1
     assert warned(load(engine_target, path, restart=True)) == []
     assert warned(load(engine_target, path, no_ledger=True)) == []
+
+
+def test_times_of_jobs(engine_target: Target, tmp_path: Path) -> None:
+    """They are one and the same moment for all readers: UTC for programs, with the zone named for people."""
+    env = {"TZ": "Asia/Kathmandu", "PGTZ": "America/Caracas"}
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    began = datetime.now(UTC).replace(microsecond=0)
+    assert load(engine_target, path, env=env).exit_code == 0
+    (job,) = tipple.list_jobs(engine_target.url)
+    assert job.finished_at is not None
+    assert all(
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told) for told in (job.started_at, job.finished_at)
+    )
+    finished = datetime.fromisoformat(job.finished_at)
+    assert began <= datetime.fromisoformat(job.started_at) <= finished <= datetime.now(UTC)
+    shown = finished.astimezone(ZoneInfo(env["TZ"])).strftime("%Y-%m-%d %H:%M:%S +0545")
+    again = load(engine_target, path, env=env)
+    assert again.summary is not None
+    assert f"job {job.job_id} published these rows at {shown}; nothing" in " ".join(again.summary["notes"])
+    touch(path, 1)
+    (note,) = warned(load(engine_target, path, env=env))
+    assert f"by job {job.job_id} on {shown}" in note
+    # One that is given up.
+    load(engine_target, write(tmp_path / "bad.csv", "1\nx\n"), no_atomic=True, env=env, check=1)
+    run_tipple("jobs", engine_target.url, "clean", "--force", env=env)
+    assert [job.state for job in tipple.list_jobs(engine_target.url)].count("published") == 2
+    for job in tipple.list_jobs(engine_target.url):
+        assert job.finished_at is not None
+        assert began <= datetime.fromisoformat(job.finished_at) <= datetime.now(UTC)
 
 
 def test_a_directory_with_one_more_file(engine_target: Target, tmp_path: Path) -> None:

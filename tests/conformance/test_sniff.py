@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import run_tipple
-from loading import load, load_here, load_text
+from loading import load, load_here, load_text, load_words
 from targets import DuckdbTarget, Row, Target, write
 from tipple.run.sampling import take_sample
 
@@ -243,6 +243,20 @@ def test_nothing_to_guess_from(engine_target: Target, tmp_path: Path) -> None:
     run = load_text(engine_target, tmp_path / "letter.dat", "Dear all,\nnothing\n", schema="auto", check=2)
     assert "neither its name nor its content" in run.stderr
     assert "--format" in run.stderr
+
+
+def test_nothing_at_all(engine_target: Target, tmp_path: Path) -> None:
+    """It is said that there is nothing, and what the remedy says is so."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.dat", "")
+    assert f"{path} is empty, and its name" in load(engine_target, path, check=2).stderr
+    words = load_words(engine_target.url, ("-",), "t", {})
+    run = run_tipple(*words, check=2)
+    assert "standard input is empty\n" in run.stderr
+    assert "--format csv loads 0 rows" in run.stderr
+    run_tipple(*words, "--format", "csv")
+    load(engine_target, path, format="csv")
+    assert engine_target.count("t") == 0
 
 
 EXISTING: list[tuple[str, str, str, list[Row]]] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from rich.table import Table
 
 from tipple.cli.output import after_the_deed, console, print_json
 from tipple.engines.base import JobRecord
+from tipple.engines.moments import for_people
 from tipple.errors import UsageError
 from tipple.plan.size import format_count
 from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, resume_job, show_jobs
@@ -106,17 +106,6 @@ def _print_lines(lines: Sequence[str], as_json: bool) -> None:
         click.echo(line)
 
 
-def _moment(text: str) -> str:
-    """A time of the ledger, UTC where it has no zone, as this machine's clocks show it."""
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-
-
 def _list(records: Sequence[JobRecord]) -> None:
     if not records:
         click.echo("no jobs")
@@ -136,7 +125,7 @@ def _list(records: Sequence[JobRecord]) -> None:
             f"{record.slices_done}/{record.slices}",
             format_count(record.rows),
             format_count(record.rejects),
-            _moment(record.started_at),
+            for_people(record.started_at),
         )
     # A job's id is there to be copied: rather a long line than a folded one.
     console(LIST_WIDTH).print(table)
@@ -155,8 +144,8 @@ def _show(records: Sequence[JobRecord]) -> None:
             click.echo(f"replays   the rejects of job {record.replays}")
         if record.visible_rows:
             click.echo(f"visible   {format_count(record.visible_rows)} rows are in the table already (--no-atomic)")
-        click.echo(f"started   {_moment(record.started_at)}")
-        click.echo(f"finished  {_moment(record.finished_at) if record.finished_at else '-'}")
+        click.echo(f"started   {for_people(record.started_at)}")
+        click.echo(f"finished  {for_people(record.finished_at) if record.finished_at else '-'}")
         if record.staging:
             click.echo(f"staging   {record.staging}")
         for source in record.sources:

@@ -15,6 +15,7 @@ import msgspec
 
 from tipple.engines.base import BESIDE_KEY, CHOSEN, LoadTask, Published
 from tipple.engines.findings import Finding
+from tipple.engines.moments import for_people
 from tipple.plan.url import TableName
 
 MOST_BYTES = 1 << 20
@@ -32,6 +33,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """In bytes."""
     job_id: str
     finished_at: str
+    """As `in_utc` writes it."""
 
 
 def warnings(task: LoadTask, ask: Callable[[TableName, Sequence[str]], Sequence[Loaded]]) -> list[Finding]:
@@ -69,6 +71,14 @@ def columns_changed(table: TableName, job_id: str) -> str:
     return f"the columns of {table} have changed since job {job_id} has loaded this; its rows are not loaded again"
 
 
+def nothing_changed(job_id: str, finished_at: str) -> str:
+    """A note on a load that an earlier job, which was published then, has done."""
+    return (
+        f"job {job_id} published these rows at {for_people(finished_at)}; nothing was changed. "
+        "To load them once more: --restart"
+    )
+
+
 def emptied(table: TableName, job_id: str) -> Finding:
     """What to say where nothing is to be done, and the table has none of the rows that a job has stored."""
     return Finding(
@@ -100,7 +110,8 @@ def _warn(task: LoadTask, loaded: Sequence[Loaded]) -> list[Finding]:
         Finding(
             level="note",
             subject=f"{first.path}{others}",
-            found=f"the same content was loaded into this table before, by job {job.job_id} on {job.finished_at[:19]}",
+            found=f"the same content was loaded into this table before, by job {job.job_id} on "
+            f"{for_people(job.finished_at)}",
             effect=f"{'its' if not others else 'their'} rows will be there twice, unless they were removed since",
             remedy="name only what is new",
         )

@@ -88,11 +88,8 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def refused(self, engine: str, reason: str, *, hint: str | None = None) -> UsageError:
         """What to say where an engine refuses the definition; `hint`: the remedy, where none is in its words."""
         if self.is_guessed:
-            return UsageError(
-                f"--schema auto: {engine} refuses the table {self.name}: {reason}",
-                hint=hint
-                or "create the table yourself, or write its CREATE TABLE statement and give it by --schema FILE.sql",
-            )
+            other = "create the table yourself, or write its CREATE TABLE statement and give it by --schema FILE.sql"
+            return UsageError(f"--schema auto: {engine} refuses the table {self.name}: {reason}", hint=hint or other)
         return UsageError(
             f"{engine} refuses the definition of {self.name} (line {self.line}): {reason}",
             hint=hint or "correct the CREATE TABLE statement in the schema file",

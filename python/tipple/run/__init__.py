@@ -8,6 +8,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from tipple.importing import uninterrupted
+
 
 class _Verb(ModuleType):
     """The package, called as the verb `run`."""
@@ -15,7 +17,8 @@ class _Verb(ModuleType):
     @property
     def __wrapped__(self) -> Any:
         """The verb itself, by which `inspect` and `help` find its signature."""
-        from tipple.run.job import run
+        with uninterrupted():
+            from tipple.run.job import run
 
         return run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import STDIN, Identity
+from tipple.engines.inside import read_for
 from tipple.errors import UsageError
 from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, in_one_case, join_fields, refuse_twice
 from tipple.plan.path_columns import fields_in_paths, values_in_path
@@ -44,7 +45,11 @@ class Columnar(msgspec.Struct, kw_only=True):
 
 def is_stream(sources: object) -> bool:
     """Whether `sources` is not a name but an object with rows (Arrow PyCapsule interface)."""
-    return hasattr(sources, "__arrow_c_stream__")
+    try:
+        return hasattr(sources, "__arrow_c_stream__")
+    except Exception:
+        # It has one that fails: `open_stream` says by what.
+        return True
 
 
 def paths_of(sources: Any) -> list[str]:
@@ -58,20 +63,37 @@ def paths_of(sources: Any) -> list[str]:
         return [plain_path(sources)]
     refuse_set("the sources", sources)
     # An open file would give its lines for names, and a dictionary of columns theirs.
-    found: list[Any] = [None]
-    if not hasattr(sources, "read") and not isinstance(sources, Mapping):
-        # A lazy frame, for example, is nothing to iterate over.
-        with suppress(TypeError):
-            found = list(sources)
+    found: list[Any] = [None] if hasattr(sources, "read") or isinstance(sources, Mapping) else _until_no_path(sources)
     if not found:
         raise UsageError("there are no sources", hint="name files, patterns or directories, or - for standard input")
-    if all(isinstance(source, (str, os.PathLike)) for source in found):
+    if _is_path(found[-1]):
         return [plain_path(source) for source in found]
+    hint = "give paths, or an object with __arrow_c_stream__: a table, a frame, a reader; collect() a lazy frame"
+    if hasattr(type(found[-1]), "__arrow_c_array__"):
+        hint = "make a reader of the batches: pyarrow.RecordBatchReader.from_batches(schema, batches)"
     raise UsageError(
         f"the sources are {type(sources).__module__.partition('.')[0]} {type(sources).__qualname__}: "
         "neither paths nor an Arrow stream",
-        hint="give paths, or an object with __arrow_c_stream__: a table, a frame, a reader; collect() a lazy frame",
+        hint=hint,
     )
+
+
+def _is_path(source: object) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
+def _until_no_path(sources: Any) -> list[Any]:
+    """What is in `sources`, up to the first that is no path: a generator of rows is not to run on for nothing."""
+    found: list[Any] = []
+    try:
+        for source in sources:
+            found.append(source)
+            if not _is_path(source):
+                break
+    except TypeError:
+        # A lazy frame, for example, is nothing to iterate over.
+        return [None]
+    return found
 
 
 def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
@@ -118,15 +140,16 @@ def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
 def _watched(source: Any) -> Any:
     """A reader of pyarrow's that ends with an error where a batch is of other types than it has said itself.
 
-    The C stream has one schema for all: whoever reads it takes the bytes of another type for values.
+    The C stream has one schema for all: whoever reads it takes the bytes of another type for values. A load that a
+    batch's making calls is known as called from inside this one.
     """
     if type(source).__module__.partition(".")[0] != "pyarrow" or not hasattr(source, "read_next_batch"):
         return source
     readers: Any = importlib.import_module("pyarrow").RecordBatchReader
-    schema = source.schema
+    schema, thread = source.schema, threading.get_ident()
 
     def batches() -> Iterator[Any]:
-        for number, batch in enumerate(source, 1):
+        for number, batch in enumerate(read_for(thread, source), 1):
             if batch.schema.names != schema.names or batch.schema.types != schema.types:
                 unlike = [
                     f"{given.name} {given.type} in place of {said.name} {said.type}"

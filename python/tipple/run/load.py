@@ -319,7 +319,7 @@ def load(
         raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
     _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
     display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
-    runner = _part.runner(display)
+    runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
     if memory_limit_bytes is not None and _part.alone:
         # Of tables side by side nobody can tell whose memory it is.
         in_process = find_engine(target.engine).capabilities.in_process

@@ -66,9 +66,9 @@ class Part:
         """Takes note of the load's key; gives those of the loads into its table that come later in the same job."""
         return ()
 
-    def runner(self, display: Progress) -> JobRunner:
-        """What runs the core's jobs."""
-        return JobRunner(display, meanwhile=self.meanwhile)
+    def runner(self, display: Progress, *, reads_once: bool) -> JobRunner:
+        """What runs the core's jobs, of files or of what can be read only once."""
+        return JobRunner(display, meanwhile=self.meanwhile, reads_once=reads_once)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:

@@ -21,6 +21,11 @@ from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
 
+_GO_ON = "run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)"
+_BEGIN_ANEW = (
+    "load it again from its beginning, a reader or standard input by a new one: only loads of files can be resumed"
+)
+
 
 class JobRunner:
     """The `Runner` of a verb."""
@@ -30,16 +35,20 @@ class JobRunner:
         progress: Progress,
         stop: threading.Event | None = None,
         meanwhile: Callable[[], object] | None = None,
+        *,
+        reads_once: bool = False,
     ) -> None:
         """
         Args:
             progress: is shown the state of every job.
             stop: does what Ctrl-C does, for a verb on a thread of its own, where none arrives.
             meanwhile: is called once, while the first job is at work.
+            reads_once: whether the rows are of a source that no later job goes on with.
         """
         self._progress = progress
         self._stop = stop or threading.Event()
         self._meanwhile = meanwhile
+        self._go_on = _BEGIN_ANEW if reads_once else _GO_ON
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
         self.memory: MemoryWatch | None = None
@@ -127,7 +136,7 @@ class JobRunner:
             if outcome is None:
                 raise Interrupted(
                     "interrupted; nothing of what was under way is visible",
-                    hint="run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)",
+                    hint=self._go_on,
                 ) from None
         except _core.CoreError as error:
             raise core_error(error) from None

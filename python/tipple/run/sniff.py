@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tipple import _core
-from tipple.engines.base import Identity
+from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
 from tipple.plan.sniff import choose_layout, spell
 from tipple.plan.sniff_codes import mark_codes, masked
@@ -244,6 +244,15 @@ class Sniffer:
                 "name it: --format csv, perhaps with --delimiter and --quote; --format tbl (| after every field); "
                 "or --format text (tabs and backslashes)"
             )
+            if not sample.size_bytes:
+                raise UsageError(
+                    "standard input is empty"
+                    if path == STDIN
+                    else f"{path} is empty, and its name does not say which format it has",
+                    hint="if that is as it should be: --format csv loads 0 rows of it, into a table that exists or one "
+                    "of --schema FILE.sql",
+                    detail={"path": path},
+                )
             if chunks and _JSON.match(chunks[0].data):
                 hint = _JSON_HINT
             raise UsageError(

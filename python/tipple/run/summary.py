@@ -13,6 +13,7 @@ from tipple.engines.base import (
     LoadResult,
     LoadTask,
 )
+from tipple.engines.moments import in_utc
 from tipple.plan.size import format_bytes
 from tipple.plan.storage import StorageSize
 from tipple.plan.url import Target
@@ -136,8 +137,8 @@ def _asked_settings(task: LoadTask) -> dict[str, str]:
 
 
 def utc_now() -> str:
-    """ISO 8601 in UTC, to the millisecond."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Now, as reports have it."""
+    return in_utc(datetime.datetime.now(datetime.UTC))
 
 
 def _peak_memory_bytes() -> int:

@@ -18,6 +18,7 @@ from tipple.engines import spool
 from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask, Published
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, is_empty
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
+from tipple.engines.moments import in_utc
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, parse_table_name
 
@@ -105,7 +106,7 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
     """The job with this key, or None."""
     row = first_row(
         connection,
-        f"SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at::VARCHAR FROM {_job(connection)} "
+        f"SELECT job_id::VARCHAR, state, plan::VARCHAR, rows, finished_at FROM {_job(connection)} "
         "WHERE request_key = ?",
         [request_key],
     )
@@ -116,7 +117,7 @@ def find_by_key(connection: duckdb.DuckDBPyConnection, request_key: bytes) -> di
         "state": row[1],
         "plan": json.loads(row[2]),
         "rows": row[3],
-        "finished_at": row[4],
+        "finished_at": row[4] and in_utc(row[4]),
     }
 
 
@@ -152,7 +153,7 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
         return []
     rows = connection.execute(
         f"""
-        SELECT source ->> 'content', CAST(source ->> 'size' AS BIGINT), job_id::VARCHAR, finished_at::VARCHAR
+        SELECT source ->> 'content', CAST(source ->> 'size' AS BIGINT), job_id::VARCHAR, finished_at
         FROM (
             SELECT job_id, finished_at, unnest(from_json(request -> 'sources', '["JSON"]')) AS source
             FROM (
@@ -169,7 +170,7 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
         {"target": table.sql, "contents": list(contents)},
     ).fetchall()
     return [
-        Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
+        Loaded(content=content, size=size, job_id=job_id, finished_at=in_utc(finished_at))
         for content, size, job_id, finished_at in rows
     ]
 
@@ -401,7 +402,7 @@ def give_up(connection: duckdb.DuckDBPyConnection, job_id: str, state: str) -> N
     """Takes a job out of the way of new ones: `superseded` or `cancelled`."""
     connection.execute(
         f"UPDATE {_job(connection)} SET state = ?, request_key = NULL, "
-        "finished_at = coalesce(finished_at, now()::TIMESTAMP) WHERE job_id = ?",
+        "finished_at = coalesce(finished_at, make_timestamp(epoch_us(now()))) WHERE job_id = ?",
         [state, job_id],
     )
 
@@ -423,7 +424,7 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
     """All jobs, newest first."""
     rows = connection.execute(
         "SELECT j.job_id::VARCHAR, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'), "
-        "coalesce(j.rows, sum(s.rows), 0), j.started_at::VARCHAR, j.finished_at::VARCHAR, "
+        "coalesce(j.rows, sum(s.rows), 0), j.started_at, j.finished_at, "
         "any_value(j.request::VARCHAR), coalesce(sum(s.rejects), 0)::BIGINT "
         f"FROM {_job(connection)} j LEFT JOIN {_slice(connection)} s ON s.job_id = j.job_id "
         "GROUP BY j.job_id, j.state, j.target, j.mode, j.rows, j.started_at, j.finished_at ORDER BY j.started_at DESC"
@@ -438,8 +439,8 @@ def records(connection: duckdb.DuckDBPyConnection) -> list[JobRecord]:
             slices=row[4],
             slices_done=row[5],
             rows=row[6],
-            started_at=row[7],
-            finished_at=row[8],
+            started_at=in_utc(row[7]),
+            finished_at=row[8] and in_utc(row[8]),
             # One process at a time has the file open.
             running=False,
             staging=None,

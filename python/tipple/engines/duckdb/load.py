@@ -28,6 +28,7 @@ from tipple.engines.duckdb.pull import ConstraintViolated, RecordRefused, duckdb
 from tipple.engines.duckdb.rows import Reading, Rows
 from tipple.engines.duckdb.structure import StructureWork
 from tipple.engines.duckdb.transactions import SLICES_PER_COMMIT, Transactions, require_slices
+from tipple.engines.loaded_before import nothing_changed
 from tipple.errors import SourceChanged, TippleError, UsageError
 from tipple.plan.url import quote_identifier
 
@@ -384,10 +385,7 @@ class DuckLoad:
         result.rows = job["rows"] or 0
         result.rejects = ledger.reject_count(self.connection, job["job_id"])
         self._note_rejects(result, [], [])
-        result.notes.append(
-            f"job {job['job_id']} published these rows at {job['finished_at']}; nothing was changed. "
-            "To load them once more: --restart"
-        )
+        result.notes.append(nothing_changed(job["job_id"], job["finished_at"]))
         return result
 
     def _begin_job(self, job_id: str, cut: Cut) -> None:

@@ -2,7 +2,8 @@
 
 No other process has the file open meanwhile, so a lock of this process is enough. A load waits while another one goes
 into another table; into a table that another load has taken already it does not go at all. Loads that publish together
-have one session, and share its turn.
+have one session, and share its turn. A load that is called from inside the one whose turn it is would wait for what
+waits for it: it does not go either.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tipple.engines import inside
 from tipple.engines.base import Runner
 from tipple.errors import JobBusy
 from tipple.plan.url import MEMORY, TableName
@@ -32,7 +34,8 @@ class _Turn:
 
     def __init__(self, session: DuckSession) -> None:
         self.session = session
-        self.loads = 0
+        self.threads: list[int] = []
+        """Those of the loads that are under way."""
 
 
 @contextmanager
@@ -40,13 +43,15 @@ def turn(session: DuckSession, table: TableName, runner: Runner) -> Iterator[Non
     """Around a load: waits until no other session loads into the database.
 
     Raises:
-        JobBusy: another load into the table has begun, or waits for its turn.
+        JobBusy: another load into the table has begun, or waits for its turn; or the one whose turn it is waits for
+            what this one is called by.
         Interrupted: Ctrl-C while it waited.
     """
     database = _database(session)
     claim = (database, table.sql.lower())
     waiting = _Waiting(database, session)
     with _changed:
+        _refuse_inside(database, table)
         if claim in _tables:
             raise busy(table)
         _tables.add(claim)
@@ -59,8 +64,8 @@ def turn(session: DuckSession, table: TableName, runner: Runner) -> Iterator[Non
         with _changed:
             _tables.remove(claim)
             if waiting.turn is not None:
-                waiting.turn.loads -= 1
-                if not waiting.turn.loads and not session.in_transaction:
+                waiting.turn.threads.remove(waiting.thread)
+                if not waiting.turn.threads and not session.in_transaction:
                     _end(database, session)
 
 
@@ -87,6 +92,21 @@ def busy(table: TableName) -> JobBusy:
     )
 
 
+def _refuse_inside(database: str, table: TableName) -> None:
+    """Refuses a load that is called by the progress function, or the reader, of the one whose turn it is.
+
+    Raises:
+        JobBusy: it is.
+    """
+    turn = _turns.get(database)
+    if turn is not None and not inside.callers().isdisjoint(turn.threads):
+        raise JobBusy(
+            f"this load into {table} is called from inside another one, which waits for it and has the database "
+            f"{database} until it has ended itself",
+            hint="load when that one has ended, or into another database",
+        )
+
+
 def _end(database: str, session: DuckSession) -> None:
     session.settings.restore()
     if database in _turns and _turns[database].session is session:
@@ -100,6 +120,7 @@ class _Waiting:
     def __init__(self, database: str, session: DuckSession) -> None:
         self.database = database
         self.session = session
+        self.thread = threading.get_ident()
         self.turn: _Turn | None = None
         """The turn, once it has come."""
         self.cancelled = False
@@ -112,7 +133,7 @@ class _Waiting:
         if self.turn is None and not self.cancelled:
             turn = _turns.setdefault(self.database, _Turn(self.session))
             if turn.session is self.session:
-                turn.loads += 1
+                turn.threads.append(self.thread)
                 self.turn = turn
         return self.turn is not None or self.cancelled
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tipple.engines.base import Session
 from tipple.engines.postgresql.capabilities import CAPABILITIES as capabilities
+from tipple.importing import uninterrupted
 from tipple.plan.url import Target
 
 
@@ -15,7 +16,8 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
     Raises:
         ConnectionFailed: no connection comes about.
     """
-    from tipple.engines.postgresql.session import PostgresSession
+    with uninterrupted():
+        from tipple.engines.postgresql.session import PostgresSession
 
     return PostgresSession(target)
 

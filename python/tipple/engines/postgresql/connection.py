@@ -292,8 +292,8 @@ def _remedy(message: str) -> str:
         ),
         (
             "eer authentication failed",
-            "the server asks the operating system who you are (peer in its pg_hba.conf): run as the user of that name, or "
-            "connect by a host's name with a password",
+            "the server asks the operating system who you are (peer in its pg_hba.conf): run as the user of that name, "
+            "or connect by a host's name with a password",
         ),
         ("dent authentication failed", "use another way to log in: ident asks a server of this machine who you are"),
         ("is not permitted to log in", "as a superuser: ALTER ROLE this role LOGIN"),

@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import Published
-from tipple.engines.loaded_before import MOST_BYTES, Loaded
+from tipple.engines.loaded_before import MOST_BYTES, Loaded, nothing_changed
+from tipple.engines.moments import in_utc
 from tipple.engines.postgresql import stage
 from tipple.engines.postgresql.ledger import LedgerJob, done_totals, exists
 from tipple.errors import UsageError
@@ -77,10 +78,7 @@ def require_stored(connection: psycopg.Connection[Any], job: LedgerJob, table: T
 
 def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> list[str]:
     """Notes on a job that has loaded before what is to be loaded."""
-    notes = [
-        f"job {job.job_id} published these rows at {job.finished_at}; nothing was changed. "
-        "To load them once more: --restart"
-    ]
+    notes = [] if job.finished_at is None else [nothing_changed(job.job_id, job.finished_at)]
     later = connection.execute(
         "SELECT later.job_id::text FROM tipple.job later JOIN tipple.job job USING (target) WHERE job.job_id = %s "
         "AND later.state = 'published' AND later.finished_at > job.finished_at AND later.mode = 'replace partitions' "
@@ -95,7 +93,7 @@ def said_of_published(connection: psycopg.Connection[Any], job: LedgerJob) -> li
 
 
 _LOADED_BEFORE = f"""
-SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at::text
+SELECT source ->> 'content', (source ->> 'size')::bigint, job_id::text, finished_at
 FROM (
     SELECT job_id, finished_at, request,
            sum(pg_column_size(request)) OVER (ORDER BY finished_at DESC) - pg_column_size(request) AS before
@@ -119,7 +117,7 @@ def loaded_before(connection: psycopg.Connection[Any], table: TableName, content
         return []
     wanted = {"target": table.sql, "most": MOST_BYTES, "contents": list(contents)}
     return [
-        Loaded(content=content, size=size, job_id=job_id, finished_at=finished_at)
+        Loaded(content=content, size=size, job_id=job_id, finished_at=in_utc(finished_at))
         for content, size, job_id, finished_at in connection.execute(_LOADED_BEFORE, wanted).fetchall()
     ]
 

@@ -20,6 +20,7 @@ from psycopg import errors
 
 from tipple.engines import core
 from tipple.engines.base import FIRST_PART_N, JobRecord
+from tipple.engines.moments import in_utc
 from tipple.engines.postgresql import estranged, unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import TippleError, UsageError
@@ -242,12 +243,13 @@ def session_name(job_id: str) -> str:
     return f"tipple {job_id[:8]}"
 
 
-_JOB_COLUMNS = "job_id::text, request_key, state, epoch, request, plan, staging, rows, finished_at::text"
+_JOB_COLUMNS = "job_id::text, request_key, state, epoch, request, plan, staging, rows, finished_at"
 
 
 def _job(row: Sequence[Any]) -> LedgerJob:
     fields = LedgerJob.__struct_fields__
-    return LedgerJob(**dict(zip(fields, row, strict=True)))
+    *others, finished_at = row
+    return LedgerJob(**dict(zip(fields, [*others, finished_at and in_utc(finished_at)], strict=True)))
 
 
 def find_by_key(connection: psycopg.Connection[Any], request_key: bytes) -> LedgerJob | None:
@@ -503,7 +505,7 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
     rows = connection.execute(
         """
         SELECT j.job_id::text, j.state, j.target, j.mode, count(s.n), count(s.n) FILTER (WHERE s.state = 'done'),
-               coalesce(j.rows, sum(s.rows), 0)::bigint, j.started_at::text, j.finished_at::text,
+               coalesce(j.rows, sum(s.rows), 0)::bigint, j.started_at, j.finished_at,
                j.owner_pid,
                j.staging, j.request -> 'sources', j.state = 'published' AND j.plan ? 'unlogged',
                CASE WHEN j.state IN ('loading', 'failed', 'cancelled') AND j.plan ->> 'strategy' = 'incremental'
@@ -527,8 +529,8 @@ def records(connection: psycopg.Connection[Any]) -> list[JobRecord]:
             slices_done=row[5],
             # What was staged is gone with a job that was given up.
             rows=row[13] if row[1] in ("failed", "cancelled") else row[6],
-            started_at=row[7],
-            finished_at=row[8],
+            started_at=in_utc(row[7]),
+            finished_at=row[8] and in_utc(row[8]),
             running=row[1] == "loading" and (row[9], table_lock(parse_table_name(row[2]))) in held,
             staging=row[10],
             sources=tuple(source["path"] for source in row[11] or ()),
