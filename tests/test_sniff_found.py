@@ -144,10 +144,25 @@ def test_a_comma_in_every_record_but_in_no_name(
     assert sniffed.profile.fields == len(header.split(delimiter))
 
 
-def test_a_title_above_records_divided_by_commas(tmp_path: Path) -> None:
-    """Another delimiter in it that the records do not have tells nothing."""
-    sniffed = sniff(write(tmp_path / "a.csv", "Sales; first quarter\n" + "a,b;c,d\na,b,c\n" * 20))
-    assert decision(sniffed, "delimiter").value == ","
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Some records do not have it.
+        "Sales; first quarter\n" + "a,b;c,d\na,b,c\n" * 20,
+        # All do, but what it divides is less.
+        "Sales|North\n" + "1,a|b,3\n2,c|d,4\n3,e|f,5\n" * 5,
+        "Kunden; Export\n" + "Meier; Hans,5,x\nKunz; Eva,17,y\n" * 3,
+    ],
+)
+def test_a_title_above_records_divided_by_commas(tmp_path: Path, text: str) -> None:
+    """Another delimiter that stands in it tells nothing."""
+    assert decision(sniff(write(tmp_path / "a.csv", text)), "delimiter").value == ","
+
+
+def test_a_header_of_several_files_that_a_value_is_like(tmp_path: Path) -> None:
+    texts = ("red,blue\nOption 3,green\nyellow,pink\n", "black,white\ngrey,brown\nred,gold\n")
+    paths = [str(write(tmp_path / f"{i}.csv", f"Option 1,Option 2\n{text}")) for i, text in enumerate(texts)]
+    assert Sniffer(paths, "auto", Given()).look(None).header.value == "yes"
 
 
 def test_files_that_begin_with_different_empty_fields(tmp_path: Path) -> None:

@@ -50,11 +50,11 @@ def somebody_else(directory: Path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("https://example.org/day.csv", "curl -s https://example.org/day.csv | tipple load - …"),
-        ("HTTP://a.b/x?from=1&to=2", "curl -s 'HTTP://a.b/x?from=1&to=2' | tipple load - …"),
-        ("https://a.b/x.parquet", "curl -sO https://a.b/x.parquet"),
-        ("https://me:pass1@a.b/x", "curl -s URL | tipple load - …"),
-        ("https://a.b/x?sv=2&sig=pass1", "curl -s URL | tipple load - …"),
+        ("https://example.org/day.csv", "curl -fsSL https://example.org/day.csv | tipple load - …"),
+        ("HTTP://a.b/x?from=1&to=2", "curl -fsSL 'HTTP://a.b/x?from=1&to=2' | tipple load - …"),
+        ("https://a.b/x.parquet", "curl -fsSLO https://a.b/x.parquet"),
+        ("https://me:pass1@a.b/x", "curl -fsSL URL | tipple load - …"),
+        ("https://a.b/x?sv=2&sig=pass1", "curl -fsSL URL | tipple load - …"),
         ("s3://bucket/day.csv", "aws s3 cp s3://bucket/day.csv - | tipple load - …"),
         ("hdfs://a/day.csv", "fetch it into a file first"),
         ("file:///tmp/a%20b.csv", "name the file itself: '/tmp/a b.csv'"),

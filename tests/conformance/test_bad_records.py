@@ -191,6 +191,24 @@ def test_control_characters_are_spelled(
     assert ("\ufffd" in run.stderr) == ("ufffd" in shown)
 
 
+@pytest.mark.parametrize(
+    ("data", "format", "remedy"),
+    [
+        (b"1,a\nx,b\x1a", "csv", "mend the value"),
+        (b"12x,a\0\n", "csv", "mend the value"),
+        (b"1\ta\n\t\n", "text", ""),
+    ],
+    ids=["end of DOS", "NUL", "delimiters"],
+)
+def test_control_characters_that_are_not_to_blame(
+    engine_target: Target, tmp_path: Path, data: bytes, format: str, remedy: str
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer NOT NULL, b varchar)")
+    stderr = load(engine_target, write(tmp_path / "in", data), format=format, header="no", check=1).stderr
+    assert remedy in stderr
+    assert not re.search(r"head -c|tr -d|control characters", stderr)
+
+
 def test_the_remedies_for_what_is_no_record_work(engine_target: Target, tmp_path: Path) -> None:
     """As they are pasted."""
     engine_target.execute("CREATE TABLE t (a integer, b varchar)")

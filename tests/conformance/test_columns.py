@@ -189,6 +189,14 @@ def test_not_null_column_of_postgresql_left_out(
     assert not (tmp_path / "bad").exists()
 
 
+@pytest.mark.parametrize("content", ["", "a,b\n", "a,b\r\n"])
+def test_not_null_column_left_out_by_no_record(postgres_target: PostgresTarget, tmp_path: Path, content: str) -> None:
+    """A delivery without rows is none that fails."""
+    postgres_target.execute("CREATE TABLE t (a integer, b varchar, extra integer NOT NULL)")
+    load_text(postgres_target, tmp_path / "in.csv", content, columns="a,b", header="yes", format="csv")
+    assert postgres_target.count("t") == 0
+
+
 def test_not_null_columns_that_get_a_value_otherwise(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """From the server, a domain, a trigger."""
     postgres_target.execute(

@@ -439,16 +439,24 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
 def _divides_heads_too(other: _Candidate, own: _Candidate) -> bool:
     """Whether a delimiter divides all records as often, and another one all but the first, which it does not occur in:
     commas of prices, fractions of seconds or cities stand in every record, but in no name above them.
+
+    More fields, of which more are values, have a title above them rather.
     """
     usual = other.layout.delimiter not in RARE_DELIMITERS
+    finer = own.profile.fields > other.profile.fields and _typed_columns(own) > _typed_columns(other)
     return (
         usual
+        and not finer
         and other.healthy
         and other.profile.records > 2
         and other.profile.fields > 1 < own.profile.fields
         and bool(own.profile.heads)
         and all(len(head) == 1 for head in own.profile.heads.values())
     )
+
+
+def _typed_columns(candidate: _Candidate) -> int:
+    return sum(bool(column.kinds) and "text" not in column.kinds for column in candidate.profile.columns)
 
 
 def _keeps_decimal_commas(other: _Candidate, own: _Candidate) -> bool:

@@ -89,8 +89,9 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
     if repeated := _over_values_and_again(head, profile.columns):
         reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
         return _header("yes", 0.6, reason)
-    if numbered := _numbered_as_below(texts, profile.columns):
-        text, alike = numbered
+    text, alike = _numbered_as_below(texts, profile.columns)
+    # Of several files that begin with it, one such text below is chance.
+    if text and (alike or len(heads) == 1):
         return _header("no", 0.8 if alike else 0.6, f"{text!r} is like texts below it, but for the number in it")
     if any(column.like_head for column in profile.columns):
         # Of several files that begin with it, it may still be the header.
@@ -199,11 +200,12 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
     return found
 
 
-def _numbered_as_below(texts: Sequence[str], columns: Sequence[ColumnProfile]) -> tuple[str, bool] | None:
-    """A text that only its number tells from texts below it, and whether most of those are such: `order-1`, `user1`."""
+def _numbered_as_below(texts: Sequence[str], columns: Sequence[ColumnProfile]) -> tuple[str, bool]:
+    """A text that only its number tells from texts below it, and whether most of those are such: `order-1`, `user1`;
+    an empty one where there is none."""
     found = [(text, c) for text, c in zip(texts, columns, strict=False) if c.numbered_like_head > c.like_head]
     if not found:
-        return None
+        return "", False
     text, column = max(found, key=lambda it: it[1].numbered_like_head)
     return text, 2 * column.numbered_like_head > _values(column)
 

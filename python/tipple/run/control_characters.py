@@ -11,25 +11,28 @@ __all__ = ["ends_as_in_dos", "has_nul", "holds_nothing_else"]
 
 _DOS_END = b"\x1a"
 """What programs of DOS have written behind the last line of a text."""
+_DELIMITERS = b"\t\x01\x1f"
+_FIELDS = "22P04"
+"""The SQLSTATE of a wrong number of fields."""
 _MOST_BYTES = 64 * 1024
 """Of a record that is read once more."""
 
 
 def ends_as_in_dos(error: BadRecord, sources: Sequence[Identity]) -> bool:
-    """Whether the record is the last one of its file, and ends with the mark of DOS."""
-    rest = _rest(error, sources)
+    """Whether the text to blame is the end of its file, with the mark of DOS."""
+    rest = _rest(error, sources) if (error.text or "").endswith(r"\x1a") else b""
     return rest.endswith(_DOS_END) and rest.count(_DOS_END) == 1 and b"\n" not in rest
 
 
 def holds_nothing_else(error: BadRecord, sources: Sequence[Identity]) -> bool:
-    """Whether all of the record is control characters."""
-    line = _line(error, sources).strip(b" \r")
-    return bool(line) and all(byte < 0x20 or byte == 0x7F for byte in line)
+    """Whether all of a record with too few fields is control characters, of which none may be a delimiter."""
+    line = _line(error, sources).strip(b" \r") if error.sqlstate == _FIELDS else b""
+    return bool(line) and all((byte < 0x20 or byte == 0x7F) and byte not in _DELIMITERS for byte in line)
 
 
 def has_nul(error: BadRecord, sources: Sequence[Identity]) -> bool:
-    """Whether a NUL byte is in the record."""
-    return b"\0" in _line(error, sources)
+    """Whether a NUL byte is in the text to blame."""
+    return r"\x00" in (error.text or "") and b"\0" in _line(error, sources)
 
 
 def _line(error: BadRecord, sources: Sequence[Identity]) -> bytes:

@@ -12,7 +12,7 @@ from tipple.plan.url import ENGINE_BY_SCHEME
 __all__ = ["refused_url"]
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
-_BY_CURL = ("curl -s {}", "curl -sO {}")
+_BY_CURL = ("curl -fsSL {}", "curl -fsSLO {}")
 _FETCHED = {
     **dict.fromkeys(("http", "https", "ftp", "ftps"), _BY_CURL),
     "s3": ("aws s3 cp {} -", "aws s3 cp {} ."),

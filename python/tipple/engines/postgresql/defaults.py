@@ -7,12 +7,14 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.base import LOAD_OR_DEFAULT, LoadTask
+from tipple.engines.base import LOAD_OR_DEFAULT, Identity, LoadTask
 from tipple.engines.postgresql.columns import FILLED_BEFORE
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["check", "require"]
+
+_LONGEST_HEADER = 64 * 1024
 
 _NOT_LOADED = """
 SELECT attname::text, coalesce(pg_get_expr(adbin, adrelid), pg_get_expr(typdefaultbin, 0)) FROM pg_attribute a
@@ -36,11 +38,14 @@ ORDER BY attnum
 
 
 def require(connection: psycopg.Connection[Any], task: LoadTask) -> None:
-    """Looks whether each column that takes no NULL is loaded, or gets a value otherwise.
+    """Looks whether each column that takes no NULL is loaded, or gets a value otherwise. Of sources that surely have no
+    row nothing is asked.
 
     Raises:
         UsageError: one does not, so that no row could be stored.
     """
+    if task.columnar is None and all(source.form is None and _is_header_alone(source, task) for source in task.sources):
+        return
     oid = connection.execute("SELECT to_regclass(%s)::oid", (task.table.sql,)).fetchone()
     asked = {"table": oid[0] if oid is not None else None, "loaded": [column.name for column in task.columns]}
     unfilled = [name for (name,) in connection.execute(_UNFILLED, asked).fetchall()]
@@ -52,6 +57,17 @@ def require(connection: psycopg.Connection[Any], task: LoadTask) -> None:
             "would get no value",
             hint=LOAD_OR_DEFAULT + (f" ({statement})" if task.definition is None else ""),
         )
+
+
+def _is_header_alone(source: Identity, task: LoadTask) -> bool:
+    if source.size == 0 or not task.header or source.size > _LONGEST_HEADER:
+        return source.size == 0
+    try:
+        with open(source.path, "rb") as file:
+            return len(file.read(_LONGEST_HEADER).splitlines()) <= 1
+    except OSError:
+        # Whoever loads it says so.
+        return False
 
 
 def check(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> None:
