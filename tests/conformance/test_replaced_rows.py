@@ -60,10 +60,14 @@ def test_rows_of_tables_that_inherit(postgres_target: PostgresTarget, path: Path
     postgres_target.execute("DROP TABLE o")
     for dry_run in (True, False):
         run = load(postgres_target, path, mode="replace", dry_run=dry_run)
-        assert "deletes the rows of what inherits from public.t too: public.u, public.v" in run.stdout
+        assert run.summary is not None
+        assert (
+            "--mode replace deletes the rows of what inherits from public.t too: public.u, public.v"
+            in run.summary["notes"]
+        )
     assert postgres_target.sorted_rows("t") == [(1, "new"), (2, "new")]
     assert postgres_target.count("u") == 0
-    assert "inherits" not in load(postgres_target, path).stdout
+    assert "what inherits" not in load(postgres_target, path).stdout
 
 
 PARTITION = "PARTITION OF t FOR VALUES FROM (0) TO (100)"
