@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from loading import load_text
-from targets import DuckdbTarget, PostgresTarget, Target
+from targets import DuckdbTarget, PostgresTarget, Target, write
 from tipple.engines.duckdb.columns import describe
 from tipple.plan.url import TableName
 
@@ -161,6 +161,15 @@ def test_not_null_column_of_duckdb_left_out(tmp_path: Path) -> None:
     assert target.count("t") == 0
 
 
+def made(target: PostgresTarget, tmp_path: Path, statement: str, kind: str) -> dict[str, object]:
+    """Makes the table t by a statement, or gives the options by which a load makes it."""
+    if kind == "new":
+        return {"schema": write(tmp_path / "t.sql", f"{statement};")}
+    divided = " PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT" if kind == "partitioned" else ""
+    target.execute(statement + divided)
+    return {}
+
+
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 @pytest.mark.parametrize("table", ["empty", "with rows", "partitioned", "new"])
 def test_not_null_column_of_postgresql_left_out(
@@ -168,16 +177,11 @@ def test_not_null_column_of_postgresql_left_out(
 ) -> None:
     """No record is to blame, and no number of rejects would do: told by a dry run, and before the first row is read."""
     statement = "CREATE TABLE t (a integer, b varchar, extra integer NOT NULL)"
-    options: dict[str, object] = {"on_error": on_error, "check": 2}
+    options = {"on_error": on_error, "check": 2, **made(postgres_target, tmp_path, statement, table)}
     if on_error == "skip":
         options |= {"max_rejects": 2, "rejects": tmp_path / "bad"}
     if table == "new":
-        (tmp_path / "t.sql").write_text(f"{statement};")
-        options |= {"schema": tmp_path / "t.sql", "columns": "a,b"}
-    elif table == "partitioned":
-        postgres_target.execute(f"{statement} PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT")
-    else:
-        postgres_target.execute(statement)
+        options["columns"] = "a,b"
     if table == "with rows":
         postgres_target.execute("INSERT INTO t VALUES (0, 'x', 0)")
     for dry_run in (True, False) if table != "new" else (False,):
@@ -230,14 +234,7 @@ def test_a_default_that_fails(postgres_target: PostgresTarget, tmp_path: Path, t
     of_type = "broken" if table == "of a domain" else "integer DEFAULT 1 / 0"
     statement = f"CREATE TABLE t (a integer PRIMARY KEY, b {of_type}, c date DEFAULT now())"
     postgres_target.execute("CREATE DOMAIN broken AS integer DEFAULT 1 / 0")
-    options: dict[str, object] = {}
-    if table == "new":
-        (tmp_path / "t.sql").write_text(f"{statement};")
-        options["schema"] = tmp_path / "t.sql"
-    elif table == "partitioned":
-        postgres_target.execute(f"{statement} PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT")
-    else:
-        postgres_target.execute(statement)
+    options = made(postgres_target, tmp_path, statement, table)
     if table == "with rows":
         postgres_target.execute("INSERT INTO t VALUES (0, 0)")
     run = load_text(

@@ -9,6 +9,9 @@ import tipple
 from command import run_tipple
 from loading import load
 from targets import PostgresTarget, Target, write
+from tipple.plan.rejects import RejectPolicy
+from tipple.report.model import RejectCause
+from tipple.run.rejects import removed_rejects
 
 CONTENT = "1,2024-01-01\nx,2024-01-02\n3,never\n,2024-01-04\n5\ny,2024-01-06\n7,2024-01-07\n"
 
@@ -60,6 +63,17 @@ def test_causes_where_there_are_too_many(engine_target: Target, tmp_path: Path) 
     assert not (tmp_path / "bad").exists()
     assert engine_target.count("t") == 0
     assert "rejected  " in load(engine_target, path, check=1, **{**options, "max_rejects": "10%"}).stderr
+
+
+def test_files_that_have_other_rejects_than_the_load(tmp_path: Path) -> None:
+    """Fewer can be told again from the sources alone; more would be stored twice."""
+    policy = RejectPolicy(max_count=9, max_percent=None, path=str(tmp_path / "bad"))
+    cause = RejectCause(
+        column=None, sqlstate=None, rejects=4, first_file="in.csv", first_record_number=1, first_reason="one field"
+    )
+    assert removed_rejects(policy, [cause], 4) == []
+    assert "4 of the 5 rejects" in removed_rejects(policy, [cause], 5)[0]
+    assert "do not replay it" in removed_rejects(policy, [cause], 2)[0]
 
 
 def test_too_many_rejects_name_the_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -215,7 +215,8 @@ def _remark(source: str, record_number: int, lines: int | None) -> str:
 
 
 def removed_rejects(policy: RejectPolicy, causes: Sequence[RejectCause], rejects: int) -> list[str]:
-    """What to say where the files lack some of the `rejects` that the load had: somebody has removed them meanwhile."""
+    """What to say where the files do not have just the `rejects` that the load had: somebody has removed some from the
+    ledger meanwhile; or they have more, which would be stored twice by a replay."""
     told = sum(cause.rejects for cause in causes)
     if told == rejects:
         return []
