@@ -51,7 +51,10 @@ class Pooler:
         self._greeting = b"".join([_AUTHENTICATED, *told, _KEY, _READY])
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._clients: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def _open(self) -> socket.socket:
         connection = psycopg.connect(self._url, autocommit=True)
@@ -66,7 +69,10 @@ class Pooler:
             while True:
                 client, _ = self._listener.accept()
                 serve = self._give if self._mode == "session" else self._lend
-                threading.Thread(target=serve, args=(client,), daemon=True).start()
+                thread = threading.Thread(target=serve, args=(client,), daemon=True)
+                self._clients.append(client)
+                self._threads.append(thread)
+                thread.start()
 
     def _greet(self, client: socket.socket) -> None:
         while True:
@@ -117,7 +123,14 @@ class Pooler:
             self._free.put(self._open())
 
     def close(self) -> None:
+        """Ends all sessions, once no thread is left that would open another one."""
+        _shut(self._listener)
+        self._acceptor.join()
         self._listener.close()
+        for client in self._clients:
+            _shut(client)
+        for thread in self._threads:
+            thread.join()
         for opened in (*self._sessions, *self._connections):
             opened.close()
 
@@ -128,6 +141,12 @@ def _hand_on(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)
+
+
+def _shut(end: socket.socket) -> None:
+    """Wakes whoever waits for it, which closing does not."""
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
 
 
 def _message(kind: bytes, body: bytes) -> bytes:
