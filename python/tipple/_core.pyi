@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, final
 
 __all__ = [
+    "FIRST_PART_N",
+    "OFFSET_BITS",
     "ArrowStream",
     "CoreError",
     "GenerateFailed",
@@ -25,6 +27,12 @@ __all__ = [
     "sample_keys",
     "spool_rejects",
 ]
+
+FIRST_PART_N: int
+"""From here on numbers are those of slices that --commit-every has made of the rest of others."""
+
+OFFSET_BITS: int
+"""Room for an offset behind the source in the number that puts slices in the order of the sources."""
 
 class CoreError(Exception):
     """A failed job. Its only argument is a JSON object whose `kind` says what else it holds (`error.rs`)."""

@@ -19,12 +19,18 @@ impl<T: Clone + Send + 'static> Background<T> {
     pub(crate) fn start(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
         let shared = Arc::new(Shared { outcome: Mutex::new(None), changed: Condvar::new() });
         let theirs = shared.clone();
-        std::thread::spawn(move || {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                .unwrap_or_else(|_| Err(Error::Internal { message: "a thread of the job panicked".into() }));
+        let run = move || {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+                // By this the standard library tells of threads that are started within a scope.
+                let told = panic.downcast_ref::<String>().filter(|told| told.starts_with("failed to spawn thread"));
+                Err(told.map_or_else(|| Error::Internal { message: "a thread of the job panicked".into() }, no_thread))
+            });
             *lock(&theirs.outcome) = Some(outcome);
             theirs.changed.notify_all();
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(run) {
+            *lock(&shared.outcome) = Some(Err(no_thread(&error)));
+        }
         Self(shared)
     }
 
@@ -35,6 +41,19 @@ impl<T: Clone + Send + 'static> Background<T> {
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 }
+
+/// What to say where the system gives no more threads.
+fn no_thread(error: &(impl std::fmt::Display + ?Sized)) -> Error {
+    Error::Invalid {
+        message: format!(
+            "{NO_THREAD}: {error}; allow more of them (ulimit -u, the pids limit of a container, TasksMax of a service), \
+             or use fewer streams (--jobs)"
+        ),
+    }
+}
+
+/// With this begins what is said then.
+const NO_THREAD: &str = "no thread could be started";
 
 /// A lock that a panic elsewhere does not take with it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,10 +13,12 @@ use tipple_codec::sniff::guessed::Guessed;
 
 mod found;
 mod known_types;
+mod numbers;
 mod unique;
 
 pub use found::{RefusedRow, RefusedSlice, Sought, SoughtColumn};
 pub use known_types::KnownTypes;
+pub use numbers::{FIRST_PART_N, OFFSET_BITS};
 pub use unique::{Repeated, UniqueKey, UniqueKeys};
 
 /// One source file, as it was when the job was planned.
@@ -511,8 +513,8 @@ pub struct DirectPlan {
     pub share_memory: bool,
 }
 
-/// A statement at the end of a transaction that is the whole job. `:slices`, `:rows`, `:digest` and `:bytes` in it are
-/// replaced by figures.
+/// A statement at the end of a transaction that is the whole job. `:slices`, `:rows` and `:digest` in it are replaced
+/// by figures.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AfterStatement {
     /// The statement.

@@ -288,8 +288,9 @@ fn an_endless_record_is_refused_before_it_fills_the_memory() {
     let dialect = Dialect { line_end: LineEnd::Lf, ..Dialect::csv() };
     let how = Cutting { max_record_bytes: 10_000, ..cutting(&files.sources, &dialect, 1000, 4096) };
     match blocks(how) {
-        Err(Error::Invalid { message }) => {
-            assert!(message.contains("begins at byte 4 is longer than 10000 bytes"), "{message}");
+        Err(Error::BadRecord(record)) => {
+            assert_eq!((record.record_number, record.byte_offset), (2, Some(4)));
+            assert!(record.reason.contains("longer than 10000 bytes"), "{}", record.reason);
         }
         other => panic!("{other:?}"),
     }

@@ -65,8 +65,10 @@ impl ArrowStream {
         json(&describe(&reader.schema()))
     }
 
-    /// The load has ended, with all that it cleans up: the interpreter need not wait for it when it ends.
+    /// The load has ended, with all that it cleans up: the interpreter need not wait for it when it ends. A stream that
+    /// no load has taken is released, so that whoever gives it can give another one.
     fn close(&self) {
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.loading.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

@@ -15,7 +15,7 @@ use tipple_codec::dialect::Dialect;
 use tipple_codec::digest::{RowDigest, of_batch};
 use tipple_pipeline::error::Error;
 use tipple_pipeline::load::LoadJob as Job;
-use tipple_pipeline::plan::{CutPlan, LoadPlan, STDIN, Source};
+use tipple_pipeline::plan::{CutPlan, FIRST_PART_N, LoadPlan, OFFSET_BITS, STDIN, Source};
 use tipple_pipeline::source::stdin::{self, Peeked};
 use tipple_pipeline::source::{cut, encoding, head, keys};
 use tipple_pipeline::verify::{VerifyJob as Verification, VerifyPlan};
@@ -208,6 +208,8 @@ pub(crate) fn exception(error: &Error) -> PyErr {
 /// Adds what this file defines to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
+    module.add("FIRST_PART_N", FIRST_PART_N)?;
+    module.add("OFFSET_BITS", OFFSET_BITS)?;
     module.add_class::<LoadJob>()?;
     module.add_class::<VerifyJob>()?;
     module.add_function(pyo3::wrap_pyfunction!(cut_sources, module)?)?;

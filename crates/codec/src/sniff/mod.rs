@@ -63,6 +63,8 @@ pub struct Profile {
     pub stray_quotes: usize,
     /// Fields that begin with a quote.
     pub quoted_fields: usize,
+    /// Those of them that end where that quote closes.
+    pub enclosed_fields: usize,
     /// By source: whole records, and those of them that have `fields` fields.
     pub files: BTreeMap<usize, (usize, usize)>,
     /// The first record of each source.
@@ -150,6 +152,7 @@ pub fn profile(chunks: &[Chunk<'_>], dialect: &Dialect) -> Profile {
     profile.unterminated = structure.unterminated;
     profile.stray_quotes = structure.quotes.stray;
     profile.quoted_fields = structure.quotes.opened;
+    profile.enclosed_fields = structure.quotes.enclosed;
     profile.field_counts = structure.field_counts;
     let mut columns = Columns::new(&dialect, profile.fields.min(MAX_COLUMNS));
     for (chunk, &start) in chunks.iter().zip(&starts) {
@@ -211,7 +214,10 @@ fn each_record(
             }
             End::Text(inside) => {
                 if !chunk.ends {
-                    *quotes = before;
+                    // A record that is cut off says little; but a quote in the middle of a field that opens all that
+                    // is left of the chunk is none that such quotes surround.
+                    let strays = if inside { quotes.stray } else { before.stray };
+                    *quotes = Quotes { stray: strays, ..before };
                 }
                 return chunk.ends && inside;
             }
@@ -455,6 +461,18 @@ mod tests {
         assert_eq!((profile.unterminated, profile.quoted_fields), (1, 1));
         let profile = super::profile(&[whole("1|a|\n2|b\n")], &Dialect::tbl());
         assert_eq!(profile.field_counts, BTreeMap::from([(0, 1), (2, 1)]));
+    }
+
+    /// Inches: the quote of the second record opens all that the chunk has.
+    #[test]
+    fn a_quote_that_opens_the_rest_of_a_chunk() {
+        let text = format!("1,rod\n2,5\" pipe\n{}", "3,rod\n".repeat(9));
+        for ends in [true, false] {
+            let profile = profile(&[Chunk { ends, ..whole(&text) }], &Dialect::csv());
+            assert_eq!((profile.stray_quotes, profile.enclosed_fields), (1, 0), "{ends}");
+        }
+        let cut = profile(&[Chunk { ends: false, ..whole("1,\"a\"\n2,\"b\nc") }], &Dialect::csv());
+        assert_eq!((cut.stray_quotes, cut.enclosed_fields, cut.unterminated), (0, 1, 0));
     }
 
     #[test]

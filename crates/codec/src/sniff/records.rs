@@ -20,6 +20,8 @@ pub struct Quotes {
     pub stray: usize,
     /// Fields that begin with a quote that opens, or with spaces before one.
     pub opened: usize,
+    /// Those of them whose quote closes at the end of the field.
+    pub enclosed: usize,
 }
 
 /// Where reading a record came to.
@@ -43,6 +45,8 @@ pub fn read_record(
     fields.clear();
     let mut field_start = start;
     let mut marked = in_quote;
+    // Whether all that the field has so far is in one pair of quotes.
+    let mut enclosed = false;
     let mut position = start;
     let last_byte = dialect.line_end.last_byte();
     let cut = usize::from(dialect.line_end == LineEnd::Crlf);
@@ -60,7 +64,9 @@ pub fn read_record(
                         continue;
                     }
                     in_quote = false;
-                    quotes.stray += usize::from(!ends_field(text, position + 1, dialect));
+                    let ends = ends_field(text, position + 1, dialect);
+                    quotes.enclosed += usize::from(enclosed && ends);
+                    quotes.stray += usize::from(!ends);
                 }
                 position += 1;
                 continue;
@@ -69,7 +75,8 @@ pub fn read_record(
                 in_quote = true;
                 marked = true;
                 // COPY keeps spaces before a quote, and writers of such files mean the quote all the same.
-                if text[field_start..position].iter().all(|&byte| byte == b' ') {
+                enclosed = text[field_start..position].iter().all(|&byte| byte == b' ');
+                if enclosed {
                     quotes.opened += 1;
                 } else {
                     quotes.stray += 1;
@@ -117,11 +124,12 @@ mod tests {
         let csv = Dialect::csv();
         let (fields, end, quotes) = read("a,\"b,\"\"\nc\",d\nx", &csv, false);
         assert_eq!(fields, ["a", "\"b,\"\"\nc\"", "d"]);
-        assert_eq!((end, quotes), (End::Record(13), Quotes { stray: 0, opened: 1 }));
+        assert_eq!((end, quotes), (End::Record(13), Quotes { stray: 0, opened: 1, enclosed: 1 }));
         let (fields, end, quotes) = read("5\" pipe,\"x\"y\n", &csv, false);
         assert_eq!(fields.len(), 1);
         assert_eq!(end, End::Text(true));
         assert!(quotes.stray > 0);
+        assert_eq!(quotes.enclosed, 0);
         assert_eq!(read("b\",c\n", &csv, true).0, ["b\"", "c"]);
     }
 

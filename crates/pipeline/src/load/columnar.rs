@@ -76,6 +76,7 @@ impl Opening {
             Target::Postgres(target) if target.write_path == WritePath::Text => Taker::CopyText,
             Target::Postgres(_) => Taker::CopyBinary,
         };
+        let fields = if stream.is_some() { fields } else { with_types(fields, &plan.sources[1..], &columnar) };
         let columns = read_as(&fields, &plan.columns, &columnar.fields);
         let schema = output_schema(&fields, &columns, &columnar.spellings(), taker)
             .map_err(|unreadable| explain(plan, 0, &unreadable))?;
@@ -104,6 +105,24 @@ impl Opening {
         }
         job
     }
+}
+
+/// `fields`, those that are NULL everywhere with the type that the first of `later` has which has one.
+fn with_types(mut fields: Vec<Arc<Field>>, later: &[Source], columnar: &ColumnarPlan) -> Vec<Arc<Field>> {
+    let is_null = |field: &Field| unpacked(field.data_type()) == DataType::Null;
+    for source in later {
+        if !fields.iter().any(|field| is_null(field)) {
+            break;
+        }
+        // What is wrong with it is said when it is read.
+        let found = ColumnarFile::open(source, columnar.format).and_then(|file| file.fields(&columnar.fields));
+        for (field, typed) in fields.iter_mut().zip(found.into_iter().flatten()) {
+            if is_null(field) {
+                *field = typed;
+            }
+        }
+    }
+    fields
 }
 
 /// The columns, those that the target would cast by itself with the type to read them as: text may be anything, and

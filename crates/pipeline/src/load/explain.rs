@@ -101,6 +101,14 @@ impl Context<'_> {
         locate::bad_record(&plan.sources[place.source], at, &plan.dialect, plan.header, complaint)
     }
 
+    /// The same of a record that a quote may have run away with: also told is the line in which it begins.
+    pub(super) fn explain_runaway(&self, place: Place, mut complaint: Complaint) -> Error {
+        if let Some(line) = locate::line_number(&self.plan.sources[place.source], place.offset, &self.plan.dialect) {
+            complaint.reason += &format!(" (line {line} of the file)");
+        }
+        self.explain_complaint(place, complaint)
+    }
+
     /// What is wrong with a record that the file ends in the middle of.
     pub(super) fn unterminated(record: &[u8]) -> Complaint {
         Complaint {

@@ -5,7 +5,7 @@
 use super::Context;
 use crate::error::{Error, Result};
 use crate::job::lock;
-use crate::plan::LoadPlan;
+use crate::plan::{FIRST_PART_N, LoadPlan};
 use crate::source::block_text::{BlockPiece, BlockText};
 use crate::source::blocks::{BlockCutter, Cutting};
 use std::collections::{HashSet, VecDeque};
@@ -166,7 +166,7 @@ impl Blocks {
     /// Hands a block over; waits for room.
     fn put(self: &Arc<Self>, context: &Context<'_>, block: BlockText) -> Result<()> {
         let n = self.next_n.fetch_add(1, Ordering::Relaxed);
-        if n == u32::MAX {
+        if n >= FIRST_PART_N {
             return Err(Error::Invalid { message: "the sources have too many slices".into() });
         }
         let bytes = block.text.len();

@@ -13,7 +13,7 @@ use crate::source::block_windows::BlockWindows;
 use crate::source::ends::Ends;
 use crate::source::locate;
 use crate::source::resync::{SAMPLE_BYTES, has_stray_quote, line_of_unclosed};
-use crate::source::window::{WindowReader, Windows, too_long};
+use crate::source::window::{WindowReader, Windows};
 use tipple_codec::problem::Problem;
 use tipple_codec::scan::{Records, Scanner};
 use tipple_codec::sniff::guessed::Guesses;
@@ -174,7 +174,7 @@ fn refuse(
     match (unfit, rejects) {
         (Unfit::Changed { column }, None) => Err(context.explain_complaint(place, context.changed(record, column))),
         (Unfit::Changed { column }, Some(log)) => log.push(place, index, record, context.changed(record, column)),
-        (Unfit::Overlong, None) => Err(too_long(&plan.sources[place.source], place.offset, limit)),
+        (Unfit::Overlong, None) => Err(context.explain_runaway(place, locate::too_long(record, limit))),
         (Unfit::Overlong, Some(log)) => {
             let record = locate::beginning(record, limit, &plan.dialect, plan.columns.len());
             let complaint = locate::overlong(&record, limit);
@@ -237,7 +237,7 @@ fn parse_piece<'c, 'p>(
         };
         if window.unclosed {
             let complaint = Context::unclosed(window.bytes);
-            let Some(log) = rejects else { return Err(context.explain_complaint(place, complaint)) };
+            let Some(log) = rejects else { return Err(context.explain_runaway(place, complaint)) };
             log.push(place, piece_records, window.bytes, complaint)?;
             piece_records += 1;
             let bytes = window.bytes.len();
@@ -246,10 +246,9 @@ fn parse_piece<'c, 'p>(
             continue;
         }
         if window.overlong {
-            let (plan, columns) = (context.plan, context.plan.columns.len());
-            let limit = plan.max_record_bytes;
+            let (plan, limit, columns) = (context.plan, context.plan.max_record_bytes, context.plan.columns.len());
             let Some(log) = rejects else {
-                return Err(too_long(&plan.sources[begin.source], window.offset, limit));
+                return Err(context.explain_runaway(place, locate::too_long(window.bytes, limit)));
             };
             let record = locate::beginning(window.bytes, limit, &plan.dialect, columns);
             let unclosed = line_of(window.bytes, window.bytes.len(), false);
@@ -356,7 +355,7 @@ fn parse_piece<'c, 'p>(
         }
         if consumed == 0 && is_all && window.last && !window.bytes.is_empty() {
             let Some(log) = rejects else {
-                return Err(context.explain_complaint(place, Context::unterminated(window.bytes)));
+                return Err(context.explain_runaway(place, Context::unterminated(window.bytes)));
             };
             let unclosed = line_of(window.bytes, window.bytes.len(), true);
             consumed = unclosed.unwrap_or(window.bytes.len());

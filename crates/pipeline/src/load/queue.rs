@@ -6,15 +6,12 @@ use super::feed::{Block, Blocks};
 use crate::counters::StreamState;
 use crate::error::Result;
 use crate::job::lock;
-use crate::plan::{Piece, Slice};
+use crate::plan::{OFFSET_BITS, Piece, Slice};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread::Scope;
-
-/// Room for an offset in [`Work::order`]: 16 TiB of text, and half a million sources in 63 bits.
-const OFFSET_BITS: u32 = 44;
 
 /// What a stream does at a time, and what is stored and retried as one.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::Context;
 use super::rejects::RejectLog;
 use crate::error::{Error, Result};
-use crate::plan::{AfterStatement, PostgresTarget, Slice};
+use crate::plan::{AfterStatement, PostgresTarget};
 use crate::postgres::session::Session;
 
 /// Sees to it that values mean in this transaction what they are encoded for.
@@ -70,8 +70,7 @@ pub(super) fn write_and_commit(context: &Context<'_>, session: &Session, after: 
             .sql
             .replace(":slices", &slices)
             .replace(":rows", &rows.to_string())
-            .replace(":digest", &format!("'{:032x}'", digest.sum))
-            .replace(":bytes", &context.plan.slices.iter().map(Slice::bytes).sum::<u64>().to_string());
+            .replace(":digest", &format!("'{:032x}'", digest.sum));
         if session.query(&sql, "writing the ledger")?.is_empty() && statement.proves_ownership {
             return Err(Error::LostOwnership);
         }

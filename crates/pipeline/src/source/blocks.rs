@@ -12,7 +12,7 @@ use super::cut::end_marker_bytes;
 use super::locate;
 use super::resync::{LOOK_BYTES, Taken, Taker, has_stray_quote, length_inside, line_of_unclosed, look_like_records};
 use super::text::{CHUNK_BYTES, TextReader, Unreadable};
-use super::window::{end_last_record, too_long};
+use super::window::end_last_record;
 use crate::counters::Counters;
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::{Piece, Source};
@@ -483,7 +483,7 @@ impl<'p> BlockCutter<'p> {
         let Some(source) = &self.open else { return Ok(false) };
         // What was looked through to its end, so far behind where a block may end, holds one record.
         if self.scanned == self.block.text.len() && self.scanned > self.longest() && !self.is_between_records() {
-            let start = last_record_start(&self.block.text, self.sure, self.how.dialect);
+            let (start, offset, number) = self.open_record(source);
             if self.how.skips {
                 let kept = self.block.text.len().min(start + self.how.max_record_bytes);
                 let left_out = (self.block.text.len() - kept) as u64;
@@ -491,8 +491,15 @@ impl<'p> BlockCutter<'p> {
                 self.overlong = Some(Overlong { begin: start, left_out });
                 return Ok(true);
             }
-            let offset = source.offset + (start - source.begin) as u64;
-            return Err(too_long(&self.how.sources[source.index], offset, self.how.max_record_bytes));
+            let complaint = locate::too_long(&self.block.text[start..], self.how.max_record_bytes);
+            let planned = &self.how.sources[source.index];
+            return Err(locate::bad_record(
+                planned,
+                (offset, Some(number)),
+                self.how.dialect,
+                source.header,
+                complaint,
+            ));
         }
         let Some(source) = &mut self.open else { return Ok(false) };
         let text = &mut self.block.text;
@@ -528,17 +535,24 @@ impl<'p> BlockCutter<'p> {
         Ok(more)
     }
 
+    /// Where the record that has not ended yet begins in the block and in its source, and its number there.
+    fn open_record(&self, source: &OpenSource) -> (usize, u64, u64) {
+        let (text, dialect) = (&self.block.text, self.how.dialect);
+        let start = last_record_start(text, self.sure, dialect);
+        let (records, _) = split::count_records(&text[source.begin..start], State::Outside, dialect);
+        let number = source.records_before + records + u64::from(!source.header);
+        (start, source.offset + (start - source.begin) as u64, number)
+    }
+
     fn undecodable(&self, offset: u64, encoding: &str) -> Error {
         let Some(source) = &self.open else {
             return Error::Internal { message: "an undecodable byte in no source".into() };
         };
-        let text = &self.block.text[source.begin..];
-        let (records, _) = split::count_records(text, State::Outside, self.how.dialect);
-        let start = last_record_start(&self.block.text, self.sure, self.how.dialect);
+        let (start, begin, number) = self.open_record(source);
         Error::BadRecord(Box::new(BadRecord {
             file: self.how.sources[source.index].path.display().to_string(),
-            record_number: source.records_before + records + u64::from(!source.header),
-            byte_offset: Some(source.offset + (start - source.begin) as u64),
+            record_number: number,
+            byte_offset: Some(begin),
             column: None,
             text: locate::shown(&self.block.text[start..]),
             reason: format!("the byte at offset {offset} of the unpacked file is no character of {encoding}"),

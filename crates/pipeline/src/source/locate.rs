@@ -38,6 +38,26 @@ pub fn record_number(planned: &Source, offset: u64, dialect: &Dialect, header: b
     Ok(records + 1 - u64::from(header))
 }
 
+/// The number, from 1, of the line that begins at `offset`, as editors count them: newlines in quotes count too. Of text
+/// that was unpacked or decoded nobody has it.
+#[must_use]
+pub fn line_number(planned: &Source, offset: u64, dialect: &Dialect) -> Option<u64> {
+    if planned.form.is_some() {
+        return None;
+    }
+    let source = SourceFile::open(planned).ok()?;
+    let end = *dialect.line_end.bytes().last()?;
+    let mut buffer = vec![0; 1 << 20];
+    let (mut position, mut lines) = (0, 1);
+    while position < offset {
+        let length = (offset - position).min(buffer.len() as u64) as usize;
+        source.read_exact_at(&mut buffer[..length], position).ok()?;
+        lines += memchr::memchr_iter(end, &buffer[..length]).count() as u64;
+        position += length as u64;
+    }
+    Some(lines)
+}
+
 /// Where the record that is `index` records after the one at `offset` begins and ends, and its bytes.
 ///
 /// # Errors
@@ -318,6 +338,17 @@ pub fn overlong(record: &[u8], limit_bytes: usize) -> Complaint {
         ),
         sqlstate: "54000".into(),
         remedy: "close the quote, or raise --max-record-size".into(),
+    }
+}
+
+/// A record that is longer than the limit, where the first bad record ends the job.
+#[must_use]
+pub fn too_long(record: &[u8], limit_bytes: usize) -> Complaint {
+    Complaint {
+        reason: format!("{OVERLONG} {limit_bytes} bytes; an unclosed quote?"),
+        remedy: "close the quote in this record, or raise --max-record-size, and --memory-limit where one is given"
+            .into(),
+        ..overlong(record, limit_bytes)
     }
 }
 

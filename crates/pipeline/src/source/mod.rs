@@ -47,7 +47,8 @@ impl<'p> SourceFile<'p> {
     /// Where they are not.
     pub fn check_unchanged(&self) -> Result<()> {
         let metadata = self.file.metadata().map_err(|error| Error::file(&self.planned.path, "examine it", &error))?;
-        let mtime_ns = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+        // Clocks that are wrong write times beyond those that 64 bits count: Python cuts them off alike.
+        let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
         if metadata.len() != self.planned.size {
             return Err(self.changed(format!(
                 "it had {} bytes when the job was planned and has {} now",

@@ -4,8 +4,8 @@
 //! a window, up to a limit, and shrinks back afterwards.
 
 use super::SourceFile;
-use crate::error::{Error, Result};
-use crate::plan::{Piece, Source};
+use crate::error::Result;
+use crate::plan::Piece;
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::split::{self, State};
 
@@ -213,17 +213,6 @@ pub(super) fn end_last_record(text: &mut Vec<u8>, line_end: &[u8], escapes: bool
     let ended = Some(last) == line_end.last();
     if !ended || (escapes && ends_with_escape(before)) {
         text.extend_from_slice(line_end);
-    }
-}
-
-/// A record that goes on and on, where the first bad record ends the job.
-pub fn too_long(planned: &Source, offset: u64, limit_bytes: usize) -> Error {
-    Error::Invalid {
-        message: format!(
-            "{}: the record that begins at byte {offset} is longer than {limit_bytes} bytes; an unclosed quote? \
-             Otherwise raise --max-record-size, and --memory-limit where one is given",
-            planned.path.display(),
-        ),
     }
 }
 

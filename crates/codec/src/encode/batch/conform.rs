@@ -179,7 +179,8 @@ impl Conformer {
             let to = schema.field(index).data_type();
             let own = plain_type(field, &column.kind);
             let from = if alike::holds(to, &own) { to.clone() } else { own };
-            if column.kind == ColumnType::Opaque && is_uuid(field) != is_uuid(schema.field(index)) {
+            let says_what_bytes_are = column.kind == ColumnType::Opaque && from != DataType::Null;
+            if says_what_bytes_are && is_uuid(field) != is_uuid(schema.field(index)) {
                 return Err(UnreadableType { column: index, reason: UUIDS_AND_BYTES.into() });
             }
             let is_double = column.kind == ColumnType::Float8;
@@ -356,13 +357,15 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if from == to && !is_decimal && !is_read {
         return Ok(Step::Same);
     }
-    if let Some(convert) = direct::find(from, to) {
+    // Who casts by himself must be given the value that the file has.
+    let is_direct = column.kind != ColumnType::Opaque || direct::keeps(from, to);
+    if let Some(convert) = direct::find(from, to).filter(|_| is_direct) {
         return Ok(Step::Direct(convert));
     }
     if from == to && !is_read {
         return Ok(Step::Same);
     }
-    if *to != reread_type && *to != DataType::Utf8 {
+    if *to != reread_type && !strings::is_string(to) {
         let reason = if alike::has_uuids(from) == alike::has_uuids(to) {
             let order = if alike::holds(from, to) { "load this file before that one" } else { "load them one by one" };
             format!("it has the type {from} in this file, but {to} in the first: {order}")
@@ -374,7 +377,7 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if !text_form::is_writable(from) {
         return Err(unreadable(index, from));
     }
-    Ok(if *to == DataType::Utf8 && !is_read { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
+    Ok(if strings::is_string(to) && !is_read { Step::ToText } else { Step::Reread(Box::new(FieldReader::new(column))) })
 }
 
 impl Way {

@@ -96,6 +96,21 @@ pub(super) fn find(from: &DataType, to: &DataType) -> Option<Convert> {
     }
 }
 
+/// Whether the conversion between two types gives back every value that it takes: numbers are not rounded, a float keeps
+/// its text, and moments stay moments.
+pub(super) fn keeps(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Timestamp};
+    match (from, to) {
+        (
+            Decimal32(_, from) | Decimal64(_, from) | Decimal128(_, from),
+            Decimal32(_, to) | Decimal64(_, to) | Decimal128(_, to),
+        ) => from <= to,
+        (Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale), _) => *scale <= 0,
+        (Timestamp(_, Some(_)), _) => matches!(to, Timestamp(_, Some(_))),
+        _ => !(from.is_floating() && to.is_floating()),
+    }
+}
+
 /// Converts every value that is not NULL.
 #[inline(always)]
 fn map<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(

@@ -1,5 +1,6 @@
-//! Days, moments, times of day and durations that Arrow can write down and no target that takes Arrow can hold. DuckDB
-//! takes them as they are: it stores such values, and fails when they are read, or ends the statement.
+//! Days, moments, times of day and durations that Arrow can write down and no target that takes Arrow can hold, and
+//! decimals of more digits than their type says. DuckDB takes them as they are: it stores such values, and fails when they
+//! are read, ends the statement, or stores others.
 //!
 //! The limits are DuckDB's (`Date`, `Timestamp`, `dtime_t` and `interval_t` of its sources), where the greatest values stand for
 //! infinity. PostgreSQL's are narrower, and its encoders know them.
@@ -8,9 +9,9 @@ use super::nested;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Date64Type, DurationMillisecondType, DurationSecondType, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMillisecondType,
+    DurationSecondType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_schema::{DataType, TimeUnit};
 
@@ -20,13 +21,18 @@ const LEAST_SECOND: i64 = -9_223_372_022_400;
 const GREATEST_SECOND: i64 = i64::MAX / 1_000_000;
 const GREATEST_DAY: i64 = i32::MAX as i64 - 1;
 
-/// Whether values of the type have such limits, at any depth.
+/// Whether values of the type have such limits, at any depth. The digits of a decimal that is no part of another value
+/// are counted where it is converted.
 pub(super) fn concern(data_type: &DataType) -> bool {
-    use DataType::{Date32, Date64, Duration, FixedSizeList, LargeList, List, Map, Struct, Time32, Time64, Timestamp};
+    use DataType::{
+        Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, FixedSizeList, LargeList, List, Map, Struct,
+        Time32, Time64, Timestamp,
+    };
+    let within = |kind: &DataType| matches!(kind, Decimal32(..) | Decimal64(..) | Decimal128(..)) || concern(kind);
     match data_type {
         Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
-        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => concern(item.data_type()),
-        Struct(fields) => fields.iter().any(|field| concern(field.data_type())),
+        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => within(item.data_type()),
+        Struct(fields) => fields.iter().any(|field| within(field.data_type())),
         _ => false,
     }
 }
@@ -57,8 +63,22 @@ fn first_value(array: &dyn Array) -> Option<usize> {
         DataType::Duration(TimeUnit::Millisecond) => {
             first::<DurationMillisecondType>(array, |v| v.checked_mul(1000).is_some())
         }
+        &DataType::Decimal32(precision, _) => {
+            first::<Decimal32Type>(array, |v| u128::from(v.unsigned_abs()) < power_of_ten(precision))
+        }
+        &DataType::Decimal64(precision, _) => {
+            first::<Decimal64Type>(array, |v| u128::from(v.unsigned_abs()) < power_of_ten(precision))
+        }
+        &DataType::Decimal128(precision, _) => {
+            first::<Decimal128Type>(array, |v| v.unsigned_abs() < power_of_ten(precision))
+        }
         _ => None,
     }
+}
+
+/// What a number of so many digits is less than.
+fn power_of_ten(digits: u8) -> u128 {
+    10_u128.pow(u32::from(digits.min(38)))
 }
 
 /// Midnight at a day's end is one, as for both engines.

@@ -5,16 +5,19 @@
 //! out.
 //!
 //! It believes what it is given: offsets that fall, keys that no dictionary has and texts that are no UTF-8 would be read
-//! as they are, from memory that is not theirs. Here the values of all columns are looked at. What lies within nested
-//! ones is not: a slice of few rows has all the values of all of them below it, and so would every batch.
+//! as they are, from memory that is not theirs. Here the values of all columns are looked at, and of nested ones those
+//! that its rows have: a slice of few rows has all the values of all of them below it.
 //!
 //! It also takes the rows of a struct for those of a table and forgets that some of them may be NULL themselves, as they
 //! are where a column of structs is given for a table: all their columns are NULL then.
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray, make_array};
-use arrow_buffer::NullBuffer;
+use arrow_array::{
+    Array, ArrayRef, OffsetSizeTrait, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray, make_array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -85,6 +88,8 @@ impl Iterator for ImportedStream {
             without_buffers_of_nulls(&raw mut array, &rows).and_then(|()| from_ffi_and_data_type(array, rows))
         };
         Some(data.and_then(|data| {
+            // Whoever makes arrays of it takes for granted that what is within is long enough.
+            data.validate()?;
             let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
             let (_, columns, nulls) = StructArray::from(data).into_parts();
             check_values(&columns, &self.schema)?;
@@ -103,10 +108,37 @@ impl Iterator for ImportedStream {
 /// Whether the values of all columns are what their types say.
 fn check_values(columns: &[ArrayRef], schema: &Schema) -> Result<(), ArrowError> {
     for (column, field) in columns.iter().zip(schema.fields()) {
-        let checked = column.to_data().validate_data();
+        let checked = check_nested(column);
         checked.map_err(|error| ArrowError::CDataInterface(format!("the column {}: {error}", field.name())))?;
     }
     Ok(())
+}
+
+/// Looks at what is within only when the offsets that say where it lies have been.
+fn check_nested(array: &ArrayRef) -> Result<(), ArrowError> {
+    array.to_data().validate_data()?;
+    within(array).iter().try_for_each(check_nested)
+}
+
+/// The values that the rows of a nested array have; a dictionary's own, which many batches share, are not among them.
+fn within(array: &ArrayRef) -> Vec<ArrayRef> {
+    match array.data_type() {
+        DataType::Struct(_) => array.as_struct().columns().to_vec(),
+        DataType::List(_) => vec![referenced(array.as_list::<i32>().offsets(), array.as_list::<i32>().values())],
+        DataType::LargeList(_) => vec![referenced(array.as_list::<i64>().offsets(), array.as_list::<i64>().values())],
+        DataType::Map(..) => {
+            let entries: ArrayRef = Arc::new(array.as_map().entries().clone());
+            vec![referenced(array.as_map().offsets(), &entries)]
+        }
+        DataType::FixedSizeList(..) => vec![array.as_fixed_size_list().values().clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// The values from the first offset to the last.
+fn referenced<T: OffsetSizeTrait>(offsets: &OffsetBuffer<T>, values: &ArrayRef) -> ArrayRef {
+    let (first, last) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
+    values.slice(first, last - first)
 }
 
 /// The column with NULL where a row is NULL itself.
@@ -191,8 +223,8 @@ unsafe fn without_buffers_of_nulls(array: *mut FFI_ArrowArray, data_type: &DataT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Int32Array, StringArray};
-    use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+    use arrow_array::{Int32Array, ListArray, StringArray};
+    use arrow_buffer::{Buffer, ScalarBuffer};
     use arrow_schema::Field;
 
     /// A reader that says another schema than its batches have.
@@ -245,6 +277,30 @@ mod tests {
         for wrong in [texts([0, 2, 1], b"ab"), texts([0, 1, 2], b"a\xff")] {
             let error = check_values(&[wrong], &schema).unwrap_err().to_string();
             assert!(error.contains("the column a: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn nested_values_that_rows_have_are_looked_at() {
+        // SAFETY: nothing reads it before it is looked at.
+        let texts = unsafe {
+            let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(vec![0, 1, 2]));
+            StringArray::new_unchecked(offsets, Buffer::from(b"a\xff"), None)
+        };
+        let item = Arc::new(Field::new("item", DataType::Utf8, true));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, 1, 2]));
+        let lists: ArrayRef = Arc::new(ListArray::new(item.clone(), offsets, Arc::new(texts), None));
+        let structs: ArrayRef = Arc::new(StructArray::from(vec![(
+            Arc::new(Field::new("l", lists.data_type().clone(), true)),
+            lists.clone(),
+        )]));
+        for nested in [lists, structs] {
+            let schema = Schema::new(vec![Field::new("n", nested.data_type().clone(), true)]);
+            assert!(check_values(&[nested.slice(0, 1)], &schema).is_ok());
+            for wrong in [nested.slice(1, 1), nested] {
+                let error = check_values(&[wrong], &schema).unwrap_err().to_string();
+                assert!(error.contains("the column n: "), "{error}");
+            }
         }
     }
 
