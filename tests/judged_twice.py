@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,24 @@ from typing import Any
 from command import Run
 from loading import load_here
 from targets import PostgresTarget
+
+
+def outcome_of(target: PostgresTarget, rejects: Path, run: Run, partition: str) -> Any:
+    """What is to be the same whichever way a load into `t` went: all but how a key is spelled that is told of.
+
+    As long as the server judges, the index and the table that it names are those of a partition: whatever has a name
+    that `partition`, a regular expression, matches.
+    """
+    reasons = rejects.with_name(rejects.name + ".reasons.csv")
+    stored = target.rows("SELECT t::text, tableoid::regclass::text FROM t ORDER BY 1, 2")
+    assert not any("stage_" in name for name in target.tables())
+    assert run.summary is not None
+    kept = rejects.read_bytes() if rejects.exists() else b""
+    told_of = re.sub(r"=\(.*?\) (already|is not)", r"=(...) \1", reasons.read_text()) if reasons.exists() else ""
+    told_of = re.sub(partition, "t", told_of)
+    for path in (rejects, reasons):
+        path.unlink(missing_ok=True)
+    return stored, kept, told_of, run.summary["rows"], run.summary["rejects"], run.exit_code
 
 
 def judged_twice(

@@ -62,8 +62,16 @@ def spoil(records: int, share: float, seed: int, *, end: bytes = b"\n", header: 
     return made
 
 
-def told(path: Path) -> list[tuple[int, int, str, str]]:
-    """What the file of reasons says."""
+def told(path: Path) -> list[tuple[int, int | None, str, str]]:
+    """What the file of reasons says: record number, byte offset (None for columnar sources), column, SQLSTATE."""
     with Path(f"{path}.reasons.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return [(int(row["record_number"]), int(row["byte_offset"]), row["column"], row["sqlstate"]) for row in rows]
+    return [
+        (
+            int(row["record_number"]),
+            int(offset) if (offset := row["byte_offset"]) else None,
+            row["column"],
+            row["sqlstate"],
+        )
+        for row in rows
+    ]

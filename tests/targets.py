@@ -28,8 +28,6 @@ class Target:
 
     engine: ClassVar[str]
     has_identity_columns: ClassVar[bool] = True
-    has_readers_during_load: ClassVar[bool] = True
-    """Whether another process can read the database while Tipple loads into it."""
     serial: ClassVar[str]
     """The type clause of a column that numbers its rows by itself."""
 
@@ -97,7 +95,6 @@ class DuckdbTarget(Target):
 
     engine = "duckdb"
     has_identity_columns = False
-    has_readers_during_load = False
     serial = "integer DEFAULT nextval('numbers')"
 
     def __init__(self, path: Path) -> None:

@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from extension.pages import make_ready
+from extension.pages import make_ready, ready_target
 from servers.extension import extension_missing_reason
 from servers.postgres import PostgresServer
+from targets import PostgresTarget
+
+
+@pytest.fixture
+def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
+    """A fresh database of every PostgreSQL version in turn, with the extension, which LOADER may use."""
+    yield from ready_target(postgres_server)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ import pytest
 import tipple
 from command import start_tipple
 from extension.pages import assert_sound, file_of
-from extension.test_write_path import NUMBERS, comparable, numbers, path_of, ready_target
+from extension.test_write_path import NUMBERS, comparable, numbers, path_of
 from loading import load, load_stdin, load_words
-from servers.postgres import PostgresServer
 from targets import PostgresTarget
 
 TYPES: dict[str, tuple[str, pa.DataType]] = {
@@ -40,12 +38,6 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
     "second": ("timestamp(0)", pa.timestamp("us")),
     "tick": ("timestamp(3)", pa.timestamp("us")),
 }
-
-
-@pytest.fixture
-def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
-    """A fresh database with the extension."""
-    yield from ready_target(postgres_server)
 
 
 def all_types(rows: int) -> pa.Table:

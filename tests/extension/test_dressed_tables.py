@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from extension.pages import assert_sound
-from extension.test_write_path import ready_target
 from loading import load
-from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
-
-
-@pytest.fixture
-def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
-    """A fresh database with the extension."""
-    yield from ready_target(postgres_server)
-
 
 DRESSED = """
 CREATE TABLE t (id integer NOT NULL CONSTRAINT f CHECK (id < 1001), note text, day date) WITH (fillfactor = 60);

@@ -14,8 +14,8 @@ import pytest
 from big import COLUMNS, BigFile
 from conformance import test_partitions
 from conftest import version_parameter
-from extension.pages import assert_sound
-from extension.test_write_path import path_of, ready_target
+from extension.pages import assert_sound, ready_target
+from extension.test_write_path import path_of
 from faults.oracle import Disturbed, frozen, moments, wait_for
 from faults.test_kill import kill_after
 from loading import load_text
@@ -30,11 +30,6 @@ def postgres_target(
 ) -> Iterator[PostgresTarget]:
     """A fresh database with the extension: so the tests of partitions go by pages wherever that is possible."""
     yield from ready_target(server_of(request.param))
-
-
-@pytest.fixture
-def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
-    yield from ready_target(postgres_server)
 
 
 for _name, _test in vars(test_partitions).items():

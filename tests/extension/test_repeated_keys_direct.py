@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command import start_tipple
-from extension.pages import assert_sound, connect
-from extension.test_write_path import ready_target
+from extension.pages import assert_sound, connect, ready_target
 from faults.oracle import LONG, moments, record_count
 from faults.test_kill import kill_after
 from loading import load, load_words
@@ -20,12 +19,6 @@ from spoilt import SEED
 from targets import PostgresTarget, write
 
 TABLE = "CREATE TABLE t (id integer PRIMARY KEY, code text UNIQUE, day date, note text)"
-
-
-@pytest.fixture
-def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
-    """A fresh database with the extension."""
-    yield from ready_target(postgres_server)
 
 
 def records(count: int, *, long_text: str = "") -> list[str]:

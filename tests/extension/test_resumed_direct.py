@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from extension.test_write_path import NUMBERS, numbers, path_of, ready_target
+from extension.pages import ready_target
+from extension.test_write_path import NUMBERS, numbers, path_of
 from loading import load
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write

@@ -6,7 +6,7 @@ import gzip
 import re
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from extension.pages import (
     items_of,
     make_ready,
     make_table,
+    ready_target,
 )
 from faults.oracle import LONG, Disturbed, moments, record_count
 from faults.test_kill import kill_after
@@ -39,24 +40,6 @@ from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 
 NUMBERS = "CREATE TABLE t (id integer NOT NULL, note text, day date)"
-
-
-@pytest.fixture
-def target(postgres_server: PostgresServer) -> Iterator[PostgresTarget]:
-    """A fresh database with the extension."""
-    yield from ready_target(postgres_server)
-
-
-def ready_target(server: PostgresServer, options: str = "") -> Iterator[PostgresTarget]:
-    reason = extension_missing_reason(server.version)
-    if reason is not None:
-        pytest.skip(reason)
-    target = PostgresTarget(server, options=options)
-    try:
-        make_ready(server, target.database)
-        yield target
-    finally:
-        target.close()
 
 
 def path_of(run: Run) -> tuple[str, str]:
@@ -165,6 +148,7 @@ def test_replace_keeps_indexes_and_constraints(target: PostgresTarget, tmp_path:
         ("by_day",),
         ("t_pkey",),
     ]
+    assert_sound(target.server, target.database, "t")
 
 
 def test_columns_in_another_order_and_missing_ones(target: PostgresTarget, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from big import TABLE, BigFile
 from command import Command, Run, run_tipple, start_tipple
 from counts import COUNTS
 from loading import load, load_words
+from servers.postgres import PostgresServer
 from targets import DuckdbTarget, PostgresTarget, Target
 
 LONG = bool(os.environ.get("TIPPLE_LONG"))
@@ -167,6 +168,14 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def answers(server: PostgresServer) -> bool:
+    """Whether it takes connections."""
+    try:
+        return server.rows("SELECT 1") == [(1,)]
+    except psycopg.OperationalError:
+        return False
 
 
 def sessions_of(target: PostgresTarget) -> list[int]:

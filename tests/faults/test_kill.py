@@ -1,6 +1,6 @@
 """SIGKILL of the client at random moments: the next run ends in the rows of an undisturbed load.
 
-Twenty rounds in the normal run, hundreds with TIPPLE_LONG=1.
+Eight rounds for each engine in the normal run, 150 with TIPPLE_LONG=1.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +11,8 @@ import pytest
 
 from big import TABLE, BigFile
 from conftest import LONG
-from loading import load
-from targets import Target
+from loading import load, load_stdin
+from targets import PostgresTarget, Target, write
 
 FIXED_BYTES = 200_000_000
 STREAM_BYTES = 48_000_000
@@ -42,3 +44,23 @@ def test_peak_memory(engine_target: Target, big_file: BigFile, huge: Path, jobs:
     assert run.summary["rows"] == TIMES * big_file.rows
     bound = FIXED_BYTES + jobs * STREAM_BYTES + (300_000_000 if limit else 0)
     assert run.summary["peak_memory_bytes"] <= bound
+
+
+@pytest.mark.client_only
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_read_from_beginning_to_end(postgres_target: PostgresTarget, tmp_path: Path, packed: bool) -> None:
+    """Standard input and a packed file, of which one thread makes blocks for the stream: more than the bound, too."""
+    postgres_target.execute("CREATE UNLOGGED TABLE t (id integer, note text)")
+    block = "".join(f"{number},{'plain text ' * 130}\n" for number in range(10_000)).encode()
+    bound = FIXED_BYTES + STREAM_BYTES
+    times = int(1.2 * bound) // len(block)
+    summary = tmp_path / "summary.json"
+    if packed:
+        path = write(tmp_path / "in.csv.gz", gzip.compress(block, 1) * times)
+        load(postgres_target, path, header="no", jobs=1, summary=summary)
+    else:
+        done = load_stdin(postgres_target, block * times, header="no", jobs=1, summary=summary)
+        assert done.returncode == 0, done.stderr
+    said = json.loads(summary.read_text())
+    assert (said["rows"], said["sources"][0]["text_bytes"]) == (10_000 * times, times * len(block))
+    assert said["peak_memory_bytes"] <= bound

@@ -26,7 +26,6 @@ KEPT_BODY_BYTES = 4096
 """As much of a Query or Parse message as is looked at."""
 
 POLL_SECONDS = 0.2
-COMMIT_SECONDS = 15.0
 
 _COMMIT = re.compile(rb"(?:^|;)\s*(?:COMMIT|END)\b", re.IGNORECASE)
 _COMMIT_DONE = b"C\x00\x00\x00\x0bCOMMIT\x00"
@@ -116,12 +115,12 @@ class _Connection:
 
 
 class Proxy:
-    """Listens on 127.0.0.1 and forwards to `upstream`; see the module for what it can break."""
+    """Listens on `host` and forwards to `upstream`; see the module for what it can break."""
 
-    def __init__(self, upstream_port: int, upstream_host: str = "127.0.0.1") -> None:
+    def __init__(self, upstream_port: int, upstream_host: str = "127.0.0.1", *, host: str = "127.0.0.1") -> None:
         self.upstream = (upstream_host, upstream_port)
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server((host, 0), backlog=64)
         self._listener.settimeout(POLL_SECONDS)
         self.port: int = self._listener.getsockname()[1]
         self._stopped = threading.Event()
