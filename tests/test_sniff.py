@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from sniffing import decision, sniff, types
 from targets import write
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import column_types, describe_dates, wider_type
+from tipple.plan.sniff_columns import describe_dates, wider_type
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sniff_names import clean_names
 from tipple.plan.sniff_options import options_text
-from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.plan.sources import plan_dialect
 from tipple.run.sampling import TOTAL_BYTES, take_sample
 from tipple.run.sniff import Sniffed, Sniffer
@@ -222,10 +223,6 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-def sniff(path: Path, expected_fields: int | None = None, **given: str) -> Sniffed:
-    return Sniffer([str(path)], "auto", Given(**given)).look(expected_fields)
-
-
 def facts(sniffed: Sniffed) -> dict[str, Any]:
     dialect = sniffed.dialect
     names = ("format", "delimiter", "quote", "escape", "null_text", "date_style", "thousands")
@@ -235,21 +232,12 @@ def facts(sniffed: Sniffed) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None} | {"header": sniffed.header.value}
 
 
-def types(sniffed: Sniffed, *, unbounded_numeric: bool = True) -> list[str]:
-    found = column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=unbounded_numeric)
-    return [type_text for type_text, _ in found]
-
-
 @pytest.mark.parametrize("name", CORPUS)
 def test_corpus(tmp_path: Path, name: str) -> None:
     file_name, data, expected, expected_types = CORPUS[name]
     sniffed = sniff(write(tmp_path / file_name, data))
     assert facts(sniffed) == expected
     assert types(sniffed) == expected_types
-
-
-def decision(sniffed: Sniffed, option: str) -> Decision:
-    return next(decision for decision in sniffed.decisions if decision.option == option)
 
 
 def test_records_that_nothing_divides_evenly(tmp_path: Path) -> None:

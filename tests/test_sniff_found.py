@@ -6,25 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from sniffing import decision, sniff, types
 from targets import write
 from tipple.plan.sniff import spell
-from tipple.plan.sniff_columns import column_types
 from tipple.plan.sniff_encoding import decide_encoding
-from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision, Given
-from tipple.run.sniff import Sniffed, Sniffer
-
-
-def sniff(path: Path) -> Sniffed:
-    return Sniffer([str(path)], "auto", Given()).look(None)
-
-
-def decision(sniffed: Sniffed, option: str) -> Decision:
-    return next(decision for decision in sniffed.decisions if decision.option == option)
-
-
-def types(sniffed: Sniffed) -> list[str]:
-    return [text for text, _ in column_types(sniffed.profile, sniffed.dialect.null_text, unbounded_numeric=True)]
-
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
+from tipple.run.sniff import Sniffer
 
 # ---- headers -----------------------------------------------------------------------------------------------
 
@@ -157,6 +144,46 @@ def test_a_comma_in_every_record_but_in_no_name(
 def test_a_title_above_records_divided_by_commas(tmp_path: Path, text: str) -> None:
     """Another delimiter that stands in it tells nothing."""
     assert decision(sniff(write(tmp_path / "a.csv", text)), "delimiter").value == ","
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("name,bbox\n" + "".join(f"Area {n},{n};2;3;4\n" for n in range(9)), ","),
+        ("name,tags\n" + "".join(f"a{n},{n}|2|3|4\n" for n in range(9)), ","),
+        # In a title a space stands behind the comma; and nothing names a column above these.
+        ("Sales, 2024\n" + "".join(f"Hill, J{n};{n};3;4\n" for n in range(9)), ";"),
+        ("".join(f"Area {n},{n};2;3;4\n" for n in range(9)), ";"),
+    ],
+)
+def test_lists_in_the_last_column(tmp_path: Path, text: str, delimiter: str) -> None:
+    """What divides the header and all records as often is the delimiter, as the name says."""
+    sniffed = sniff(write(tmp_path / "a.csv", text))
+    assert sniffed.dialect.delimiter == delimiter
+    assert sniffed.profile.fields == (2 if delimiter == "," else 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "sure"),
+    [
+        ("Country Name,Code,1960,1961,1962\nA,a,5,17,90000\nB,b,6,1234,70000\nC,c,7,18,80000\n", "yes", True),
+        ("Country Name,Code,1962,1961,1960\nA,a,5,17,..\nB,b,..,1234,70000\nC,c,7,18,80000\n", "yes", True),
+        ("Land,1960,1961,1962\nA,,17,90000\nB,,1234,70000\nC,,18,80000\n", "yes", True),
+        ("geo,2019,2020\nDE,5,60000\nFR,7,80000\n", "yes", True),
+        ("geo,2019,2020\nDE,5,60000\n", "yes", False),
+        # Years below too, or the text above.
+        ("FR,2019,2020\nDE,2019,2021\nIT,2020,2021\n", "no", True),
+        ("FR,2019,2020\nDE,2019,45\nIT,2020,7\n", "no", False),
+        ("FR,2019,2020,2021\nDE,5,60000,1\nFR,7,80000,2\n", "no", False),
+        # Not in a row, one alone, or beside another text.
+        ("geo,2019,2023\nDE,5,60000\nFR,7,80000\n", "no", False),
+        ("Road,2024\nHill,5\nWay,77\n", "no", False),
+        ("FR,2019,2020,x\nDE,5,60000,y\nIT,7,80000,z\n", "no", False),
+    ],
+)
+def test_years_in_a_row_are_names(tmp_path: Path, text: str, value: str, sure: bool) -> None:
+    header = sniff(write(tmp_path / "a.csv", text)).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
 
 
 def test_a_header_of_several_files_that_a_value_is_like(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A first line that ends in another way than those below it."""
+"""Lines that end in another way than the first one, or than lines do."""
 
 from __future__ import annotations
 
@@ -29,3 +29,36 @@ def test_a_header_whose_line_ends_otherwise(tmp_path: Path, data: str, says: str
     with pytest.raises(UsageError, match=says) as failed:
         sniffer.look(None)
     assert "FILE > NEW" in str(failed.value.hint)
+
+
+BY_TURNS = "".join(f"{n},x" + ("\r\n" if n % 2 else "\n") for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("data", "says", "command"),
+    [
+        ("a,b\r\r\n" + "1,x\r\r\n" * 9, "end with CR CR LF", "sed 's/\\r*$//'"),
+        ("a\r\r\n" + "1\r\r\n" * 9, "end with CR CR LF", "sed 's/\\r*$//'"),
+        (f"a,b\r\n{BY_TURNS}", "have different ends: CRLF, LF", "sed 's/\\r$//'"),
+        # A few are bad records; and these are parts of values.
+        ("a,b\r\n" + "1,x\r\n" * 20 + "2,y\n" + "3,z\r\n" * 9, None, ""),
+        ("a,b\r\n" + "1,'x\n\ny'\r\n" * 9, None, ""),
+    ],
+)
+def test_lines_that_end_by_turns(tmp_path: Path, data: str, says: str | None, command: str) -> None:
+    sniffer = Sniffer([str(write(tmp_path / "a.csv", data.encode()))], "auto", Given())
+    if says is None:
+        assert sniffer.look(None).profile.fields == 2
+        return
+    with pytest.raises(UsageError, match=says) as failed:
+        sniffer.look(None)
+    assert f"{command} FILE > NEW" in str(failed.value.hint)
+
+
+def test_lines_that_end_by_turns_where_columns_are_known(tmp_path: Path) -> None:
+    """They are bad records then, which can be skipped; but not where every second one is empty."""
+    sniffer = Sniffer([str(write(tmp_path / "a.csv", f"a,b\r\n{BY_TURNS}".encode()))], "auto", Given())
+    assert sniffer.look(2).profile.records > 1
+    sniffer = Sniffer([str(write(tmp_path / "b.csv", b"a,b\r\r\n" + b"1,x\r\r\n" * 9))], "auto", Given())
+    with pytest.raises(UsageError, match="CR CR LF"):
+        sniffer.look(2)

@@ -140,11 +140,11 @@ def pick_fields(names: Sequence[str], wanted: Sequence[str], columns: Sequence[s
     Raises:
         UsageError: neither fits.
     """
-    lower = {name.lower(): name for name in reversed(names)}
+    lower, known = {name.lower(): name for name in reversed(names)}, set(names)
     picked: list[str] = []
     missing: list[str] = []
     for given, column in zip(wanted, columns, strict=True):
-        found = next((name for name in (given.strip(), fold_identifier(given), column) if name in names), None)
+        found = next((name for name in (given.strip(), fold_identifier(given), column) if name in known), None)
         found = found or lower.get(column.lower())
         if found is None:
             missing.append(given.strip())
@@ -216,7 +216,9 @@ _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -|\bInterval\(DayTime\)")
 # Of other decimals DuckDB's JSON has a zero before the point.
 _BARE_FRACTION = re.compile(r"\bDecimal\d+\((1[6-9]|[23]\d), \1\)")
-_ENCODED = ("arrow.parquet.variant", "arrow.opaque", "pandas.period")
+PERIOD = "pandas.period"
+"""The extension by which months and other periods are counted from 1970."""
+_ENCODED = ("arrow.parquet.variant", "arrow.opaque", PERIOD)
 _ENGINE_DIGITS = 38
 """The most digits of a decimal where an engine has a limit."""
 _EXACT_IN_REAL = frozenset({"smallint", "real"})
@@ -323,8 +325,9 @@ def refuse_encoded(fields: Sequence[Field], names: Collection[str], where: str) 
     Raises:
         UsageError: there is one.
     """
+    loaded = set(names)
     for field in fields:
-        if field.name in names and any(code in field.arrow_type for code in _ENCODED):
+        if field.name in loaded and any(code in field.arrow_type for code in _ENCODED):
             raise UsageError(
                 f"{where}: the values of {field.name} are encoded ({field.arrow_type}), and cannot be read as they are",
                 hint="cast the column to text where the source is made, or leave it out with --columns",

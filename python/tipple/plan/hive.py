@@ -22,7 +22,7 @@ import msgspec
 from tipple.errors import UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.path_columns import HIVE_NULL
-from tipple.plan.url import quote_identifier
+from tipple.plan.url import quote_identifier, quote_literal
 
 __all__ = ["IN_NO_RANGE", "TOO_LONG", "HiveColumn", "hive_column"]
 
@@ -122,7 +122,8 @@ def _by_value(divided: PartitionBy, column: str, type_text: str) -> HiveColumn:
     if values:
         known = ", ".join(_literal(value, type_text) for value in values if value is not None) or "NULL"
         test = f"{own} IN ({known})" + (f" OR {own} IS NULL" if None in values else "")
-        message = f"'no partition takes {column.replace(chr(39), chr(39) * 2)} = ' || coalesce({own}::VARCHAR, 'NULL')"
+        refusal = _literal(f"no partition takes {column} = ", "VARCHAR")
+        message = f"{refusal} || coalesce({own}::VARCHAR, 'NULL')"
         expression = f"CASE WHEN {test} THEN {own} ELSE error({message}) END"
     if type_text == "VARCHAR" or type_text.startswith("ENUM"):
         text = f"CAST({own} AS VARCHAR)"
@@ -204,8 +205,7 @@ def _by_bounds(divided: PartitionBy, own: str, type_text: str) -> str:
 
 
 def _literal(text: str, type_text: str) -> str:
-    quoted = text.replace("'", "''")
-    return f"CAST('{quoted}' AS {type_text})"
+    return f"CAST({quote_literal(text)} AS {type_text})"
 
 
 def _require(possible: bool, column: str, type_text: str, how: str) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from tipple.plan.sniff_candidate import Candidate
+from tipple.plan.sniff_escapes import Backslashes
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
 from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, doubt_of_apostrophes, wrapped_columns
 from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS, is_empty, padding
@@ -29,11 +31,6 @@ _NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 """Hardly anybody has these in a field without quotes."""
 _UNUSED_QUOTES = "\x02\x03\x04\x05"
 """A quote that does not occur is how `csv` says that nothing is quoted."""
-_ESCAPE_IN_WORD = re.compile(rb"\\[nrt][A-Za-z]")
-_DRIVE = re.compile(rb"(?<![A-Za-z])[A-Za-z]:\\(?!\\)")
-"""A path of Windows with a single backslash: COPY would have doubled it."""
-_NETWORK_PATH = re.compile(rb"(?:^|[\t\n])\\\\[A-Za-z0-9_.$-]+\\(?!\\)")
-"""The name of a server behind two backslashes, and one behind it: COPY would have doubled all three."""
 _QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
 """What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
@@ -47,20 +44,6 @@ _UNSPLIT_CONFIDENCE = 0.5
 """That records are one field each, though another delimiter stands in all of them."""
 _ENOUGH_SCORE = 0.15
 """Below this, a dialect with several fields is no more convincing than one without."""
-
-
-class _Candidate(msgspec.Struct, frozen=True):
-    layout: Layout
-    profile: Profile
-    score: float
-    typed: float
-    """The share of fields that are values of a type."""
-
-    @property
-    def healthy(self) -> bool:
-        profile = self.profile
-        several = profile.fields > 1 or self.layout.trails
-        return several and profile.regularity == 1.0 and not profile.unterminated and not profile.stray_quotes
 
 
 def choose_layout(
@@ -89,28 +72,28 @@ def choose_layout(
     if fallback not in delimiters and given.delimiter is None:
         delimiters.append(fallback)
 
-    def candidate(layout: Layout) -> _Candidate:
+    def candidate(layout: Layout) -> Candidate:
         profile = profile_of(layout)
         score, typed = score_of(layout, profile)
         if default is not None and layout.delimiter == default.delimiter:
             score *= _NAME_BONUS
         if expected_fields is not None and profile.fields == expected_fields:
             score *= _EXPECTED_BONUS
-        return _Candidate(layout, profile, score, typed)
+        return Candidate(layout, profile, score, typed)
 
     named_candidate = candidate(default) if default is not None else None
-    best_by_delimiter: list[_Candidate] = []
+    best_by_delimiter: list[Candidate] = []
     for delimiter in delimiters:
         best_by_delimiter.append(_with_delimiter(delimiter, data, candidate, given, named, expected_fields))
     ranked = sorted(best_by_delimiter, key=lambda c: -c.score)
-    whole = b"\n".join(data)
     chosen, reason = _between(
         ranked,
         named_candidate,
         named,
         expected_fields,
         has_header=given.header in ("yes", "match"),
-        may_be_escapes=named_candidate is not None and _may_be_escapes(whole, named_candidate.layout.delimiter),
+        may_be_escapes=named_candidate is not None
+        and Backslashes(data, named_candidate.layout.delimiter).may_be_escapes(nulls=named_candidate.has_nulls),
     )
     if chosen is None:
         return Layout(format="csv", delimiter=",", quote='"', escape='"'), [], False
@@ -122,10 +105,10 @@ def choose_layout(
         and c.score > 0.05
         and not _divides_heads_too(chosen, c)
     ]
-    confidence = _confidence(chosen, others, kept=chosen is named_candidate or _quotes_every_value(chosen))
+    confidence = _confidence(chosen, others, kept=chosen is named_candidate or chosen.quotes_every_value)
     single = chosen.profile.fields == 1 != expected_fields
     unsplit = [c for c in ranked if _splits_every_record(c, chosen)] if single else []
-    if unsplit and not chosen.layout.trails and not _quotes_every_value(chosen):
+    if unsplit and not chosen.layout.trails and not chosen.quotes_every_value:
         others += [c for c in unsplit if c not in others]
         confidence = min(confidence, _UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
@@ -137,7 +120,7 @@ def choose_layout(
     return chosen.layout, decisions, told
 
 
-def _splits_every_record(candidate: _Candidate, whole: _Candidate) -> bool:
+def _splits_every_record(candidate: Candidate, whole: Candidate) -> bool:
     """Whether a usual delimiter stands in every record, if not as often in each; or a rare one between values only,
     which are none without it: times have colons.
     """
@@ -166,11 +149,11 @@ def _default(given: Given, named: str | None) -> Layout | None:
 def _with_delimiter(
     delimiter: str,
     data: Sequence[bytes],
-    candidate: Callable[[Layout], _Candidate],
+    candidate: Callable[[Layout], Candidate],
     given: Given,
     named: str | None,
     expected_fields: int | None,
-) -> _Candidate:
+) -> Candidate:
     """The best layout with this delimiter: which quoting, or COPY's text format, or a delimiter at the end."""
     quote = given.quote or '"'
     plain = candidate(Layout(format="csv", delimiter=delimiter, quote=quote, escape=given.escape or quote))
@@ -187,15 +170,19 @@ def _with_delimiter(
         if apostrophes_quote(single.profile, plain.profile, data, escaped=escaped):
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
-    nulls = any(column.null_words.get("\\N") for column in plain.profile.columns)
+    nulls = plain.has_nulls
     escaped = any(b"\\" + delimiter.encode() in d or b"\\\n" in d for d in data)
-    if (tabs or nulls or escaped) and _text_allows(delimiter):
+    plain_backslashes = nulls and tabs and not Backslashes(data, delimiter).may_be_escapes(nulls=True)
+    if plain_backslashes and not best.makes_sense_of_quotes:
+        # Who writes \N, but no escapes, writes no quotes either.
+        best = candidate(_unquoted(delimiter, data))
+    elif (tabs or nulls or escaped) and _text_allows(delimiter):
         text = candidate(Layout(format="text", delimiter=delimiter))
         divided = escaped and text.profile.regularity > best.profile.regularity
         if (tabs or nulls or divided) and _is_text_format(text, best, data, named, nulls=nulls, divided=divided):
             return text
     profile = best.profile
-    if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.quoted_fields:
+    if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.enclosed_fields:
         # Quotes only in the middle of fields: inches, and the like.
         unquoted = candidate(_unquoted(delimiter, data))
         same = unquoted.profile.fields == profile.fields
@@ -210,7 +197,7 @@ def _with_delimiter(
     return best
 
 
-def _with_escape(plain: _Candidate, data: Sequence[bytes], candidate: Callable[[Layout], _Candidate]) -> _Candidate:
+def _with_escape(plain: Candidate, data: Sequence[bytes], candidate: Callable[[Layout], Candidate]) -> Candidate:
     """The same with a backslash as the escape, where doubled quotes make no sense of the sample."""
     profile = plain.profile
     broken = profile.stray_quotes or profile.unterminated or profile.regularity < 1.0
@@ -227,7 +214,7 @@ def _text_allows(delimiter: str) -> bool:
 
 
 def _is_text_format(
-    text: _Candidate, csv: _Candidate, data: Sequence[bytes], named: str | None, *, nulls: bool, divided: bool
+    text: Candidate, csv: Candidate, data: Sequence[bytes], named: str | None, *, nulls: bool, divided: bool
 ) -> bool:
     """Whether this is COPY's text format, and not CSV with tabs.
 
@@ -238,7 +225,7 @@ def _is_text_format(
     if text.profile.regularity < csv.profile.regularity and not csv.profile.stray_quotes:
         return False
     whole = b"\n".join(data)
-    if csv.profile.quoted_fields and not csv.profile.stray_quotes and not csv.profile.unterminated:
+    if csv.makes_sense_of_quotes:
         quoted = wrapped_columns(text.profile, 0) > 0
         if not nulls and (quoted or csv.profile.regularity > text.profile.regularity):
             return False
@@ -246,67 +233,43 @@ def _is_text_format(
         only_nulls = whole.count(b"\\") == whole.count(b"\\N")
         if only_nulls and csv.profile.regularity >= text.profile.regularity and _QUOTED_FOR_A_REASON.search(whole):
             return False
-    backslashes = whole.count(b"\\")
-    if _quotes_every_value(csv):
+    if csv.quotes_every_value:
         return False
-    if not backslashes:
+    if b"\\" not in whole:
         # The text format has no quotes: what makes sense of all that are there as quotes was written with them.
-        return named == "text" and not (
-            csv.profile.quoted_fields
-            and not csv.profile.stray_quotes
-            and not csv.profile.unterminated
-            and csv.profile.regularity >= text.profile.regularity
-        )
+        by_quotes = csv.makes_sense_of_quotes and csv.profile.regularity >= text.profile.regularity
+        return named == "text" and not by_quotes
+    backslashes = Backslashes(data, text.layout.delimiter)
+    if not backslashes.may_be_escapes(nulls=nulls):
+        return False
     if nulls and not divided:
         return text.layout.delimiter == "\t" or named == "text"
-    if not _may_be_escapes(whole, text.layout.delimiter):
-        return False
-    return named == "text" or b"\\\\" in whole or divided or not _ESCAPE_IN_WORD.search(whole)
+    return named == "text" or divided or not backslashes.may_be_part_of_words
 
 
-def _may_be_escapes(whole: bytes, delimiter: str) -> bool:
-    """Whether all backslashes may be those of COPY's text format."""
-    doubled = whole.count(b"\\\\")
-    # Line ends and delimiters behind a backslash are how MySQL and Redshift write them.
-    escapes = (b"n", b"t", b"r", b"N", b"\n", delimiter.encode())
-    known = sum(whole.count(b"\\" + escaped) for escaped in escapes) + 2 * doubled
-    # Where any other backslash is doubled, the two of a path may be one that was.
-    network = 0 < doubled == len(_NETWORK_PATH.findall(whole))
-    is_path = network or (_DRIVE.search(whole) is not None and not doubled)
-    return known >= whole.count(b"\\") and not is_path
-
-
-def _quotes_every_value(candidate: _Candidate) -> bool:
-    """Whether this is a single column of which all is in quotes but what is empty."""
-    profile = candidate.profile
-    if profile.fields != 1 or not profile.quoted_fields or profile.stray_quotes or profile.unterminated:
-        return False
-    empty = sum(column.empty for column in profile.columns_with_heads)
-    return profile.regularity == 1.0 and profile.quoted_fields + empty >= profile.records
-
-
-def _doubt(chosen: _Candidate, data: Sequence[bytes], named: str | None) -> Decision | None:
+def _doubt(chosen: Candidate, data: Sequence[bytes], named: str | None) -> Decision | None:
     """The format once more, where COPY's text format and CSV with tabs are both good readings of the sample."""
     layout, profile = chosen.layout, chosen.profile
     if layout.delimiter != "\t":
         return None
-    nulls = any(column.null_words.get("\\N") for column in profile.columns)
+    nulls = chosen.has_nulls
     whole = b"\n".join(data)
+    backslashes = Backslashes(data, layout.delimiter)
     reason = ""
     if nulls and layout.format == "csv" and profile.quoted_fields:
         reason = "fields are in quotes beside \\N, which may be quotes of CSV, or part of the values"
     elif nulls:
-        return None
+        reason = backslashes.doubt_beside_nulls(escapes=layout.format == "text")
     elif layout.format == "text" and profile.fields == 1 and any(column.wrapped[0] for column in profile.columns):
         reason = "some values are in quotes, which may be quotes of CSV, or part of the values"
-    elif _ESCAPE_IN_WORD.search(whole) and not _DRIVE.search(whole) and b"\\\\" not in whole:
+    elif backslashes.may_be_part_of_words and not backslashes.are_of_paths:
         reason = "backslashes before n, r and t may be parts of names and paths, or stand for line ends and tabs"
     elif (
         named == "text"
         and layout.format == "csv"
         and profile.quoted_fields
         and profile.quoted_fields < profile.records
-        and not _quotes_every_value(chosen)
+        and not chosen.quotes_every_value
         and not _QUOTED_FOR_A_REASON.search(whole)
     ):
         reason = "some fields are in quotes, which may be quotes of CSV, or part of the values"
@@ -341,7 +304,7 @@ def _last_is_quoted(profile: Profile) -> bool:
     return len(columns) < profile.fields or bool(columns[-1].quoted_empty)
 
 
-def _with_trailing(best: _Candidate, named: str | None) -> Layout:
+def _with_trailing(best: Candidate, named: str | None) -> Layout:
     """The same with a delimiter after the last field too."""
     layout = best.layout
     # Between bars quotes are data, as dbgen has it; anything else may have some where the sample has none.
@@ -351,14 +314,14 @@ def _with_trailing(best: _Candidate, named: str | None) -> Layout:
 
 
 def _between(
-    ranked: Sequence[_Candidate],
-    named: _Candidate | None,
+    ranked: Sequence[Candidate],
+    named: Candidate | None,
     name: str | None,
     expected_fields: int | None,
     *,
     has_header: bool,
     may_be_escapes: bool,
-) -> tuple[_Candidate | None, str]:
+) -> tuple[Candidate | None, str]:
     """The best one, if it may take the place of what the name says.
 
     Args:
@@ -386,9 +349,10 @@ def _between(
         return named, f"as the name says ({name}): {_why(named)}"
     if named.healthy and not _reads_more(own, named):
         return named, f"as the name says ({name}): {_why(named)}"
-    if _quotes_every_value(own) and _reads_more(own, named):
+    if own.quotes_every_value and _reads_more(own, named):
         return own, f"{_why(own)}, every value in quotes; not quite as the name says ({name})"
-    if name == "text" and own.layout.format == "csv" and _is_single(own) and not may_be_escapes:
+    apart = own.is_single or (own.layout.quote or '"') in _UNUSED_QUOTES
+    if name == "text" and own.layout.format == "csv" and apart and not may_be_escapes:
         return own, f"{_why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
     trails = own.layout.trails and not named.layout.trails
     apostrophes = own.layout.quote == "'" and own.profile.regularity == 1.0
@@ -398,19 +362,13 @@ def _between(
     return own, f"{_why(own)}; not quite as the name says ({name})"
 
 
-def _is_single(candidate: _Candidate) -> bool:
-    """Whether all records are one field each."""
-    profile = candidate.profile
-    return profile.fields == 1 == profile.regularity and not profile.stray_quotes and not profile.unterminated
-
-
-def _heads_a_single_column(own: _Candidate, other: _Candidate) -> bool:
+def _heads_a_single_column(own: Candidate, other: Candidate) -> bool:
     """Whether the first records have one field in either reading, and so have all in the first one."""
     heads = other.profile.heads.values()
     return own.profile.fields == 1 and bool(heads) and all(len(head) == 1 for head in heads)
 
 
-def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> bool:
+def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> bool:
     """Whether the content contradicts the name's delimiter clearly."""
     if other.profile.fields < 2 and not other.layout.trails:
         return False
@@ -419,6 +377,8 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
         return False
     if _divides_heads_too(other, own):
         return True
+    if other.profile.fields != expected_fields and _heads_are_names(own, other):
+        return False
     if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
         return False
     if own.profile.fields < 2 and not own.layout.trails:
@@ -436,7 +396,7 @@ def _beats(other: _Candidate, own: _Candidate, expected_fields: int | None) -> b
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
 
 
-def _divides_heads_too(other: _Candidate, own: _Candidate) -> bool:
+def _divides_heads_too(other: Candidate, own: Candidate) -> bool:
     """Whether a delimiter divides all records as often, and another one all but the first, which it does not occur in:
     commas of prices, fractions of seconds or cities stand in every record, but in no name above them.
 
@@ -455,11 +415,26 @@ def _divides_heads_too(other: _Candidate, own: _Candidate) -> bool:
     )
 
 
-def _typed_columns(candidate: _Candidate) -> int:
+def _heads_are_names(own: Candidate, other: Candidate) -> bool:
+    """Whether a delimiter divides all records as often, the first into names, and another one all but the first: what
+    that one divides is a list (`0;2;3;4`). In a title there are spaces behind commas.
+    """
+    heads = own.profile.heads.values()
+    return (
+        own.healthy
+        and own.profile.records > 2
+        and own.profile.fields > 1 < other.profile.fields
+        and bool(heads)
+        and all(field.kind == "text" and field.text == field.text.strip() != "" for head in heads for field in head)
+        and all(len(head) == 1 for head in other.profile.heads.values())
+    )
+
+
+def _typed_columns(candidate: Candidate) -> int:
     return sum(bool(column.kinds) and "text" not in column.kinds for column in candidate.profile.columns)
 
 
-def _keeps_decimal_commas(other: _Candidate, own: _Candidate) -> bool:
+def _keeps_decimal_commas(other: Candidate, own: Candidate) -> bool:
     """Whether commas divide decimals, all of which another delimiter keeps whole."""
     if own.layout.delimiter != "," or other.layout.delimiter not in ";\t|" or other.profile.regularity < 1.0:
         return False
@@ -473,7 +448,7 @@ def _keeps_decimal_commas(other: _Candidate, own: _Candidate) -> bool:
     return decimals and divided
 
 
-def _reads_more(own: _Candidate, named: _Candidate) -> bool:
+def _reads_more(own: Candidate, named: Candidate) -> bool:
     """Whether the same delimiter with another quoting or format makes sense of quotes that the named one keeps."""
     if own.layout.format == "csv" and named.layout.format == "text":
         return True
@@ -484,7 +459,7 @@ def _reads_more(own: _Candidate, named: _Candidate) -> bool:
     return named.layout.format == "csv" and own.layout.format == "text"
 
 
-def _why(candidate: _Candidate) -> str:
+def _why(candidate: Candidate) -> str:
     profile = candidate.profile
     regular = profile.field_counts.get(profile.fields, 0)
     return f"{regular:,} of {profile.records:,} sampled records have {_fields(profile)}"
@@ -494,7 +469,7 @@ def _fields(profile: Profile) -> str:
     return f"{profile.fields} field{'s' if profile.fields != 1 else ''}"
 
 
-def _confidence(chosen: _Candidate, others: Iterable[_Candidate], *, kept: bool) -> float:
+def _confidence(chosen: Candidate, others: Iterable[Candidate], *, kept: bool) -> float:
     profile = chosen.profile
     # A dialect that makes fewer values of a type is the less likely for it.
     second = max((c.score * (1 - max(0.0, chosen.typed - c.typed)) for c in others), default=0.0)
@@ -513,8 +488,8 @@ def _confidence(chosen: _Candidate, others: Iterable[_Candidate], *, kept: bool)
 
 
 def _decisions(
-    chosen: _Candidate,
-    others: Sequence[_Candidate],
+    chosen: Candidate,
+    others: Sequence[Candidate],
     reason: str,
     confidence: float,
     given: Given,
@@ -549,7 +524,7 @@ def _decisions(
     return decisions
 
 
-def _every_second_is_empty(candidate: _Candidate) -> bool:
+def _every_second_is_empty(candidate: Candidate) -> bool:
     """Whether two delimiters stand between all fields: bcp and others take more than a character."""
     profile = candidate.profile
     seconds = profile.columns_with_heads[1::2]
@@ -558,13 +533,13 @@ def _every_second_is_empty(candidate: _Candidate) -> bool:
     return enough and all(map(is_empty, seconds)) and profile.fields % 2 == 1
 
 
-def _quote_decision(chosen: _Candidate, doubt: str) -> Decision:
+def _quote_decision(chosen: Candidate, doubt: str) -> Decision:
     layout, profile = chosen.layout, chosen.profile
     quote = spell(layout.quote or '"')
     if (layout.quote or '"') in _UNUSED_QUOTES:
         return Decision(
             option="quote", value=quote, confidence=0.8,
-            reason="quotes stand only inside fields: nothing is quoted, and this byte does not occur",
+            reason="nothing is quoted, quotes stand at most inside fields, and this byte does not occur",
         )  # fmt: skip
     if profile.stray_quotes or profile.unterminated:
         return Decision(

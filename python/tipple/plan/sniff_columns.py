@@ -64,10 +64,10 @@ def decide_null(profile: Profile, format: str, *, tabs: bool = False) -> tuple[D
     if format == "text" and needs_empty:
         columns_by_word[""] = needs_empty
         needs_empty = []
-    among_texts = tabs and any(column.null_words.get("\\N") for column in profile.columns)
-    if among_texts and not columns_by_word and not needs_empty:
+    among_tabs = tabs and any(column.null_words.get("\\N") for column in profile.columns)
+    if among_tabs and columns_by_word.keys() <= {"\\N"} and not needs_empty:
         # Who divides fields by tabs knows COPY's text format.
-        return Decision(option="null", value="\\N", confidence=0.9, reason="\\N is there, among texts"), []
+        return Decision(option="null", value="\\N", confidence=0.9, reason="\\N is there, among tabs"), []
     if not columns_by_word:
         confidence = 0.95 if needs_empty else 0.8
         reason = "empty fields stand among values of a type" if needs_empty else "no other text stands for NULL"

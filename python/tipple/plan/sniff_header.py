@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -67,7 +68,11 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         balanced = 0 < sum(map(_is_no_name, texts)) <= sum(not _is_no_name(text) for text in narrow)
         unsure = balanced or (blank and narrow) or any(map(_is_usual_name, narrow))
         return _header("no", 0.6 if unsure else 0.95, against)
+    rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
+        if _count_up_over_numbers(head, profile.columns, years):
+            reason = f"{texts[years[0]]!r} and the fields beside it are years in a row, and below are none"
+            return _header("yes", 0.9 if rows > 1 else 0.6, reason)
         # Over years it is one of them; over other numbers it may be the name of a column.
         over_years = all(_holds_years(profile.columns[index]) for index in years)
         others = [text for index, text in enumerate(texts) if index not in years]
@@ -76,7 +81,6 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         if over_years or not narrow:
             confidence = 0.95 if over_years and not narrow else 0.55
             return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
-    rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if blank and narrow:
         reason = f"only the first field of the first record is empty, and those below it count up from {counted}"
         return _header("yes", 0.95 if many else 0.6, reason)
@@ -234,6 +238,29 @@ def _is_year(field: HeadField) -> bool:
 def _holds_years(column: ColumnProfile) -> bool:
     """Whether the values of a column are as long as years."""
     return column.shortest == column.longest == 4
+
+
+def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnProfile], years: Sequence[int]) -> bool:
+    """Whether years name columns of other values, as in tables with a column for each year: they follow one another,
+    behind texts that do not occur again, three of them at least, or all fields but the texts.
+
+    Args:
+        years: which fields of the first record may be years.
+    """
+    first, last = years[0], years[-1]
+    if list(years) != list(range(first, last + 1)) or first == 0:
+        return False
+    steps = {int(later.text) - int(earlier.text) for earlier, later in pairwise(head[first : last + 1])}
+    texts = [field.text for field in head]
+    again = any(column.like_head for column in columns[:first]) or _numbered_as_below(texts[:first], columns)[0]
+    if steps not in ({1}, {-1}) or all(map(_is_no_name, texts[:first])) or again:
+        return False
+    below = [column for column in columns[first : last + 1] if column.kinds]
+    others = [column for column in below if not _holds_years(column)]
+    if len(years) > 2:
+        return 2 * len(others) > len(below)
+    numbers = all(column.kinds.keys() <= NUMBERS for column in below)
+    return last == len(head) - 1 and numbers and len(others) == len(years)
 
 
 def _is_usual_name(text: str) -> bool:

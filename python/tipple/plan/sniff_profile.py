@@ -69,6 +69,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     unterminated: int
     stray_quotes: int
     quoted_fields: int
+    enclosed_fields: int
     files: dict[int, tuple[int, int]]
     heads: dict[int, list[HeadField]]
     columns: list[ColumnProfile]

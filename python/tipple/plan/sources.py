@@ -7,8 +7,9 @@ The format `tbl` is dbgen's: `|` after every field, the last one too, and no quo
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -127,9 +128,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that no column takes, by index, in ascending order."""
 
     @property
-    def has_plain_values(self) -> bool:
-        """Whether dates and numbers are written as their types' own grammar has it."""
-        return self.date_style is None and self.decimal_separator in (None, ".") and self.thousands is None
+    def has_plain_numbers(self) -> bool:
+        """Whether numbers are written as their types' own grammar has it."""
+        return self.decimal_separator in (None, ".") and self.thousands is None
 
 
 _DEFAULT_DIALECTS: dict[Format, Dialect] = {
@@ -251,6 +252,12 @@ def plan_dialect(
                     f"{option} requires --format csv",
                     hint=f"the format {format} does not quote; leave {option} out, or name --format csv",
                 )
+    elif quote == "":
+        raise UsageError(
+            "--quote '' names no character",
+            hint=r"where nothing is quoted: one that does not occur, as in --quote '\x1f'; or --format text, in which "
+            "backslashes are escapes",
+        )
     if (format == "fixed") != (field_widths is not None):
         raise UsageError(
             "--format fixed and --field-widths need each other",
@@ -381,10 +388,26 @@ def _check_dialect(dialect: Dialect) -> None:
 
 MINIMUM_SLICE_BYTES = 8 * 1024 * 1024
 """Below this, what a slice costs on its own (a COPY, a ledger row) begins to show against its data."""
+MINIMUM_PACKED_SLICE_BYTES = 1024 * 1024
+"""The same for columnar files and packed text: compressed, this much is as many rows as several times as much text."""
 MAXIMUM_SLICE_BYTES = 256 * 1024 * 1024
 """Above this, a retry or a resumed job repeats too much work."""
 SLICES_PER_STREAM = 8
 """Enough that a slow stream leaves its last slices to the others: the end is uneven by at most about 1/8."""
+
+
+def least_slice_bytes(*, packed: bool) -> int:
+    """The least size of a slice of a source in which each byte stands for several, or not."""
+    return MINIMUM_PACKED_SLICE_BYTES if packed else MINIMUM_SLICE_BYTES
+
+
+def useful_streams(sources: Iterable[tuple[int, bool]]) -> int:
+    """How many streams find something to do, at least one.
+
+    Args:
+        sources: size in bytes of each, and whether it is packed.
+    """
+    return max(1, math.ceil(sum(size_bytes / least_slice_bytes(packed=packed) for size_bytes, packed in sources)))
 
 
 class SlicePlan(msgspec.Struct, frozen=True, kw_only=True):

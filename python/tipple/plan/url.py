@@ -30,9 +30,12 @@ __all__ = [
     "Target",
     "cut_name",
     "fold_identifier",
+    "is_utf8",
+    "note_of_cut",
     "parse_table_name",
     "parse_target",
     "quote_identifier",
+    "quote_literal",
 ]
 
 MEMORY = ":memory:"
@@ -292,6 +295,14 @@ def cut_name(name: str, limit_bytes: int = LONGEST_NAME_BYTES) -> str:
     return name.encode()[:limit_bytes].decode(errors="ignore")
 
 
+def note_of_cut(asked: TableName, kept: TableName) -> str | None:
+    """What to say of a table's name that was too long, and of which the database keeps the beginning; else None."""
+    pairs = ((asked.name, kept.name), (asked.schema or "", kept.schema or ""))
+    if not any(name != beginning and beginning and name.startswith(beginning) for name, beginning in pairs):
+        return None
+    return f"the name {asked} is longer than the {LONGEST_NAME_BYTES} bytes that are kept of it: the table is {kept}"
+
+
 def quote_identifier(name: str) -> str:
     """`name` as a quoted SQL identifier.
 
@@ -303,6 +314,15 @@ def quote_identifier(name: str) -> str:
     if "\0" in name:
         raise UsageError("a name holds a zero character", hint="no database accepts such a name")
     return '"' + name.replace('"', '""') + '"'
+
+
+def quote_literal(text: str) -> str:
+    """A text as an SQL literal.
+
+    Backslashes stand for themselves: in PostgreSQL because every session sets `standard_conforming_strings`, and in
+    DuckDB anyway, where not every statement knows the form E'…'.
+    """
+    return "'" + text.replace("'", "''") + "'"
 
 
 def parse_table_name(text: str) -> TableName:

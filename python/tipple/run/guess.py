@@ -271,8 +271,8 @@ class Guess:
         if TWO_DIGITS in error.reason:
             return None
         if type_text != "text" and error.sqlstate in _WRONG_VALUE | {None}:
-            # A text in a notation of its own has to be rewritten before it shows a type.
-            plain = self._dialect is not None and self._dialect.has_plain_values
+            # A number in a notation of its own has to be rewritten before it shows a type.
+            plain = self._dialect is not None and self._dialect.has_plain_numbers
             value = error.text if plain else None
             wider = wider_type(type_text, value, unbounded_numeric=self._unbounded_numeric)
             return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from tipple import _core
 from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
-from tipple.plan.sniff import choose_layout, spell
+from tipple.plan.sniff import choose_layout
 from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_null
 from tipple.plan.sniff_encoding import to_utf8
@@ -24,6 +23,13 @@ from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
 from tipple.run.sampling import Sample, take_sample
+from tipple.run.sniff_refusals import (
+    refuse_doubled_line_ends,
+    refuse_mixed_line_ends,
+    refuse_other_first_line_end,
+    refuse_other_text,
+    refuse_separator_line,
+)
 
 __all__ = ["Sniffed", "Sniffer"]
 
@@ -33,11 +39,7 @@ SMALL_TOTAL_BYTES = 192 * 1024
 """What every candidate is tried on; the whole sample is read in the chosen dialect only."""
 _JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 _JSON_HINT = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
-_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([^\r\n])"?\r?\n', re.IGNORECASE)
 _EMPTY_LINES = re.compile(rb"(?:\xef\xbb\xbf)?((?:\r\n|\n|\r)+)")
-_LINE_ENDS = {b"\r\n": "CRLF", b"\n": "LF", b"\r": "CR"}
-_LINE_END = re.compile(rb"\r\n|\n|\r")
-_IN_QUOTES = re.compile(rb'"[^"]*"')
 REGULAR_SHARE = 0.9
 """A file of which so much is regular shows its format by itself, where all files together are irregular."""
 
@@ -143,10 +145,16 @@ class Sniffer:
             if encoding.value in RECODED:
                 sniffed_encoding = encoding.value
         chunks = _chunks(sample, sniffed_encoding)
-        _refuse_separator_line(sample, chunks)
-        if expected_fields is None and self.given.quote in (None, '"'):
-            # Where the columns are known, such lines are bad records, which can be skipped.
-            _refuse_other_line_ends(sample, chunks)
+        if self.auto:
+            refuse_other_text(sample.paths, chunks)
+        refuse_separator_line(sample.paths, chunks)
+        usual_quotes = self.given.quote in (None, '"')
+        # Where the columns are known, what ends otherwise is a bad record, which can be skipped.
+        guesses_columns = expected_fields is None and usual_quotes
+        if usual_quotes:
+            refuse_doubled_line_ends(sample.paths, chunks)
+        if guesses_columns:
+            refuse_other_first_line_end(sample.paths, chunks)
         layout = self._planned_layout
         if self.auto:
             layout, found = self._layout(sample, chunks, expected_fields, layout)
@@ -155,6 +163,8 @@ class Sniffer:
                 self._refuse_empty_lines(sample, chunks, layout)
             decisions += found
         profile = self._with_codes(chunks, layout)
+        if guesses_columns:
+            refuse_mixed_line_ends(sample.paths, chunks, profile)
         own = [
             self._profile([chunk for chunk in chunks if chunk.file == number], layout)
             for number in (profile.heads if heads_differ(profile) else ())
@@ -355,37 +365,6 @@ def _is_json_line(data: bytes) -> bool:
 def _without_header(profile: Profile, *, has_header: bool) -> Profile:
     """The profile with columns of records only."""
     return profile if has_header else msgspec.structs.replace(profile, columns=profile.columns_with_heads)
-
-
-def _refuse_separator_line(sample: Sample, chunks: Iterable[Chunk]) -> None:
-    """Refuses the line by which Excel is told the delimiter: it is no record, and stands before the header."""
-    for chunk in chunks:
-        found = _SEPARATOR_LINE.match(chunk.data) if chunk.begins else None
-        if found is not None:
-            delimiter = found.group(1).decode(errors="replace")
-            path = sample.paths[chunk.file]
-            raise UsageError(
-                f"{path} begins with the line sep={spell(delimiter)}, which tells Excel the delimiter",
-                hint=f"--skip-lines 1 --delimiter {shlex.quote(spell(delimiter))} leaves it out of every file",
-            )
-
-
-def _refuse_other_line_ends(sample: Sample, chunks: Iterable[Chunk]) -> None:
-    """Refuses a first line that ends in another way than all below it: they would be one record, or bad ones."""
-    for chunk in chunks:
-        if not chunk.begins or _EMPTY_LINES.match(chunk.data):
-            continue
-        # What follows a carriage return at the very end decides what it is.
-        data = chunk.data if chunk.ends else chunk.data.rstrip(b"\r")
-        first, *others = _LINE_END.findall(_IN_QUOTES.sub(b"", data)) or [b""]
-        if len(set(others)) == 1 and first not in others:
-            path, other = sample.paths[chunk.file], others[0]
-            command = "perl -pe 's/\\r\\n?/\\n/g'" if b"\r" in (first, other) else "sed 's/\\r$//'"
-            raise UsageError(
-                f"{path}: its first line ends with {_LINE_ENDS[first]}, and those below it with {_LINE_ENDS[other]}",
-                hint=f"give all lines the same end: {command} FILE > NEW",
-                detail={"path": path},
-            )
 
 
 def _different(found: Iterable[str]) -> UsageError:
