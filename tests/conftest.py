@@ -184,12 +184,12 @@ def fresh_server() -> Iterator[Callable[..., PostgresServer]]:
 
 
 @pytest.fixture
-def proxy_to() -> Iterator[Callable[[PostgresServer], Proxy]]:
-    """Makes proxies in front of servers; all are closed at the end."""
+def proxy_to() -> Iterator[Callable[..., Proxy]]:
+    """Makes proxies in front of servers, on another `host` than 127.0.0.1 if asked; all are closed at the end."""
     proxies: list[Proxy] = []
 
-    def make(server: PostgresServer) -> Proxy:
-        proxies.append(Proxy(server.port))
+    def make(server: PostgresServer, **options: str) -> Proxy:
+        proxies.append(Proxy(server.port, **options))
         return proxies[-1]
 
     try:

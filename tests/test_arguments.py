@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,57 @@ def test_texts_of_other_types(tmp_path: Path) -> None:
     )
     write(tmp_path / "u.sql", "CREATE TABLE u (b text, a int)")
     assert tipple.run(np.str_(job), settings={np.str_("null"): np.str_("x")}).tables[0].report.rows == 1
+
+
+def test_numbers_of_other_types(tmp_path: Path) -> None:
+    """Numpy's integers are no `int`, and its truths no `bool`."""
+    schema = write(tmp_path / "s.sql", "CREATE TABLE t (a int, b int)")
+    report = tipple.load(
+        write(tmp_path / "in.txt", "12\n34\nxx\n"),
+        into=f"duckdb:///{tmp_path}/x.duckdb",
+        table="t",
+        schema=schema,
+        header="no",
+        format="fixed",
+        field_widths=np.array([1, 1]),
+        jobs=np.int64(1),
+        memory_limit=np.uint32(10**9),
+        on_error="skip",
+        max_rejects=np.array([1, 0]).max(),
+        rejects=tmp_path / "bad",
+        atomic=np.bool_(True),
+    )
+    assert (report.rows, report.rejects) == (2, 1)
+    made = tipple.generate(out=tmp_path / "out", scale=np.float32(0.001), table="region", parts=np.int8(1))
+    assert made.rows == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"jobs": np.int64(0)}, "--jobs must be a whole number from 1 to 65535, and not 0"),
+        ({"jobs": np.bool_(True)}, "--jobs must be a whole number from 1 to 65535, and not True"),
+        ({"jobs": np.float64(1.0)}, "--jobs must be a whole number from 1 to 65535, and not 1.0"),
+        ({"atomic": np.int64(1)}, "--atomic must be true or false, and not 1"),
+        ({"max_rejects": np.uint64(2**64 - 1)}, "--max-rejects must be a whole number from 0"),
+    ],
+    ids=str,
+)
+def test_numbers_of_other_types_have_the_same_ranges(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        tipple.load(write(tmp_path / "in.csv", "1\n"), into=f"duckdb:///{tmp_path}/x.duckdb", table="t", **options)
+    assert said in str(caught.value)
+
+
+def test_a_generator_of_paths_that_fails(tmp_path: Path) -> None:
+    """With the error that its caller has made, and not as something that gives no paths."""
+
+    def paths(part: Any) -> Iterator[str]:
+        yield "a.csv"
+        yield "b" + part
+
+    with pytest.raises(TypeError, match="can only concatenate str"):
+        tipple.load(paths(1), into=f"duckdb:///{tmp_path}/x.duckdb", table="t")
 
 
 @pytest.mark.parametrize("kind", [set, frozenset])

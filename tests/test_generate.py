@@ -308,10 +308,13 @@ def test_force_does_not_replace_a_directory(tmp_path: Path, name: str, options: 
         ({"scale": 100000}, "--scale"),
         ({"table": "lineitems"}, "lineitems"),
         ({"table": []}, "no table"),
-        ({"parts": 0}, "--parts"),
+        ({"parts": 0}, "--parts must be a whole number from 1 to 100000, and not 0"),
+        ({"parts": 100_001, "force": True}, "--parts must be a whole number from 1 to 100000, and not 100001"),
+        ({"parts": 10**12, "force": True}, "--parts must be a whole number from 1 to 100000"),
+        ({"parts": 2**70}, "--parts must be a whole number from 1 to 100000"),
         ({"part": 1}, "--parts"),
         ({"parts": 4, "part": 5}, "--part 5"),
-        ({"parts": 4, "part": 0}, "--part 0"),
+        ({"parts": 4, "part": 0}, "--part must be a whole number from 1 to 100000, and not 0"),
         ({"jobs": 0}, "--jobs"),
         ({"jobs": 100000}, "--jobs"),
         ({"format": "text"}, "text"),
@@ -333,7 +336,7 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     assert caught.value.hint is not None
 
 
-def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be() -> None:
     with pytest.raises(UsageError, match="cannot create the directory /proc/x") as caught:
         generate(out="/proc/x", scale=SCALE)
     assert caught.value.hint is not None

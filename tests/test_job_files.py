@@ -227,6 +227,24 @@ def test_a_setting_that_nothing_asks_for(tmp_path: Path) -> None:
             read(tmp_path, T + "rejects = '${table}'\n", **{own: "3"})
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("jobs = '${x}'\n" + T, "--set x: {file}, line 1: jobs: expected int, got str"),
+        ("[defaults]\nmode = '${x}'\n" + T, "--set x: {file}, line 2: defaults.mode: 'bad' is none of append"),
+        ("[variables]\ny = '${x}'\n" + T + "jobs = '${y}'\n", "--set x: {file}, line 5: tables.t.jobs: expected int"),
+        (T + "into = '${x}'\n", "--set x: {file}, line 3: tables.t.into: the target 'bad' is not a URL"),
+        (T + "jobs = 'bad'\nrejects = '${x}'\n", "{file}, line 3: tables.t.jobs: expected int"),
+    ],
+)
+def test_a_setting_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:
+    """It is the command line that has to change, and not the file."""
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, text, x="bad")
+    assert str(caught.value).startswith(said.format(file=tmp_path / "job.toml"))
+    assert (caught.value.hint == "give another value there") == said.startswith("--set")
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no job file"):
         read_job_file(tmp_path / "none.toml", {}, {})

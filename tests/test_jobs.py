@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import tipple
 from command import start_tipple
 from faults.oracle import wait_for
+from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
 from tipple.cli.commands import cli
+from tipple.engines.postgresql import backends
+from tipple.engines.postgresql.ledger import table_lock
 from tipple.errors import UsageError
+from tipple.plan.url import TableName
 
 
 @pytest.fixture
@@ -118,19 +124,36 @@ def test_a_load_that_is_cancelled_says_so(
         assert options.get("atomic") is False or postgres_target.count(table) == 0
 
 
-def test_a_run_that_stands_still_is_cancelled(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+@pytest.fixture
+def assumed(postgres_target: PostgresTarget) -> Iterator[str]:
+    """The URL of a session that takes a role on, which has no rights of the one that logs in."""
+    server, role = postgres_target.server, f"assumed_{postgres_target.database}"
+    server.execute(f"CREATE ROLE {role}; GRANT {role} TO {LOADER}")
+    postgres_target.execute(f"GRANT CREATE ON DATABASE {postgres_target.database} TO {role}")
+    server.execute(f"GRANT CREATE ON SCHEMA public TO {role}", postgres_target.database)
+    yield server.url(LOADER, postgres_target.database, options=f"-c role={role}")
+    server.execute(f"DROP OWNED BY {role}", postgres_target.database)
+    server.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("takes_a_role_on", [False, True])
+def test_a_run_that_stands_still_is_cancelled(
+    postgres_target: PostgresTarget, assumed: str, tmp_path: Path, takes_a_role_on: bool
+) -> None:
     """It lets go of its table, though its process takes no notice; and it says what has happened once it goes on."""
-    postgres_target.execute("CREATE TABLE t (a integer)")
+    url = assumed if takes_a_role_on else postgres_target.url
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "0000001\n" * 3_000_000)
-    options = {"into": postgres_target.url, "table": "t", "header": "no", "jobs": 1, "commit_every": 10_000}
+    options = {"into": url, "table": "t", "header": "no", "jobs": 1, "commit_every": 10_000}
     command = start_tipple("load", path, *(f"--{k.replace('_', '-')}={v}" for k, v in options.items()))
-    assert wait_for(lambda: any(job.slices_done for job in tipple.list_jobs(postgres_target.url)), 30)
+    assert wait_for(lambda: any(job.slices_done for job in tipple.list_jobs(url)), 30)
     command.signal(signal.SIGSTOP)
     try:
-        job = tipple.list_jobs(postgres_target.url)[0]
-        tipple.cancel_job(postgres_target.url, job.job_id)
+        job = tipple.list_jobs(url)[0]
+        tipple.cancel_job(url, job.job_id)
         small = write(tmp_path / "small.csv", "7\n")
-        tipple.load(small, into=postgres_target.url, table="t", header="no", progress="none")
+        tipple.load(small, into=url, table="t", header="no", progress="none")
         assert postgres_target.sorted_rows("t") == [(7,)]
     finally:
         command.signal(signal.SIGCONT)
@@ -138,6 +161,30 @@ def test_a_run_that_stands_still_is_cancelled(postgres_target: PostgresTarget, t
     assert run.exit_code == 1
     assert "was cancelled by tipple jobs" in run.stderr
     assert postgres_target.sorted_rows("t") == [(7,)]
+
+
+def test_a_session_is_told_apart_whatever_role_it_takes_on(assumed: str) -> None:
+    """By its beginning, which the server shows to the role that has logged in."""
+    with psycopg.connect(assumed, autocommit=True) as connection:
+        assert backends.own(connection) is not None
+        assert connection.execute("SELECT current_user <> session_user").fetchone() == (True,)
+
+
+def test_the_session_of_another_role_is_not_ended(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Its owner is gone, as the ledger has it; who may not end it hears that the table is in use."""
+    postgres_target.execute("CREATE TABLE t (a integer)")
+    options: dict[str, Any] = {"into": postgres_target.url, "table": "t", "header": "no", "progress": "none"}
+    tipple.load(write(tmp_path / "1.csv", "1\n"), **options)
+    with postgres_target.server.connect(postgres_target.database) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (table_lock(TableName("public", "t")),))
+        other.execute(
+            "INSERT INTO tipple.job (job_id, target, mode, request, plan, state, epoch, owner_pid, owner) SELECT "
+            "gen_random_uuid(), target, mode, request, plan, 'loading', 1, pg_backend_pid(), %s FROM tipple.job",
+            (f"{socket.gethostname()}:0",),
+        )
+        with pytest.raises(tipple.JobBusy, match="another Tipple job is loading into"):
+            tipple.load(write(tmp_path / "2.csv", "2\n"), **options)
+    assert postgres_target.sorted_rows("t") == [(1,)]
 
 
 @pytest.mark.parametrize("named", [True, False])

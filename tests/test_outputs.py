@@ -174,6 +174,12 @@ def test_an_empty_target_is_not_the_default_one(here: Path) -> None:
     assert not (here / "tipple.duckdb").exists()
 
 
+def test_a_summary_in_a_directory_that_is_not_there(here: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written: there is no directory") as caught:
+        load("--summary", str(here / "no such" / "x.json"))
+    assert caught.value.hint == f"mkdir -p '{here}/no such'"
+
+
 @pytest.mark.parametrize("name", ["a" * 250, "bad"])
 def test_rejects_that_have_no_place(here: Path, name: str) -> None:
     """That a file cannot be made beside the others is known before the load, too."""

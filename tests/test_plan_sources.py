@@ -18,6 +18,7 @@ from tipple.plan.sources import (
     named_format,
     plan_dialect,
     plan_slices,
+    useful_streams,
 )
 
 
@@ -189,6 +190,23 @@ def test_slices_cover_all_and_stay_within_limits(sizes: list[int], streams: int)
     assert plan.slice_count <= plan.total_bytes // plan.slice_bytes + len(sizes)
     if MINIMUM_SLICE_BYTES < plan.slice_bytes < MAXIMUM_SLICE_BYTES:
         assert (plan.slice_bytes - 1) * streams * 8 < plan.total_bytes <= plan.slice_bytes * streams * 8
+
+
+@pytest.mark.parametrize(
+    ("sources", "streams"),
+    [
+        ([], 1),
+        ([(0, False)], 1),
+        ([(8 * MIB, False)], 1),
+        ([(8 * MIB + 1, False)], 2),
+        ([(7 * MIB, True)], 7),
+        ([(4 * MIB, False), (MIB // 2, True)], 1),
+        ([(4 * MIB, False), (MIB, True)], 2),
+        ([(1, False)] * 100, 1),
+    ],
+)
+def test_streams_that_find_something_to_do(sources: list[tuple[int, bool]], streams: int) -> None:
+    assert useful_streams(sources) == streams
 
 
 def test_empty_files_make_no_slices() -> None:

@@ -1,12 +1,10 @@
-"""Errors, tables, summary and progress: everything that a user sees of a job."""
+"""Tables, summary and progress: everything that a user sees of a job."""
 
 from __future__ import annotations
 
-import copy
 import datetime
 import io
 import json
-import pickle
 import signal
 import subprocess
 import sys
@@ -20,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tipple import errors
 from tipple._core import CoreError
-from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, UsageError
+from tipple.errors import Interrupted
 from tipple.report.bar import BarProgress, ProgressConsole
 from tipple.report.causes import cause_lines
 from tipple.report.model import (
@@ -97,88 +94,6 @@ def test_an_upsert_says_what_became_of_the_records() -> None:
         shown = plain_text([report(**changes)])
         assert said in " ".join(shown.split())
     assert "inserted" not in plain_text([report()])
-
-
-# Errors.
-
-
-def test_exit_statuses_are_those_of_the_contract() -> None:
-    expected = {
-        "TippleError": 1,
-        "UsageError": 2,
-        "ConnectionFailed": 2,
-        "JobBusy": 1,
-        "SourceChanged": 1,
-        "VerifyFailed": 1,
-        "Interrupted": 130,
-    }
-    assert {*expected, "BadRecord", "JobFailed", "TooManyRejects"} == set(errors.__all__)
-    assert errors.TooManyRejects("5").exit_status == 1
-    for name, exit_status in expected.items():
-        error = getattr(errors, name)("message", hint="hint", detail={"a": 1})
-        assert (error.exit_status, str(error), error.hint) == (exit_status, "message", "hint")
-        assert error.detail == {"a": 1}
-        assert isinstance(error, TippleError)
-    assert issubclass(ConnectionFailed, UsageError)
-    assert Interrupted("x", exit_status=1).exit_status == 1
-
-
-def bad_record(**changes: Any) -> BadRecord:
-    fields: dict[str, Any] = {
-        "file": "data/lineitem.tbl",
-        "record_number": 1_234_567,
-        "byte_offset": 156_000_000,
-        "column": "l_shipdate",
-        "text": "1996-13-45",
-        "reason": 'date/time field value out of range: "1996-13-45"',
-        "sqlstate": "22008",
-        "remedy": "correct the date",
-    }
-    return BadRecord(**{**fields, **changes})
-
-
-def test_bad_record_names_everything() -> None:
-    error = bad_record()
-    for part in (
-        "data/lineitem.tbl",
-        "1,234,567",
-        "byte 156,000,000",
-        "l_shipdate",
-        "'1996-13-45'",
-        "out of range",
-        "22008",
-        "correct the date",
-    ):
-        assert part in str(error)
-    assert error.exit_status == 1
-    assert json.loads(json.dumps(error.detail))["byte_offset"] == 156_000_000
-
-
-def test_bad_record_leaves_out_what_is_not_known() -> None:
-    shown = str(bad_record(column=None, text=None, sqlstate=None, remedy=None))
-    assert "column " not in shown
-    assert "SQLSTATE" not in shown
-    assert "text " not in shown
-    assert "Nothing was published" in shown
-
-
-@given(st.text(max_size=300))
-def test_offending_text_is_short_and_harmless(text: str) -> None:
-    shown = str(bad_record(text=text, reason="bad"))
-    assert all(line.isprintable() for line in shown.split("\n"))
-    assert len(shown.split("\n")) == 8
-    error = bad_record(text=text)
-    assert error.text is not None
-    assert len(error.text) < 140
-    assert error.text.startswith(text[:100])
-
-
-@pytest.mark.parametrize("error", [bad_record(), UsageError("m", hint="h"), TippleError("m", exit_status=7)])
-def test_errors_survive_a_process_pool(error: TippleError) -> None:
-    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
-        assert type(again) is type(error)
-        assert str(again) == str(error)
-        assert vars(again) == vars(error)
 
 
 # Summary.

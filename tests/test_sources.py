@@ -282,6 +282,10 @@ def zipped(name: str) -> bytes:
             "seems to be JSON",
         ),
         ("a.jsonl", b'{"id": 1}\n{"id": 2}\n', "neither its name", "seems to be JSON"),
+        ("a.csv", b"<!DOCTYPE html>\n<html>\n<body>sign in</body></html>\n", "an HTML page", "fetch that again"),
+        ("a.tsv", b"\xef\xbb\xbf\n<HTML><body>\n", "an HTML page", "--format csv loads"),
+        ("a.csv", b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "is XML", "--format csv loads"),
+        ("a.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 5\n", "Git LFS", "git lfs pull"),
     ],
 )
 def test_files_of_other_programs(
@@ -290,6 +294,15 @@ def test_files_of_other_programs(
     run = load_here(target, write(tmp_path / name, data), schema="auto", check=2)
     assert said in run.stderr
     assert remedy in run.stderr
+
+
+def test_documents_that_are_values(target: DuckdbTarget, tmp_path: Path) -> None:
+    """One a line are records; and what is said to be text is no page."""
+    load_here(target, write(tmp_path / "a.txt", '<?xml version="1.0"?><a/>\n' * 3), schema="auto", header="no")
+    assert target.count("t") == 3
+    page = write(tmp_path / "b.csv", "<html>\n<body>\n")
+    load_here(target, page, table="pages", schema="auto", header="no", format="csv")
+    assert target.count("pages") == 2
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ class TippleError(Exception):
         detail: Mapping[str, Any] | None = None,
         exit_status: int | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = without_surrogates(message)
+        super().__init__(self.message)
+        self.hint = None if hint is None else without_surrogates(hint)
         self.detail: dict[str, Any] = dict(detail or {})
         self.exit_status = self.default_exit_status if exit_status is None else exit_status
 
@@ -214,7 +214,7 @@ class BadRecord(TippleError):
         self.text = None if text is None else shorten_text(text)
         self.reason = reason
         self.sqlstate = sqlstate
-        self.remedy = remedy or self.DEFAULT_REMEDY
+        self.remedy = without_surrogates(remedy or self.DEFAULT_REMEDY)
         super().__init__(
             f"{file}: record {record_number:,} cannot be stored: {reason}",
             hint=self.remedy,
@@ -277,6 +277,11 @@ def shorten_text(text: str, limit_characters: int = TEXT_LIMIT_CHARACTERS) -> st
         return text
     left_out = len(text) - limit_characters
     return f"{text[:limit_characters]}... ({left_out:,} more characters)"
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with escapes in place of lone surrogates, which cannot be printed: no UTF-8 has them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def printable_text(text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loading import load, load_text
+from loading import load, load_here, load_text
 from targets import Target, write
 
 TABLE = "CREATE TABLE t (a integer NOT NULL, b numeric(5,2), c date, d varchar)"
@@ -56,6 +56,16 @@ CASES: dict[str, Bad] = {
 def numbers_in(text: str) -> set[int]:
     """All whole numbers in a text, written with or without thousands separators."""
     return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text) if number.strip(",")}
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_the_line_where_a_quote_was_opened(engine_target: Target, tmp_path: Path, line_end: str) -> None:
+    """As an editor counts it: there are newlines in quotes above it, and a header."""
+    engine_target.execute("CREATE TABLE t (a integer, b text)")
+    data = line_end.join(["a,b", '1,"x', 'y"', '2,"never', "3,z", ""])
+    run = load_here(engine_target, write(tmp_path / "in.csv", data.encode()), check=1, format="csv", header="yes")
+    assert f"2, which begins at byte {len(data.partition('2,')[0].encode())}" in run.stderr
+    assert "(line 4 of the file)" in run.stderr
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -121,7 +121,7 @@ def test_extra_columns_are_named(engine_target: Target, tmp_path: Path) -> None:
     load(engine_target, path, columns="b,a")
     assert engine_target.rows("SELECT * FROM t") == [(1, "y")]
     load(engine_target, path, columns="A")
-    assert engine_target.sorted_rows("t") == [(1, None), (1, "y")] or engine_target.count("t") == 2
+    assert engine_target.sorted_rows("t") == [(1, "y"), (1, None)]
 
 
 def test_columns_in_their_order(engine_target: Target, tmp_path: Path) -> None:

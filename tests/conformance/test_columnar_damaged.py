@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pandas
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 
 import columnar_targets
-from columnar_files import write_arrow_file, write_arrow_stream
+from columnar_files import write_arrow_file, write_arrow_stream, write_parquet
 from loading import load
 from targets import DuckdbTarget, Target
+from tipple.plan.parquet_footer import TAIL_BYTES, footer_bytes, has_encrypted_columns
 
 engine_target = columnar_targets.engine_target
 postgres_target = columnar_targets.postgres_target
@@ -138,3 +142,75 @@ def test_no_rows_at_all(target: DuckdbTarget, tmp_path: Path, form: str) -> None
                     file.write_batch(batch)
         load(target, path, format="parquet" if form == "parquet" else "arrow")
     assert target.count("t") == 0
+
+
+class NoKeys(encryption.KmsClient):
+    """Gives a key back as it is."""
+
+    def __init__(self, _: encryption.KmsConnectionConfig) -> None:
+        encryption.KmsClient.__init__(self)
+
+    def wrap_key(self, key_bytes: bytes, _: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key: bytes, _: str) -> bytes:
+        return base64.b64decode(wrapped_key)
+
+
+def write_encrypted(path: Path, table: pa.Table, column: str) -> Path:
+    """A Parquet file of which this column is encrypted, and the footer is not."""
+    factory = encryption.CryptoFactory(NoKeys)
+    how = encryption.EncryptionConfiguration(footer_key="f", column_keys={"k": [column]}, plaintext_footer=True)
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), how)
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    return path
+
+
+def test_encrypted_columns(engine_target: Target, tmp_path: Path) -> None:
+    """Of a file whose footer can be read."""
+    engine_target.execute("CREATE TABLE t (a integer, b integer)")
+    kinds = pa.schema([("a", pa.int32()), ("b", pa.int32()), ("c", pa.map_(pa.string(), pa.list_(pa.bool_())))])
+    table = pa.table({"a": [1], "b": [2], "c": [[("x", [True])]]}, kinds)
+    path = write_encrypted(tmp_path / "in.parquet", table, "a")
+    run = load(engine_target, path, columns="a,b", check=1)
+    assert f"{path} has encrypted columns, which are not read" in run.stderr
+    assert "damaged" not in run.stderr
+    load(engine_target, path, columns="b")
+    assert engine_target.rows("SELECT a, b FROM t") == [(None, 2)]
+
+
+def test_footers_that_are_damaged(tmp_path: Path) -> None:
+    """Whoever looks for encrypted columns in one finds none, and comes to an end."""
+    table = pa.table({"a": [1], "b": [[1.5]]})
+    for path, is_encrypted in (
+        (write_encrypted(tmp_path / "in.parquet", table, "a"), True),
+        (write_parquet(tmp_path / "plain.parquet", table), False),
+    ):
+        data = path.read_bytes()
+        footer = data[-TAIL_BYTES - footer_bytes(data[-TAIL_BYTES:]) : -TAIL_BYTES]
+        assert has_encrypted_columns(footer) == is_encrypted
+        for at in range(len(footer)):
+            assert not has_encrypted_columns(footer[:at]) or is_encrypted
+            for bit in range(8):
+                spoilt = bytearray(footer)
+                spoilt[at] ^= 1 << bit
+                has_encrypted_columns(bytes(spoilt))
+    assert not has_encrypted_columns(b"")
+    assert not has_encrypted_columns(b"\x1c" * 10_000)
+
+
+def test_an_arrow_file_of_an_old_version(engine_target: Target, tmp_path: Path) -> None:
+    """Sound, but with the metadata that Arrow wrote before 1.0. As the hint says it is written anew."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path, anew = tmp_path / "in.arrow", tmp_path / "anew.arrow"
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_file(path, pa.schema([("a", pa.int32())]), options=options) as writer:
+        writer.write_table(pa.table({"a": pa.array([1], pa.int32())}))
+    run = load(engine_target, path, check=1)
+    assert "was written by Arrow before 1.0" in run.stderr
+    assert "damaged" not in run.stderr
+    with pa.ipc.open_file(path) as reader:
+        pyarrow.feather.write_feather(reader.read_all(), anew)
+    load(engine_target, anew)
+    assert engine_target.rows("SELECT a FROM t") == [(1,)]

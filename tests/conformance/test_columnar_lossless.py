@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -457,3 +458,29 @@ def test_periods_are_refused(engine_target: Target) -> None:
     frame["month"] = frame["month"].astype(str)
     tipple.load(frame, into=engine_target.url, table="t")
     assert sorted(engine_target.rows("SELECT month FROM t")) == [("2024-01",), ("2024-02",)]
+
+
+PERIODS = pd.period_range("2024-01", periods=2, freq="M")
+LABELS = pd.DataFrame({"n": [1, 2], "month": pd.Categorical(PERIODS)})
+IN_DICTIONARIES: dict[str, Callable[[], Any]] = {
+    "categorical": lambda: LABELS,
+    "index": lambda: LABELS.set_index("month"),
+    "indexes": lambda: LABELS.assign(m=[1, 2]).set_index(["m", "month"]),
+    "table": lambda: pa.Table.from_pandas(LABELS),
+    "reader": lambda: pa.Table.from_pandas(LABELS).to_reader(),
+    "list": lambda: pa.table(
+        {"n": [1, 2], "month": pa.ListArray.from_arrays([0, 1, 2], pa.array(LABELS["month"]))}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", IN_DICTIONARIES)
+def test_periods_of_a_dictionary_are_refused(engine_target: Target, kind: str) -> None:
+    """A stream does not tell what the values of a dictionary are, but for their numbers."""
+    with pytest.raises(tipple.UsageError, match=r"the values of month are encoded .* of pandas\.period"):
+        tipple.load(IN_DICTIONARIES[kind](), into=engine_target.url, table="t", schema="auto")
+    engine_target.execute("CREATE TABLE t (n integer, month text)")
+    with pytest.raises(tipple.UsageError, match=r"the values of month are encoded .* of pandas\.period"):
+        tipple.load(IN_DICTIONARIES[kind](), into=engine_target.url, table="t", columns=["n", "month"])
+    tipple.load(IN_DICTIONARIES[kind](), into=engine_target.url, table="t", columns=["n"])
+    assert sorted(engine_target.rows("SELECT n, month FROM t")) == [(1, None), (2, None)]

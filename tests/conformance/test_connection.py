@@ -18,11 +18,15 @@ import pytest
 import tipple
 from big import TABLE, BigFile
 from command import Run, environment, run_tipple, start_tipple
+from faults.oracle import wait_for
 from loading import load, load_words
 from servers.installations import missing_reason
 from servers.pooler import Pooler
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer, postgres_server
 from targets import DuckdbTarget, PostgresTarget, with_table, write
+from tipple.engines.postgresql import connect, session
+from tipple.errors import ConnectionFailed, TippleError, UsageError
+from tipple.plan.url import parse_target
 
 SECRETS = (LOADER_PASSWORD, quote(LOADER_PASSWORD, safe=""), LOADER_PASSWORD.split("-")[1])
 
@@ -318,6 +322,26 @@ def test_application_name_of_the_user_wins(target: PostgresTarget, path: Path) -
     load(url, path, columns="a,b")
     ((name,),) = target.rows("SELECT DISTINCT n FROM t")
     assert "night batch" in name
+
+
+@pytest.mark.parametrize("why", ["an encoding that it does not turn into UTF-8", "too old"])
+def test_a_refused_server_keeps_no_session(target: PostgresTarget, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    """Though somebody keeps the error, and what led to it."""
+    database, said = target.database, "MULE_INTERNAL"
+    error: type[TippleError] = ConnectionFailed
+    if why == "too old":
+        monkeypatch.setattr(session, "OLDEST_VERSION", 99)
+        error, said = UsageError, f"is PostgreSQL {target.server.version}"
+    else:
+        options = "ENCODING 'MULE_INTERNAL' LOCALE 'C' TEMPLATE template0"
+        database = target.server.create_database(f"{target.database}_mule", options=options)
+    url = target.server.url(LOADER, database)
+    with pytest.raises(error, match=said) as kept:
+        connect(parse_target(url))
+    mine = f"SELECT FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'tipple'"
+    assert wait_for(lambda: target.server.rows(mine) == [])
+    assert kept.value.__traceback__ is not None
+    target.server.drop_database(f"{target.database}_mule")
 
 
 # ---- pools ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import tipple
 from command import Run, run_tipple
-from loading import load
+from loading import load, load_here
 from servers.extension import extension_missing_reason, install_extension
 from servers.postgres import PostgresServer, scratch
 from targets import DuckdbTarget, PostgresTarget, Target, write
@@ -58,6 +60,37 @@ def test_a_table_that_is_not_there(engine_target: Target) -> None:
     engine_target.execute("CREATE TABLE u (a integer)")
     found = findings(engine_target, "--table", "nowhere")
     assert any("does not exist" in finding["found"] for finding in found)
+
+
+@pytest.mark.parametrize("table", ["nowhere.t", "tipple.job", "pg_catalog.pg_class", "information_schema.tables"])
+def test_a_table_that_a_load_refuses(engine_target: Target, tmp_path: Path, table: str) -> None:
+    """In the load's words, and with its remedy alone."""
+    engine_target.execute("CREATE TABLE u (a integer)")
+    path = write(tmp_path / "in.csv", "1\n")
+    load_here(engine_target, path, table="u")
+    refusal = load_here(engine_target, path, table=table, schema="auto", header="no", check=2).stderr
+    run = doctor(engine_target, "--table", table, "--json", check=1)
+    told = [finding for finding in json.loads(run.stdout) if finding["subject"].startswith("table")]
+    assert [(finding["level"], finding["effect"]) for finding in told] == [("broken", "the load is refused")]
+    assert f"tipple: {told[0]['found']}\n  hint: {told[0]['remedy']}" == refusal
+
+
+def test_a_schema_where_the_role_may_make_no_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    server, name = postgres_target.server, postgres_target.database
+    server.execute("CREATE SCHEMA closed; GRANT USAGE ON SCHEMA closed TO PUBLIC", name)
+    told = find(findings(postgres_target, "--table", "closed.t"), "table closed.t")
+    assert (told["level"], told["remedy"]) == ("broken", 'as its owner: GRANT CREATE ON SCHEMA "closed" TO loader;')
+    assert doctor(postgres_target, "--table", "closed.t").exit_code == 1
+
+
+def test_a_table_of_the_system_without_its_schema(postgres_target: PostgresTarget) -> None:
+    told = find(findings(postgres_target, "--table", "pg_class"), "table pg_class")
+    assert (told["level"], told["remedy"]) == ("broken", "name another schema")
+
+
+def test_a_view_in_the_place_of_a_table(engine_target: Target) -> None:
+    engine_target.execute("CREATE VIEW v AS SELECT 1 AS a")
+    assert find(findings(engine_target, "--table", "v"), "table v")["level"] == "broken"
 
 
 def test_no_target(engine_target: Target) -> None:
@@ -251,6 +284,20 @@ def test_what_a_load_would_refuse(postgres_target: PostgresTarget, tmp_path: Pat
         assert "GRANT USAGE" in doctor(guest, "--sizes", "--table", "secret.s", check=2).stderr
     finally:
         server.execute("DROP OWNED BY doctor_guest; DROP ROLE doctor_guest", database)
+
+
+def test_a_duckdb_file_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both name the same remedy."""
+    target = DuckdbTarget(tmp_path / "my file.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    # Root may write everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    remedy = f"chmod u+w '{target.path}'"
+    found = [finding for finding in tipple.examine_target(target.url) if finding.subject == str(target.path)]
+    assert [finding.remedy for finding in found] == [remedy]
+    with pytest.raises(tipple.ConnectionFailed) as refused:
+        tipple.load(write(tmp_path / "in.csv", "1\n"), into=target.url, table="t")
+    assert refused.value.hint == remedy
 
 
 def test_names_in_duckdb_know_no_case(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import struct
+import tempfile
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -173,6 +174,30 @@ def test_what_are_no_rows(tmp_path: Path, source: Any, said: str) -> None:
     assert target.count("t") == 0
 
 
+SURROGATE = "a\ud800"
+"""As `errors="surrogatepass"` leaves it: no UTF-8 has it."""
+
+
+@pytest.mark.parametrize(
+    ("frame", "said", "hint"),
+    [
+        ({"n": [1, 2], "a": pd.Series(["x", SURROGATE], dtype=object)}, "column a, record 2: ", "frame['a'].str"),
+        ({"a": pd.Categorical(pd.Series(["x", SURROGATE], dtype=object))}, "column a, record 2: ", "frame['a'].str"),
+        ({"a": pd.Series([["x"], [SURROGATE]], dtype=object)}, "the text ", "text.encode("),
+        (pd.DataFrame([[1]], columns=pd.Index([SURROGATE], dtype=object)), "the name of a column: ", "another name"),
+    ],
+    ids=["texts", "labels", "lists", "name"],
+)
+def test_a_lone_surrogate(tmp_path: Path, frame: Any, said: str, hint: str) -> None:
+    """What is said of it can be printed."""
+    with pytest.raises(tipple.UsageError, match="has a lone surrogate") as caught:
+        tipple.load(pd.DataFrame(frame), into=f"duckdb:///{tmp_path}/x.duckdb", table="t", schema="auto")
+    assert said in str(caught.value)
+    assert "'a\\ud800'" in str(caught.value)
+    assert hint in str(caught.value.hint)
+    assert str(caught.value).encode()
+
+
 @pytest.mark.parametrize("first", ["batch", "paths"])
 def test_a_generator_of_batches(tmp_path: Path, first: str) -> None:
     """It is no stream, and does not run on for nothing; with its schema it makes one."""
@@ -331,6 +356,52 @@ def test_a_closed_relation(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(tipple.UsageError, match="gives no Arrow stream of rows"):
         tipple.load(relation, into=f"duckdb:///{tmp_path}/d.duckdb", table="t", progress="none")
+
+
+def test_a_relation_of_a_connection_that_is_at_work(tmp_path: Path) -> None:
+    into = f"duckdb:///{tmp_path}/x.duckdb"
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute("FROM range(300000)").fetchone()
+        try:
+            report = tipple.load(connection.sql("SELECT 1 AS a"), into=into, table="t", schema="auto")
+        except tipple.UsageError as error:
+            # Not every version of DuckDB refuses it.
+            assert "connection.cursor()" in str(error.hint)  # noqa: PT017
+        else:
+            assert report.rows == 1
+        apart = connection.cursor().sql("SELECT 1 AS a")
+        assert tipple.load(apart, into=into, table="u", schema="auto").rows == 1
+
+
+def test_a_relation_of_a_connection_that_hands_out_another(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        handed_out = connection.sql("FROM range(300000)").__arrow_c_stream__()
+        with pytest.raises(tipple.UsageError) as refused:
+            tipple.load(connection.sql("SELECT 1 AS a"), into=f"duckdb:///{tmp_path}/x.duckdb", table="t")
+        assert "connection.cursor()" in str(refused.value.hint)
+        del handed_out
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("SELECT 1 AS a", {"commit_every": 5}),
+        ("SELECT 1 AS a", {"skip_lines": 1}),
+        ("SELECT 1 AS a", {"schema": "/nowhere/t.sql"}),
+        ("SELECT 1 AS a", {"on_error": "skip"}),
+        ("SELECT '1'::BIT AS a", {}),
+    ],
+)
+def test_a_connection_whose_relation_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, options: dict[str, Any]
+) -> None:
+    """It has no query open, though somebody keeps the error, and what led to it, as a notebook does."""
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with duckdb.connect() as connection:
+        with pytest.raises(tipple.UsageError) as kept:
+            tipple.load(connection.sql(query), into=f"duckdb:///{tmp_path}/x.duckdb", table="t", **options)
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert kept.value.__traceback__ is not None
 
 
 def test_rows_that_are_null(engine_target: Target) -> None:

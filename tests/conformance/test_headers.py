@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loading import load, load_here, load_text
-from targets import DuckdbTarget, Row, Target, write
+from targets import DuckdbTarget, PostgresTarget, Row, Target, write
 
 
 @pytest.fixture
@@ -202,6 +202,66 @@ def test_a_header_with_a_mistyped_name(target: DuckdbTarget, tmp_path: Path, dat
     assert ("looks like a header" in run.stderr) == is_told
 
 
+@pytest.mark.parametrize(
+    ("head", "options", "remedy"),
+    [
+        ("id,name", {"header": "no"}, "all of its names are columns: leave out --header no, or say --header match;"),
+        (
+            "ID,Name",
+            {"header": "no"},
+            "all of its names are columns: leave out --header no, or say --header yes, where",
+        ),
+        ("id,name", {"format": "text", "delimiter": ","}, "all of its names are columns: say --header match;"),
+        ("id,nmae", {"header": "no"}, "not all of its names are columns to load"),
+        ("id,name", {"header": "no", "columns": "id,-"}, "not all of its names are columns to load"),
+    ],
+)
+def test_a_header_that_was_loaded_as_a_record(
+    engine_target: Target, tmp_path: Path, head: str, options: dict[str, object], remedy: str
+) -> None:
+    """What is said of its names is true of all of them, and what is advised loads the rows."""
+    engine_target.execute("CREATE TABLE t (id integer, name varchar)")
+    path = write(tmp_path / "in.csv", f"{head}\n1,x\n")
+    run = load_here(engine_target, path, **options, check=1)
+    assert f"the first record looks like a header, {'but' if 'not' in remedy else 'and'} {remedy}" in run.stderr
+    mended = {**options, "header": "match" if "say --header match" in remedy else "yes"}
+    load_here(engine_target, path, **mended)
+    assert engine_target.count("t") == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "remedy", "mended"),
+    [
+        ("ID,Name\n1,x\n", "say --header match --columns id,name", {"header": "match", "columns": "id,name"}),
+        ("ID,Name\n1,x\n", "leave out --header match, or", {}),
+        ("ID,Name,new\n1,x,2\n", "say --header match --columns id,name", {"header": "match", "columns": "id,name"}),
+        ("ID,id,Name\n2,1,x\n", "--header yes --columns -,id,name", {"header": "yes", "columns": "-,id,name"}),
+    ],
+)
+def test_a_header_to_match_in_another_case(
+    engine_target: Target, tmp_path: Path, data: str, remedy: str, mended: dict[str, object]
+) -> None:
+    """A column of that name in the header's case would be a second one, or none: what is advised loads the rows."""
+    engine_target.execute("CREATE TABLE t (id integer, name varchar)")
+    path = write(tmp_path / "in.csv", data)
+    run = load_here(engine_target, path, header="match", check=2)
+    assert "it and the column id differ in nothing but upper and lower case: " in run.stderr
+    assert remedy in run.stderr
+    assert "ADD COLUMN" not in run.stderr
+    load_here(engine_target, path, **mended)
+    assert engine_target.rows("SELECT * FROM t") == [(1, "x")]
+
+
+def test_a_header_to_match_with_a_name_that_was_cut(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute(f"CREATE TABLE t (id integer, {'x' * 63} varchar)")
+    path = write(tmp_path / "in.csv", f"id,{'x' * 70}\n1,x\n")
+    run = load_here(postgres_target, path, header="match", check=2)
+    assert "differ in nothing but the end, which the database cuts off: leave out --header match" in run.stderr
+    load_here(postgres_target, path, header="match", columns=f"id,{'x' * 63}")
+    load_here(postgres_target, path, restart=True)
+    assert postgres_target.count("t") == 2
+
+
 def test_values_that_only_directories_hold_are_told(target: DuckdbTarget, tmp_path: Path) -> None:
     """Hive's `year=2024`: the files do not have that column, and nobody should believe that it was loaded."""
     for year in (2023, 2024):
@@ -281,3 +341,17 @@ def test_a_file_that_has_got_a_column(engine_target: Target, tmp_path: Path) -> 
     engine_target.execute(statement.replace("…", "integer"))
     load(engine_target, path, header="match")
     assert engine_target.sorted_rows("t") == [(1, 2, 3)]
+
+
+@pytest.mark.parametrize("head", ["Country,2019,2020", "geo,2019,2020", "geo,2019,2020,2021"])
+def test_a_header_of_years_is_asked_for(target: DuckdbTarget, tmp_path: Path, head: str) -> None:
+    """The columns of a table that is there may have other names, and could hold it."""
+    years = head.count(",")
+    target.execute(f"CREATE TABLE t (geo varchar, {', '.join(f'y{n} bigint' for n in range(years))})")
+    records = "".join(f"{name}{',77777' * years}\n" for name in ("DE", "FR", "IT"))
+    path = write(tmp_path / "in.csv", f"{head}\n{records}")
+    run = load_here(target, path, check=2)
+    assert "--header yes skips it" in run.stderr
+    assert target.count("t") == 0
+    load_here(target, path, header="yes")
+    assert target.count("t") == 3

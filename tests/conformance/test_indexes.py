@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
 
 from loading import load_text_here as load_text
 from targets import PostgresTarget
+from tipple.engines.postgresql.indexes import Build
+from tipple.engines.postgresql.key_work import KeyWork
+from tipple.plan.url import TableName
 
 TABLE = """
 CREATE TABLE t (
@@ -63,3 +73,35 @@ def test_an_index_of_that_name_is_staged_already(postgres_target: PostgresTarget
     assert postgres_target.rows(
         "SELECT indexname FROM pg_indexes WHERE tablename = 't' AND schemaname = current_schema()"
     ) == [("t_a",)]
+
+
+def test_ctrl_c_while_they_are_built(postgres_target: PostgresTarget) -> None:
+    """Python 3.11 and 3.12 take a thread for ended whose `join` was interrupted."""
+    sleep = "SELECT pg_sleep(600)"
+    works = [KeyWork(table=TableName(None, "t"), size_bytes=0, indexes=[sleep], after=[], renames=[])]
+    asleep = f"SELECT count(*) FROM pg_stat_activity WHERE query = '{sleep}' AND datname = current_database()"
+
+    def interrupt() -> None:
+        with connect() as looking:
+            while looking.execute(asleep).fetchall() != [(1,)]:
+                time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def connect() -> psycopg.Connection[Any]:
+        return psycopg.connect(postgres_target.url, autocommit=True)
+
+    with connect() as control:
+        job = Build(control, connect, works, workers=1, memory_bytes=1 << 20)
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                job.wait(60)
+            assert not job.wait(0)
+        finally:
+            interrupting.join()
+            job.cancel()
+        assert job.wait(60)
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            job.result()
+        assert control.execute(asleep).fetchall() == [(0,)]

@@ -111,7 +111,7 @@ except tipple.Interrupted:
 """
 
 
-def test_ctrl_c(engine_target: Target, big_file: BigFile, tmp_path: Path) -> None:
+def test_ctrl_c(engine_target: Target, big_file: BigFile) -> None:
     """Ctrl-C ends the call within seconds, the interpreter lives on, and the load can be resumed."""
     engine_target.execute(TABLE)
     process = subprocess.Popen(
@@ -525,21 +525,6 @@ def test_a_load_beside_an_open_transaction(tmp_path: Path) -> None:
         assert "commit what it has begun" in str(failed.value.hint)
         connection.execute("ROLLBACK")
         assert connection.execute("FROM t").fetchall() == [(7,)]
-
-
-def test_a_relation_of_a_connection_that_is_at_work(tmp_path: Path) -> None:
-    into = f"duckdb:///{tmp_path}/x.duckdb"
-    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
-        connection.execute("FROM range(300000)").fetchone()
-        try:
-            report = tipple.load(connection.sql("SELECT 1 AS a"), into=into, table="t", schema="auto")
-        except tipple.UsageError as error:
-            # Not every version of DuckDB refuses it.
-            assert "connection.cursor()" in str(error.hint)  # noqa: PT017
-        else:
-            assert report.rows == 1
-        apart = connection.cursor().sql("SELECT 1 AS a")
-        assert tipple.load(apart, into=into, table="u", schema="auto").rows == 1
 
 
 TWO_INPUTS = """

@@ -37,7 +37,7 @@ def make_table(target: PostgresTarget, count: int, columns: str = "k integer, v 
 @pytest.fixture
 def no_size_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that these few rows go into hidden partitions."""
-    monkeypatch.setattr("tipple.engines.postgresql.partitions.FEW_BYTES_PER_PARTITION", 0)
+    monkeypatch.setattr("tipple.engines.postgresql.partition_ways.FEW_BYTES_PER_PARTITION", 0)
 
 
 @pytest.mark.parametrize("mode", ["append", "replace"])

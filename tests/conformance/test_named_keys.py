@@ -44,7 +44,7 @@ def check(error: tipple.BadRecord, path: Path, written: list[str], place: int, s
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("structure", ["unique", "partitioned", "created", "text"])
+@pytest.mark.parametrize("structure", ["unique", "partitioned", "created", "text", "btree"])
 def test_twice_in_a_file(postgres_target: PostgresTarget, tmp_path: Path, structure: str, jobs: int) -> None:
     written = records({2500: "77,again", 2700: "77,and again"})
     path = write(tmp_path / "in.csv", "".join(written))
@@ -60,6 +60,9 @@ def test_twice_in_a_file(postgres_target: PostgresTarget, tmp_path: Path, struct
             "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (1000);"
             "CREATE TABLE high PARTITION OF t FOR VALUES FROM (1000) TO (9000)"
         )
+    elif structure == "btree":
+        postgres_target.execute("CREATE TABLE t (id integer, name text)")
+        options |= {"structure": "btree", "key": ["id"]}
     else:
         postgres_target.execute("CREATE TABLE t (id integer UNIQUE, name text)")
         options |= {"write_path": "text"} if structure == "text" else {}
@@ -228,6 +231,76 @@ def test_keys_of_all_kinds(postgres_target: PostgresTarget, tmp_path: Path, name
         return
     error = blamed(postgres_target, path)
     check(error, path, written, 2, "23505")
+    assert "record 2 has the same key" in error.reason
+
+
+BOUNDS = "PARTITION BY RANGE (a); CREATE TABLE p0 PARTITION OF t FOR VALUES FROM (0) TO (10);"
+BOUNDS += "CREATE TABLE p1 PARTITION OF t FOR VALUES FROM (10) TO (20);"
+UNSURE = {
+    "a part of the rows": ("(a integer, b text); CREATE UNIQUE INDEX ON t (b) WHERE a > 1", "3,x 2,y 1,x 4,x"),
+    "one partition": (f"(a integer, b text) {BOUNDS} CREATE UNIQUE INDEX ON p1 (b)", "11,x 1,x 2,x 12,x"),
+    "a partition's foreign key": (
+        f"(a integer, b integer) {BOUNDS} ALTER TABLE p1 ADD FOREIGN KEY (b) REFERENCES r",
+        "1,9 11,1 12,9",
+    ),
+    "numeric": ("(a integer, b numeric UNIQUE)", "1,1.0 2,5 3,1.00"),
+    "float": ("(a integer, b float8 UNIQUE)", "1,0 2,5 3,-0"),
+    "jsonb": ("(a integer, b jsonb UNIQUE)", "1,1.0 2,5 3,1.00"),
+    "interval": ("(a integer, b interval UNIQUE)", "1,P1D 2,P5D 3,PT24H"),
+    "replaced": ("(a integer, b numeric UNIQUE); INSERT INTO t VALUES (0, 1.0)", "1,1.0 2,5 3,1.00"),
+    "ranges": ("(a integer, b int4range, EXCLUDE USING gist (b WITH &&))", '1,"[1,5)" 2,"[3,8)"'),
+    "others than its like": (
+        "(a integer, b int4range, EXCLUDE USING gist (b WITH -|-))",
+        '1,"[1,5)" 2,"[1,5)" 3,"[5,8)"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_no_record_that_may_not_be_to_blame(postgres_target: PostgresTarget, tmp_path: Path, name: str) -> None:
+    """A record with the key is one that INSERT takes: the server's words have to do. Skipping finds the right one."""
+    columns, data = UNSURE[name]
+    postgres_target.execute(
+        f"CREATE TABLE r (k integer PRIMARY KEY); INSERT INTO r VALUES (1); CREATE TABLE t {columns}"
+    )
+    written = [f"{record}\n" for record in data.split(" ")]
+    path = write(tmp_path / "in.csv", "".join(written))
+    options: dict[str, Any] = {"format": "csv", "header": "no", "mode": "replace" if name == "replaced" else "append"}
+    with pytest.raises(tipple.TippleError) as caught:
+        tipple.load(path, into=postgres_target.url, table="t", **options)
+    assert not isinstance(caught.value, tipple.BadRecord)
+    assert "with --on-error skip it is named" in (caught.value.hint or "")
+    error = blamed(postgres_target, path, **options, on_error="skip", rejects=tmp_path / "bad")
+    check(error, path, written, len(written) - 1, str(error.sqlstate))
+
+
+SURE = {
+    "spelled otherwise": ("numeric UNIQUE", "1.00", "2,5 3,1.0"),
+    "ranges": ("int4range, EXCLUDE USING gist (b WITH &&)", "[4,6)", '2,"[7,8)" 3,"[1,5)"'),
+}
+
+
+@pytest.mark.parametrize("name", SURE)
+def test_a_row_of_the_table(postgres_target: PostgresTarget, tmp_path: Path, name: str) -> None:
+    """A row that was there is as good a proof as another record, however the server compares the two."""
+    column, there, data = SURE[name]
+    postgres_target.execute(f"CREATE TABLE t (a integer, b {column})")
+    postgres_target.execute(f"INSERT INTO t VALUES (1, '{there}')")
+    written = [f"{record}\n" for record in data.split(" ")]
+    path = write(tmp_path / "in.csv", "".join(written))
+    options: dict[str, Any] = {"format": "csv", "header": "no"}
+    for indexes in ("rebuild", "keep"):
+        error = blamed(postgres_target, path, **options, indexes=indexes)
+        assert (error.record_number, error.text) == (2, written[1].rstrip())
+
+
+def test_values_that_can_be_divided_otherwise(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Of two keys that the server would tell alike, a record of each repeats nothing."""
+    postgres_target.execute("CREATE TABLE t (a text, b text, UNIQUE (a, b))")
+    written = ['"x","y, z"\n', '"x, y","z"\n', "1,2\n", '"x, y","z"\n']
+    path = write(tmp_path / "in.csv", "".join(written))
+    error = blamed(postgres_target, path, format="csv", header="no")
+    check(error, path, written, 3, "23505")
     assert "record 2 has the same key" in error.reason
 
 

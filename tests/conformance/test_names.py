@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from loading import load, load_text, load_text_here
-from targets import PostgresTarget, Target, write
+from command import run_tipple
+from loading import load, load_here, load_text, load_text_here
+from targets import DuckdbTarget, PostgresTarget, Target, write
+from tipple.engines.base import NOTHING_TO_DO
+from tipple.plan.url import TableName, cut_name
 
 
 def quoted(name: str) -> str:
@@ -47,6 +52,42 @@ def test_odd_names(engine_target: Target, tmp_path: Path, name: str) -> None:
     other = write(tmp_path / "other.csv", "z\n")
     load(engine_target, other, table=place, columns=quoted(name))
     assert engine_target.count(place) == 3
+
+
+@pytest.mark.parametrize("name", ["x" * 70, "é" * 40, "x" * 62 + "漢字"], ids=["ascii", "two_bytes", "three_bytes"])
+def test_a_new_table_whose_name_is_longer_than_the_database_keeps(
+    engine_target: Target, tmp_path: Path, name: str
+) -> None:
+    """PostgreSQL cuts it: the load does so from the start, so that the same command finds what it has done."""
+    kept = name if isinstance(engine_target, DuckdbTarget) else cut_name(name)
+    engine_target.execute(f"CREATE SCHEMA {quoted(name)}")
+    load_long_name_twice(engine_target, tmp_path, TableName(name, name), TableName(kept, kept))
+
+
+def test_a_new_partitioned_table_whose_name_is_cut(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    asked, kept = TableName(None, "x" * 70), TableName("public", "x" * 63)
+    divided = {"mode": "replace", "partition_by": "range(a, every=1)"}
+    load_long_name_twice(postgres_target, tmp_path, asked, kept, **divided)
+
+
+def load_long_name_twice(target: Target, tmp_path: Path, asked: TableName, kept: TableName, **options: object) -> None:
+    """The same load of a table that is missing, twice; the second one finds what the first one did."""
+    source = write(tmp_path / "in.csv", "a,b\n1,x\n2,y\n")
+    runs = [load_here(target, source, table=asked.sql, schema="auto", **options) for _ in "12"]
+    summaries = [run.summary for run in runs if run.summary is not None]
+    assert [summary["status"] for summary in summaries] == ["loaded", "already loaded"]
+    assert {summary["table"] for summary in summaries} == {str(kept)}
+    noted = [any("bytes that are kept of it" in note for note in summary["notes"]) for summary in summaries]
+    assert noted == 2 * [kept.name != asked.name]
+    assert target.sorted_rows(kept.sql) == [(1, "x"), (2, "y")]
+
+
+def test_new_tables_of_a_job_whose_names_are_cut_to_one(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    write(tmp_path / "in.csv", "a,b\n1,x\n")
+    head = f"[defaults]\ninto = {json.dumps(postgres_target.url)}\nschema = 'auto'\nsources = '${{here}}/in.csv'\n"
+    job = write(tmp_path / "job.toml", head + "".join(f"[tables.{'x' * 63}{end}]\n" for end in "yz"))
+    run = run_tipple("run", job, "--progress", "none", check=2)
+    assert "go into the same table at once" in run.stderr
 
 
 def test_case_folds(engine_target: Target, tmp_path: Path) -> None:
@@ -166,3 +207,39 @@ def test_columns_that_are_named_like_tipples_own(
         assert "onstraint" in run.output
     assert run.exit_code != 2 or engine_target.count("t") == 0
     assert engine_target.leftovers("t") == set()
+
+
+@pytest.mark.parametrize(("database", "schema"), [("main", "main"), ("sales", "sales"), ("sales", "temp")])
+def test_a_duckdb_database_that_has_the_name_of_a_schema(tmp_path: Path, database: str, schema: str) -> None:
+    """DuckDB then takes no name of two parts: what is before the dot may be either. It lists statements with such."""
+    target = DuckdbTarget(tmp_path / f"{database}.duckdb")
+    catalog = target.value("SELECT current_database()")
+    place = f"{catalog}.{schema}.t"
+    target.execute(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{schema}")
+    target.execute(f"CREATE TABLE {place} (a integer, b varchar COLLATE nocase); CREATE INDEX i ON {place} (b)")
+    table: dict[str, Any] = {"table": f"{schema}.t", "header": "no"}
+    source = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    load_here(target, source, **table)
+    planned, again = load_here(target, source, **table, dry_run=True), load_here(target, source, **table)
+    other = load_here(target, source, **table, null="NULL")
+    assert planned.summary is not None
+    assert again.summary is not None
+    assert other.summary is not None
+    assert planned.summary["strategy"] == NOTHING_TO_DO
+    assert again.summary["status"] == "already loaded"
+    assert any("the same content was loaded into this table before" in note for note in other.summary["notes"])
+    load_text_here(target, tmp_path / "more.csv", "3,z\n", **table, indexes="rebuild")
+    assert target.count(place) == 5
+    for _ in "12":
+        load_here(target, source, **table, mode="replace")
+    target.execute(f"DELETE FROM {place}")
+    load_here(target, source, **table, mode="replace", structure="btree", key="a")
+    changed = write(tmp_path / "changed.csv", "2,Y\n3,Z\n4,x\n")
+    skips: dict[str, Any] = {"on_error": "skip", "max_rejects": 1, "check": 3}
+    target.execute(f"CREATE UNIQUE INDEX j ON {place} (b)")
+    load_here(target, changed, **table, mode="upsert", key="a", rejects=tmp_path / "bad", **skips)
+    assert target.sorted_rows(place) == [(1, "x"), (2, "Y"), (3, "Z")]
+    load_text_here(target, tmp_path / "again.csv", "3,w\n5,v\n", **table, rejects=tmp_path / "worse", **skips)
+    assert target.count(place) == 4
+    run_tipple("doctor", target.url, "--table", f"{schema}.t", check=0)
+    assert run_tipple("jobs", target.url, check=0).stdout.count("published") == 7

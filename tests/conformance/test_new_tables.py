@@ -15,7 +15,7 @@ import pytest
 
 import tipple
 from command import environment, run_tipple
-from extension.test_write_path import ready_target
+from extension.pages import ready_target
 from loading import load, load_stdin, load_text, load_words
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
@@ -309,6 +309,18 @@ def test_what_the_server_refuses_is_told_before_the_load(
     assert said in run.output
     assert "no number" not in run.output
     assert postgres_target.leftovers("other") == set()
+
+
+def test_more_columns_than_a_table_can_have(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """No statement of the user's own makes such a table either."""
+    names = [f"c{number}" for number in range(1601)]
+    path = write(tmp_path / "in.csv", f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
+    with pytest.raises(tipple.UsageError, match="at most 1600 columns") as caught:
+        tipple.load(path, into=postgres_target.url, table="t", schema="auto")
+    assert "--columns" in str(caught.value.hint)
+    assert "yourself" not in str(caught.value.hint)
+    report = tipple.load(path, into=postgres_target.url, table="t", schema="auto", columns=["c0", "c1600"])
+    assert report.rows == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from conformance.test_sniff import unseen_line
 from loading import load, load_here, load_text, load_text_here
-from targets import PostgresTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 TABLE = "CREATE TABLE t (id integer, d date, ts timestamp, amount numeric(12,2), price double precision, n bigint)"
 GERMAN = {"format": "csv", "delimiter": ";", "date_style": "DMY", "decimal_separator": ",", "thousands": "."}
@@ -275,3 +275,23 @@ def test_other_words_for_an_order(engine_target: Target, tmp_path: Path) -> None
     load_here(engine_target, write(tmp_path / "2.csv", "24/12/31\n2024/1/2\n"), date_style="ymd")
     days = engine_target.rows("SELECT d FROM t ORDER BY d")
     assert days == [(date(2024, 1, 2),), (date(2024, 2, 1),), (date(2024, 12, 31),)]
+
+
+def test_a_number_of_another_notation_beside_dates_of_one(engine_target: Target, tmp_path: Path) -> None:
+    """That an order of day and month was seen says nothing of numbers."""
+    engine_target.execute("CREATE TABLE t (d date, amount numeric(12,2))")
+    dates = "".join(f"{1 + n % 12}/{1 + n % 28}/2024,{n}.5\n" for n in range(40))
+    run = load_text(engine_target, tmp_path / "in.csv", f'{dates}1/31/2024,"1,000.50"\n', check=1)
+    assert "--thousands , leaves" in " ".join(run.stderr.split())
+    run = load_text(engine_target, tmp_path / "in.csv", f'{dates}1/31/2024,"1,000.50"\n', thousands="_", check=1)
+    assert "are others than" in " ".join(run.stderr.split())
+
+
+def test_the_wider_type_of_a_number_beside_dates_of_one_order(tmp_path: Path) -> None:
+    rows = [f"1/{1 + n % 28}/2024,{n},{'x' * 100}" for n in range(100_000)]
+    path = write(tmp_path / "in.csv", "\n".join(rows) + "\n")
+    unseen = unseen_line(path, rows, range(50_000, 100_000))
+    rows[unseen] = f"1/1/2024,1.5,{'x' * 100}"
+    write(path, "\n".join(rows) + "\n")
+    run = load_here(DuckdbTarget(tmp_path / "t.duckdb"), path, schema="auto", check=1)
+    assert "give the column the type double precision" in " ".join(run.stderr.split())

@@ -428,7 +428,7 @@ def test_replaced_rows_that_others_refer_to(postgres_target: PostgresTarget, tmp
     )
     data = "".join(f"{n},x\n" for n in range(30))
     run = load_text(postgres_target, tmp_path / "in.csv", data, header="no", mode="replace", check=1)
-    assert "still referenced" in run.stderr or "referenced" in run.stderr
+    assert "still referenced" in run.stderr
     assert "record" not in run.stderr
     assert postgres_target.rows("SELECT * FROM t") == [(3, "old")]
 

@@ -101,7 +101,7 @@ def test_partitions_are_made_for_all_keys(
     check_tidy(postgres_target)
 
 
-def test_rows_that_can_be_read_only_once(postgres_target: PostgresTarget, tmp_path: Path, schema: Path) -> None:
+def test_rows_that_can_be_read_only_once(postgres_target: PostgresTarget, schema: Path) -> None:
     """Nobody may look at their keys first; so the partitions have to be named, or be there."""
     write(schema, schema.read_text().format(type="integer"))
     table = table_of([1, 11, 21], pyarrow.int32())

@@ -450,6 +450,19 @@ def test_what_needs_the_table_itself(postgres_target: PostgresTarget, tmp_path: 
     load_text(postgres_target, tmp_path / "in2.csv", "2,a\n", partition_by="range(a, every=1000)", check=2)
 
 
+def test_a_partition_whose_trigger_mends_rows(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """NOT NULL judges them afterwards, as it does where COPY brings them."""
+    postgres_target.execute(RANGES)
+    postgres_target.execute(
+        "ALTER TABLE t_mid ALTER b SET NOT NULL; CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN NEW.b := coalesce(NEW.b, ''mended''); RETURN NEW; END'; "
+        "CREATE TRIGGER mends BEFORE INSERT ON t_mid FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+    run = load_text(postgres_target, tmp_path / "in.csv", "1,\n2,x\n1001,y\n")
+    assert "the trigger mends of its partition t_mid may mend rows" in run.summary["strategy_reason"]
+    assert postgres_target.sorted_rows("t") == [(1, "mended"), (2, "x"), (1001, "y")]
+
+
 def test_constraints_of_the_table(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Checks, defaults, generated columns, foreign keys, indexes on expressions: as if loaded by COPY."""
     postgres_target.execute("""

@@ -3,7 +3,7 @@ why Tipple gives others.
 
 - csv-spectrum: https://github.com/max-mapper/csv-spectrum (BSD-2-Clause)
 - csv-test-data: https://github.com/sineemore/csv-test-data
-- Pollock, of 2,289 files: `benchmarks/pollock.py` goes through a checkout of it.
+- Pollock, 2,289 spoilt files and the one that they are made of: `benchmarks/pollock.py` goes through a checkout.
 
 Both small ones take an empty field for an empty text, quoted or not. Here, as for COPY, it is NULL where it is not
 quoted.

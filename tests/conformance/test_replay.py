@@ -136,6 +136,7 @@ def test_a_replay_does_not_advise_what_it_leaves_out_of_account(engine_target: T
     failed = load(engine_target, path, check=1, max_rejects=0, replay=True, **options)
     assert "--skip-lines" not in failed.stderr
     assert "mend the record" in failed.stderr
+    assert "--replay allows no reject without --max-rejects" in failed.stderr
 
 
 def test_a_share_of_all_records_is_no_limit_of_a_replay(engine_target: Target, tmp_path: Path) -> None:

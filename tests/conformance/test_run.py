@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
+import random
 import re
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tipple
 from big import TABLE, BigFile
+from columnar_files import write_parquet
 from command import Run, run_tipple, start_tipple
 from loading import load
 from targets import DuckdbTarget, PostgresTarget, Target, write
@@ -329,6 +334,25 @@ def test_interrupted(
     assert engine_target.leftovers("t", "u", "small") == set()
 
 
+def test_streams_by_what_the_bytes_stand_for(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A table of a job has as many as its file would get alone: where text is one row, compressed bytes are several."""
+    rng = random.Random(1)
+    values = [base64.b64encode(rng.randbytes(66)).decode() for _ in range(20_000)]
+    write_parquet(tmp_path / "columnar.parquet", pa.table({"v": values}), compression="NONE", use_dictionary=False)
+    text = "".join(f"{value}\n" for value in values)
+    write(tmp_path / "packed.csv.gz", gzip.compress(text.encode(), 1))
+    write(tmp_path / "plain.csv", text)
+    entries = ""
+    for name, file in (("columnar", "columnar.parquet"), ("packed", "packed.csv.gz"), ("plain", "plain.csv")):
+        postgres_target.execute(f"CREATE TABLE {name} (v text)")
+        entries += f"[tables.{name}]\nsources = '${{here}}/{file}'\n"
+    job = write(tmp_path / "job.toml", f"[defaults]\ninto = '${{into}}'\n{entries}")
+    report = tipple.run(job, settings={"into": postgres_target.url}, jobs=2)
+    streams = {table.name: table.report.streams for table in report.tables if table.report is not None}
+    assert streams == {"columnar": 2, "packed": 2, "plain": 1}
+    assert [postgres_target.count(name) for name in streams] == [len(values)] * 3
+
+
 def test_side_by_side(postgres_target: PostgresTarget, tmp_path: Path, big_file: BigFile) -> None:
     """The budget of streams is kept, and tables that need less than all of it are loaded at the same time."""
     job = big_job(postgres_target, tmp_path, big_file, "each")
@@ -346,6 +370,39 @@ def test_side_by_side(postgres_target: PostgresTarget, tmp_path: Path, big_file:
     loading = [[t["table"] for t in s["tables"] if t["phase"] not in ("publish",)] for s in snapshots]
     assert max(map(len, loading)) <= 3
     assert snapshots[-1]["tables_total"] == 9
+
+
+MEETING = """
+CREATE SEQUENCE t_came; CREATE SEQUENCE u_came;
+CREATE FUNCTION meet(one text, other text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE came boolean;
+BEGIN
+    -- What is drawn from a sequence is seen by everybody at once.
+    PERFORM nextval(one);
+    FOR turn IN 1 .. 2000 LOOP
+        EXECUTE 'SELECT is_called FROM ' || other INTO came;
+        EXIT WHEN came;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    RETURN came;
+END $$;
+CREATE TABLE t (a integer CHECK (meet('t_came', 'u_came')));
+CREATE TABLE u (a integer CHECK (meet('u_came', 't_came')));
+"""
+
+
+@PUBLISH
+def test_tables_that_wait_for_each_other(postgres_target: PostgresTarget, tmp_path: Path, publish: str) -> None:
+    """Each takes its row only when the other one is given its own: both are being loaded at the same time."""
+    postgres_target.execute(MEETING)
+    write(tmp_path / "a.csv", "1\n")
+    job = write(
+        tmp_path / "job.toml",
+        f"publish = '{publish}'\njobs = 2\n[defaults]\ninto = '${{into}}'\nsources = '${{here}}/a.csv'\nheader = 'no'\n"
+        "[tables.t]\n[tables.u]\n",
+    )
+    assert set(statuses(run(postgres_target, job)).values()) == {"loaded"}
+    assert (postgres_target.count("t"), postgres_target.count("u")) == (1, 1)
 
 
 @PUBLISH

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from extension.pages import make_ready
-from loading import load, load_stdin
+from loading import load, load_here, load_stdin
 from spoilt import told
-from targets import PostgresTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 SKIP: dict[str, Any] = {"format": "csv", "header": "no", "on_error": "skip", "max_rejects": "100%"}
 
@@ -298,3 +298,19 @@ def test_a_value_that_only_the_server_reads_has_no_digest(postgres_target: Postg
     assert run.summary is not None
     assert run.summary["verify"]["kind"] == "count"
     assert postgres_target.count("t") == 4001
+
+
+@pytest.mark.parametrize("others", [{}, {50: '"A" grade'}], ids=["inches alone", "and a word in quotes"])
+@pytest.mark.parametrize(("first", "second"), [(100, 9_000), (100, 180)])
+@pytest.mark.parametrize("delimiter", [",", "|", "\t"])
+def test_inches_far_apart_in_a_file_without_quotes(
+    tmp_path: Path, delimiter: str, first: int, second: int, others: dict[int, str]
+) -> None:
+    """What is between the two is no field, though the sample ends before the second."""
+    names = {first: '5" pipe', second: '12" pipe', **others}
+    rows = [(number, names.get(number, f"rod {number}"), "steel") for number in range(10_000)]
+    lines = [delimiter.join(map(str, row)) for row in [("id", "name", "material"), *rows]]
+    path = write(tmp_path / "in.csv", "\n".join(lines) + "\n")
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    load_here(target, path, schema="auto", header="yes", format="auto")
+    assert target.rows("SELECT * FROM t ORDER BY id") == rows

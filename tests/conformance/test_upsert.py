@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.oracle import assert_no_sessions
 from loading import load, load_here
 from targets import DuckdbTarget, PostgresTarget, Target, write
 
@@ -139,7 +140,7 @@ def test_mistakes(engine_target: Target, tmp_path: Path, options: dict[str, obje
 
 
 def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
-    """Rows go to their partitions, and partitions without a staged key are not read."""
+    """Rows go to their partitions, and partitions without a staged key are not read to find those that they update."""
     postgres_target.execute(
         """
         CREATE TABLE t (a integer, day date, v integer, PRIMARY KEY (a, day)) PARTITION BY RANGE (day);
@@ -149,9 +150,19 @@ def test_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
         INSERT INTO t VALUES (1, '2020-05-05', 1), (2, '2021-05-05', 1), (3, '2022-05-05', 1);
         """
     )
-    # Whoever holds the third partition does not hinder a load that has nothing for it.
+    # Without indexes nothing but the range of the keys, which is known when the query is planned, keeps one from
+    # being read.
+    for way in ("indexscan", "indexonlyscan", "bitmapscan"):
+        postgres_target.execute(f"ALTER DATABASE {postgres_target.database} SET enable_{way} = off")
+    postgres_target.execute("SELECT pg_stat_force_next_flush()")
+    reads = "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname LIKE 't_' ORDER BY 1"
+    before = dict(postgres_target.rows(reads))
     path = write(tmp_path / "in.csv", "1,2020-05-05,10\n2,2021-05-05,20\n9,2021-05-06,90\n")
     run = load(postgres_target, path, mode="upsert", key="a,day")
+    # Sessions tell what they have read when they end.
+    assert_no_sessions(postgres_target)
+    read = {name: times - before[name] for name, times in postgres_target.rows(reads)}
+    assert read["t1"] == read["t2"] > read["t3"] == 0
     assert sorted(postgres_target.rows("SELECT a, v FROM t")) == [(1, 10), (2, 20), (3, 1), (9, 90)]
     assert run.summary is not None
     assert (run.summary["rows_inserted"], run.summary["rows_updated"]) == (1, 2)
@@ -179,6 +190,19 @@ def test_a_key_that_the_table_has_twice(tmp_path: Path, on_conflict: str) -> Non
     assert run.summary is not None
     counts = {name: run.summary[f"rows_{name}"] for name in ("inserted", "updated", "ignored", "superseded")}
     assert counts == {"inserted": 1, "updated": 2 * updates, "ignored": int(not updates), "superseded": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "equal"), [("double", ["-0", "0"]), ("double", ["0", "-0"]), ("interval", ["1 month", "30 days"])]
+)
+def test_the_last_record_gives_the_key_too(tmp_path: Path, kind: str, equal: list[str]) -> None:
+    """Keys that are equal and not the same, among records that are all new."""
+    target = DuckdbTarget(tmp_path / "target.duckdb")
+    target.execute(f"CREATE TABLE t (k {kind}, v integer)")
+    path = write(tmp_path / "in.csv", f"{equal[0]},1\n{equal[1]},2\n")
+    load_here(target, path, mode="upsert", key="k", format="csv", header="no")
+    stored = target.rows("SELECT CAST(k AS varchar), v FROM t")
+    assert stored == target.rows(f"SELECT CAST(CAST('{equal[1]}' AS {kind}) AS varchar), 2")
 
 
 @pytest.mark.parametrize("name", ["rowid", "RowId"])

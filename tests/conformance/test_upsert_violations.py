@@ -224,7 +224,7 @@ def test_the_limit(engine_target: Target, tmp_path: Path) -> None:
     load(engine_target, path, **{**options, "max_rejects": most}, check=3)
 
 
-def test_what_comes_once(engine_target: Target, tmp_path: Path) -> None:
+def test_what_comes_once(engine_target: Target) -> None:
     """Standard input cannot be read again to find the record: nothing is published, and the reason is told."""
     make(engine_target, *HELD)
     text = "".join(record.text for record in RECORDS)

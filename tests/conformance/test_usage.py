@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from command import run_tipple
 from loading import load
-from targets import Target, write
+from targets import PostgresTarget, Target, write
 
 WRONG: dict[str, tuple[dict[str, object], str]] = {
     "unknown_mode": ({"mode": "truncate"}, "mode"),
@@ -18,6 +19,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "newline_delimiter": ({"delimiter": "\n"}, "delimiter"),
     "delimiter_is_quote": ({"delimiter": '"'}, "delimiter"),
     "quote_of_text": ({"format": "text", "quote": "'"}, "quote"),
+    "empty_quote": ({"quote": ""}, "one that does not occur"),
     "delimiter_in_null": ({"null": "a,b"}, "delimiter"),
     "unknown_header": ({"header": "maybe"}, "header"),
     "unknown_encoding": ({"encoding": "klingon"}, "encoding"),
@@ -133,3 +135,59 @@ def test_summary_that_cannot_be_written(engine_target: Target, tmp_path: Path) -
     path = write(tmp_path / "in.csv", "1\n")
     load(engine_target, path, summary=tmp_path / "missing" / "summary.json", check=2)
     assert engine_target.count("t") == 0
+
+
+def test_a_file_whose_name_begins_like_an_option(tmp_path: Path) -> None:
+    write(tmp_path / "-dash.csv", "1\n")
+    words = ("load", "-dash.csv", "--table", "t", "--into", "duckdb:///x.duckdb")
+    run = run_tipple(*words, cwd=tmp_path, check=2)
+    assert "  hint: the file -dash.csv is named by ./-dash.csv" in run.stderr
+    told = run_tipple(*words, "--json", cwd=tmp_path, check=2).stdout
+    assert json.loads(told)["hint"] == "the file -dash.csv is named by ./-dash.csv"
+
+
+@pytest.mark.parametrize("verb", ["doctor", "jobs"])
+def test_no_url(tmp_path: Path, verb: str) -> None:
+    """Whose file that is which is not there nobody knows who has not named it."""
+    run = run_tipple(verb, cwd=tmp_path, env={"TIPPLE_TARGET": None}, check=2)
+    assert "there is no database duckdb:///tipple.duckdb" in run.stderr
+    assert "no URL was given, nor $TIPPLE_TARGET" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "duckdb:///no.duckdb"),
+        ("jobs", "duckdb:///no.duckdb", "list"),
+        ("jobs", "duckdb:///no.duckdb", "show", "1"),
+        ("jobs", "duckdb:///no.duckdb", "cancel", "1"),
+        ("jobs", "duckdb:///no.duckdb", "clean"),
+        ("jobs", "duckdb:///no.duckdb", "resume", "1"),
+        ("jobs", "wash"),
+        ("doctor", "duckdb:///no.duckdb"),
+        ("doctor", "duckdb:///no.duckdb", "--sizes"),
+        ("doctor", "--nothing"),
+        ("generate", "tpch", "--out", "taken"),
+        ("generate", "tpch"),
+        ("load", "no.csv", "--table", "t"),
+        ("run", "no.toml"),
+    ],
+    ids=" ".join,
+)
+def test_json_where_there_is_no_result(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Whoever reads JSON gets JSON: one object, which says why."""
+    write(tmp_path / "taken", "")
+    run = run_tipple(*words, "--json", cwd=tmp_path, check=2)
+    told = json.loads(run.stdout)
+    assert (told["tipple_failure_version"], told["status"], told["exit_status"]) == (1, "refused", 2)
+    assert told["error"] in run.stderr
+
+
+def test_a_table_in_another_case(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    postgres_target.execute('CREATE TABLE "Order" (a integer)')
+    path = write(tmp_path / "in.csv", "1\n")
+    run = load(postgres_target, path, table="Order", check=2)
+    assert 'there is no table order in the target, but public."Order"' in run.stderr
+    assert """--table 'public."Order"'""" in run.stderr
+    load(postgres_target, path, table='public."Order"')
+    assert postgres_target.count('"Order"') == 1

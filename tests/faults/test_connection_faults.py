@@ -15,7 +15,18 @@ import pytest
 
 from big import BigFile
 from command import run_tipple
-from faults.oracle import FIRST_SEED, LONG, OLD_ROWS, Disturbed, copying, moments, record_count, sessions_of, wait_for
+from faults.oracle import (
+    FIRST_SEED,
+    LONG,
+    OLD_ROWS,
+    Disturbed,
+    answers,
+    copying,
+    moments,
+    record_count,
+    sessions_of,
+    wait_for,
+)
 from loading import load_here
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
@@ -560,19 +571,12 @@ def test_backend_killed(
         run = command.wait()
         assert run.exit_code in (0, 1, 2), str(run)
         assert "Traceback" not in run.stderr
-        assert wait_for(lambda: _answers(server), 60)
+        assert wait_for(lambda: answers(server), 60)
         job.finish()
         job.drop()
     record_count(f"SIGKILL of a backend: {number + 1} rounds, {killed} killed")
     assert killed > 0
     target.close()
-
-
-def _answers(server: PostgresServer) -> bool:
-    try:
-        return server.rows("SELECT 1") == [(1,)]
-    except psycopg.OperationalError:
-        return False
 
 
 def test_no_session_is_left_for_the_streams(target: PostgresTarget, tmp_path: Path) -> None:

@@ -55,6 +55,50 @@ def test_ledger_schema_cannot_be_created(foreign: PostgresTarget, path: Path) ->
     assert foreign.count("t") == 0
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"CREATE SCHEMA tipple AUTHORIZATION {LOADER}",
+        f"CREATE SCHEMA tipple; GRANT USAGE, CREATE ON SCHEMA tipple TO {LOADER}",
+    ],
+)
+def test_a_schema_that_was_made_for_the_ledger(foreign: PostgresTarget, path: Path, statement: str) -> None:
+    """Is enough: nobody needs to create schemas in the database."""
+    foreign.server.execute(statement, foreign.database)
+    load(foreign, path, dry_run=True)
+    ledger = [
+        f
+        for f in json.loads(run_tipple("doctor", foreign.url, "--json", check=False).stdout)
+        if f["subject"] == "ledger"
+    ]
+    assert ledger == []
+    load(foreign, path)
+    assert load(foreign, path).summary["status"] == "already loaded"
+    assert foreign.count("t") == 2
+
+
+@pytest.mark.parametrize("right", [None, "USAGE", "CREATE"])
+def test_a_schema_for_the_ledger_that_the_role_may_not_use(
+    foreign: PostgresTarget, path: Path, right: str | None
+) -> None:
+    """A dry run, the load and doctor say the same, and it helps."""
+    server, database = foreign.server, foreign.database
+    server.execute("CREATE SCHEMA tipple", database)
+    if right is not None:
+        server.execute(f"GRANT {right} ON SCHEMA tipple TO {LOADER}", database)
+    # Of the one that is there nobody is asked to create another one.
+    server.execute(f'GRANT CREATE ON DATABASE "{database}" TO {LOADER}', database)
+    planned, tried = (load(foreign, path, dry_run=dry_run, check=2) for dry_run in (True, False))
+    (statement,) = _grants(planned)
+    assert statement == f'GRANT USAGE, CREATE ON SCHEMA tipple TO "{LOADER}";'
+    assert _grants(tried) == [statement]
+    told = json.loads(run_tipple("doctor", foreign.url, "--json", check=False).stdout)
+    assert [statement in f["remedy"] for f in told if f["subject"] == "ledger"] == [True]
+    server.execute(statement, database)
+    load(foreign, path)
+    assert foreign.count("t") == 2
+
+
 def test_what_was_said_helps(foreign: PostgresTarget, path: Path) -> None:
     """The statement from the error message, given by a superuser, is enough."""
     run = load(foreign, path, check=False)
@@ -409,6 +453,13 @@ def test_strings_as_old_servers_read_them(postgres_target: PostgresTarget, tmp_p
     assert postgres_target.value("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 't_b_check'") == (
         "CHECK ((b <> '\\'::text))"
     )
+    divided = write(tmp_path / "p.sql", "CREATE TABLE p (a integer, b text);")
+    load(url, path, table="p", schema=divided, null="\\N", partition_by="range(b, bounds=['\\'])")
+    bounds = "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relispartition ORDER BY 1 DESC"
+    assert postgres_target.rows(bounds) == [
+        ("FOR VALUES FROM (MINVALUE) TO ('\\')",),
+        ("FOR VALUES FROM ('\\') TO (MAXVALUE)",),
+    ]
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -14,7 +14,6 @@ import pytest
 
 from big import TABLE, BigFile
 from command import environment, run_tipple
-from conftest import version_parameter
 from faults.oracle import LONG, OLD_ROWS, Disturbed, moments, record_count, wait_for
 from faults.test_kill import kill_after
 from loading import load_words
@@ -37,8 +36,7 @@ def target(server_of: Callable[[int], PostgresServer]) -> PostgresTarget:
     return PostgresTarget(server_of(18))
 
 
-@pytest.mark.parametrize("version", [version_parameter(18)])
-def test_client_killed(target: PostgresTarget, packed: BigFile, postgres_seconds: float, version: int) -> None:
+def test_client_killed(target: PostgresTarget, packed: BigFile, postgres_seconds: float) -> None:
     """The next run unpacks again and stores what the ledger does not have."""
     killed = resumed = 0
     for number, moment in enumerate(moments(11, ROUNDS, postgres_seconds)):

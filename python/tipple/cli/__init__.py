@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shlex
 import signal
 import sys
 from contextlib import suppress
@@ -22,8 +23,8 @@ FAILED_STATUS = 1
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 
-_TELL_FAILURES = ("load", "run", "jobs")
-"""The verbs whose `--json` says why there is no report."""
+_TELL_FAILURES = ("load", "run", "jobs", "doctor", "generate")
+"""The verbs whose `--json` says why there is no result."""
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """What a run makes at its start, modules above all, lives until its end: to look through it for garbage after every
@@ -98,14 +99,17 @@ def _run(arguments: list[str] | None) -> int:
         say(f"tipple: {error}")
         if error.hint and not isinstance(error, BadRecord):
             say(f"  hint: {error.hint}")
+        _tell(error, arguments)
         return error.exit_status
     except click.ClickException as error:
-        error.show()
-        if _is_to_tell(arguments):
-            from tipple.errors import UsageError
+        from tipple.errors import UsageError
 
-            refusal = UsageError(error.format_message(), hint=f"tipple {arguments[0]} --help has all options")
-            _print_failure(refusal)
+        error.show()
+        hint = _file_for_option(arguments)
+        if hint is not None:
+            say(f"  hint: {hint}")
+        hint = hint or f"tipple {next(iter(arguments), '')} --help has all options"
+        _tell(UsageError(error.format_message(), hint=hint), arguments)
         return USAGE_STATUS
     except click.Abort:
         raise KeyboardInterrupt from None
@@ -114,28 +118,32 @@ def _run(arguments: list[str] | None) -> int:
     return 0
 
 
-def _is_to_tell(arguments: list[str]) -> bool:
-    """Whether stdout is to say as JSON why there is no report."""
-    return "--json" in arguments and arguments[0] in _TELL_FAILURES
+def _file_for_option(arguments: list[str]) -> str | None:
+    """What to do about a file whose name was taken for options."""
+    name = next((name for name in arguments if name[:1] == "-" and os.path.isfile(name)), None)
+    return None if name is None else f"the file {name} is named by {shlex.quote(f'./{name}')}"
 
 
-def _tell_interruption(arguments: list[str]) -> None:
-    """Says as JSON that Ctrl-C came where no verb does: before it has begun, for example, or while it is imported."""
-    if not _is_to_tell(arguments) or has_printed_json():
+def _tell(error: TippleError, arguments: list[str]) -> None:
+    """Says as JSON on stdout why there is no result, where the result is asked for as JSON, and is not there."""
+    if "--json" not in arguments or arguments[0] not in _TELL_FAILURES or has_printed_json():
         return
-    with suppress(ImportError, StdoutFailed):
-        from tipple.errors import Interrupted
-
-        _print_failure(Interrupted("interrupted", hint="run the same command again to go on"))
-
-
-def _print_failure(error: TippleError) -> None:
-    """What no verb says, as JSON like any other failure."""
     from tipple.cli.output import print_json
     from tipple.report.failure import LoadFailure
     from tipple.report.schema import encode_summary
 
-    print_json(encode_summary(LoadFailure.of(error)))
+    # Why there is none is what matters, and is said on stderr.
+    with suppress(StdoutFailed):
+        print_json(encode_summary(LoadFailure.of(error)))
+        flush()
+
+
+def _tell_interruption(arguments: list[str]) -> None:
+    """Says as JSON that Ctrl-C came where no verb does: before it has begun, for example, or while it is imported."""
+    with suppress(ImportError):
+        from tipple.errors import Interrupted
+
+        _tell(Interrupted("interrupted", hint="run the same command again to go on"), arguments)
 
 
 def _raise_interrupt(error: Exception) -> None:

@@ -87,11 +87,9 @@ def _meaning(words: Sequence[str]) -> tuple[str | None, str, str | None]:
 
 def _resume(url: str | None, job: str, *, as_json: bool) -> None:
     from tipple.cli.load import PUBLISHED_WITH_REJECTS, show_report
-    from tipple.cli.summary import telling_failure
     from tipple.run.interrupt import too_late
 
-    with telling_failure(None, as_json=as_json):
-        report = resume_job(url, job, progress="auto")
+    report = resume_job(url, job, progress="auto")
     with too_late(), after_the_deed("the rows are published"):
         show_report(report, as_json=as_json)
     if report.rejects:

@@ -359,7 +359,7 @@ def load(
     nothing.
     """
     inputs = [*sources, *([schema] if schema else [])]
-    with telling_failure(summary, as_json=as_json), no_stale_summary(summary, lambda: inputs):
+    with telling_failure(summary), no_stale_summary(summary, lambda: inputs):
         report = run_load(
             sources,
             into=into,

@@ -86,7 +86,7 @@ def run(
             )
     except TippleError as error:
         if not isinstance(error, (JobFailed, Interrupted)) or error.report is None:
-            with telling_failure(summary, as_json=as_json):
+            with telling_failure(summary):
                 raise
         ended, report = error, error.report
     unwritten: TippleError | None = None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tipple.cli.output import StdoutFailed, print_json
 from tipple.errors import TippleError
 from tipple.report.failure import LoadFailure
 from tipple.report.schema import encode_summary
@@ -16,12 +15,11 @@ __all__ = ["telling_failure", "write_summary"]
 
 
 @contextmanager
-def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
-    """Says as JSON why a load, or a job of several, has no report, where one was asked for as JSON.
+def telling_failure(path: str | None) -> Iterator[None]:
+    """Says in the summary why a load, or a job of several, has no report.
 
     Args:
         path: of `--summary`. What stands there is left alone: it was found to be the load's own, or it is no summary.
-        as_json: whether stdout gets it.
     """
     try:
         yield
@@ -31,9 +29,6 @@ def telling_failure(path: str | None, *, as_json: bool) -> Iterator[None]:
         if path is not None and failure.status != "refused" and _is_free(path):
             with suppress(TippleError):
                 write_summary(path, encode_summary(failure), done="nothing was published", repeats=False)
-        if as_json:
-            with suppress(StdoutFailed):
-                print_json(encode_summary(failure))
         raise
 
 

@@ -1,7 +1,7 @@
 """What every engine offers to the verbs: one set of names, so that a second engine is a second folder.
 
 An engine is a folder with the same files: `capabilities.py` (what it can do, as data), `connection.py`, `columns.py`
-(its types in the codec's terms), `ledger.py`, `load.py`. Nothing here imports a driver.
+(its types in the codec's terms), `ledger.py`, `session.py`, `load.py`. Nothing here imports a driver.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from tipple._core import RejectFiles
+from tipple._core import FIRST_PART_N, RejectFiles
 from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError, VerifyFailed
@@ -51,9 +51,6 @@ ANALYZE = "analyze"
 """The phase in which the planner's statistics are gathered."""
 PROCESSING_PHASES = frozenset({CONVERT, "index", ANALYZE, "publish"})
 """The work after the load, until the table is ready for queries; publishing together is waiting, and none."""
-
-FIRST_PART_N = 1 << 30
-"""From here on numbers are those of slices that --commit-every has made of the rest of others."""
 
 UTC_NAMES = frozenset(
     prefix + name for prefix in ("", "Etc/") for name in ("UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich")
@@ -217,6 +214,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     path_columns: tuple[tuple[str, str | None], ...] = ()
     """Of a columnar file: names and values of the columns that are loaded from the names of its directories."""
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is compressed text."""
+        return self.form is not None and self.form.compression is not None
+
 
 class NotPublished(Exception):
     """One of the loads that are published together cannot be."""
@@ -313,7 +315,8 @@ class LoadTask(msgspec.Struct, kw_only=True):
     stream: Any = None
     """The core's `ArrowStream`, where the source is one in memory: it can be read once."""
     stream_again: Callable[[], Any] | None = None
-    """Another `ArrowStream` of the same rows, where there is one: some things have to be known before the first row."""
+    """Another `ArrowStream` of the same rows, where there is one: some things have to be known before the first row,
+    and of an engine's refusal which row it was."""
     together: Together | None = None
     """The loads that this one publishes with, in one transaction; None: it publishes alone."""
     counts_slices: bool = True
@@ -508,7 +511,10 @@ class Session(Protocol):
         """The columns that a definition would make."""
 
     def resolve_new(self, table: TableName) -> TableName:
-        """The name with the schema in which an unqualified table would be created."""
+        """The name as the database would keep it, with the schema in which an unqualified table would be created."""
+
+    def in_other_case(self, table: TableName) -> TableName | None:
+        """A table whose name is this one but for upper and lower case, where the target tells them apart."""
 
     def use_date_style(self, order: str) -> None:
         """Dates that only the target reads have day, month and year in this order: `DMY`, `MDY` or `YMD`."""
@@ -537,7 +543,14 @@ class Session(Protocol):
         """
 
     def examine_for(self, task: LoadTask) -> list[Finding]:
-        """What this load should know before it begins: the slow and the broken only, found quickly. Never fails."""
+        """What this load should know before it begins: the slow and the broken only, found quickly.
+
+        Nothing where a look at the target fails.
+
+        Raises:
+            UsageError: the load would be refused.
+            ConnectionFailed: the server is gone, and did not come back in time.
+        """
 
     def sizes(self, table: TableName | None) -> list[StorageSize]:
         """The room that tables, partitions and indexes take; only those of `table` where one is named."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tipple import _core
-from tipple.engines import spool
+from tipple.engines import spool, unread_files
 from tipple.engines.base import Cut, Identity, LoadTask, TableColumn
 from tipple.errors import (
     BadRecord,
@@ -203,8 +203,12 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 _STREAM_FAILED = "the stream failed: "
 _OVERLONG = "; an unclosed quote?"
-_REMEDY = re.compile(r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them)\b)")
+_REMEDY = re.compile(
+    r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them|allow more of them)\b)"
+)
 """Where what to do begins in what the core says."""
+AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
+"""What to do where the connection was lost, and a ledger knows how far the load has come."""
 _MEND = "mend the cause and run the same command again"
 _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
@@ -309,7 +313,8 @@ def core_error(error: Exception) -> TippleError:
             return NoPartition(facts["keys"])
         case "file":
             remedy = spool.NO_ROOM if lacks_room(message) and spool.PREFIX in facts["file"] else facts["remedy"]
-            return TippleError(f"{facts['file']}: {message}", hint=remedy, detail=facts)
+            said, remedy = unread_files.named(facts) or (f"{facts['file']}: {message}", remedy)
+            return TippleError(said, hint=remedy, detail=facts)
         case "source_changed":
             return SourceChanged(
                 f"{facts['file']} changed while it was being loaded: {message}",
@@ -332,8 +337,7 @@ def core_error(error: Exception) -> TippleError:
         case "connection":
             return ConnectionLost(
                 f"the connection to the server was lost ({facts['doing']}): {message}",
-                hint=full_hint(message)
-                or "run the same command again: what is stored stays stored, and nothing is stored twice",
+                hint=full_hint(message) or AGAIN,
                 detail=facts,
             )
         case "commit_in_doubt":
@@ -416,14 +420,14 @@ def rights_hint(sqlstate: str | None, said: str, *, is_at_end: bool = False) -> 
         return None
     if (hint := files_hint(sqlstate, said)) is not None:
         return hint
-    schema = re.search(r"for schema (\S+)", said)
+    schema = _refused("schema", said)
     if schema is not None and is_at_end:
         return (
             "foreign keys are checked at the end as the owners of their tables: as the schema's owner: GRANT USAGE ON "
-            f"SCHEMA {schema[1]} TO the role that owns the tables of the key; and run the same again"
+            f"SCHEMA {schema} TO the role that owns the tables of the key; and run the same again"
         )
     if schema is not None:
-        return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema[1]} TO this role; and run the same again"
+        return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema} TO this role; and run the same again"
     return tablespace_hint(said) or (
         "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE, "
         "--mode upsert UPDATE"
@@ -432,12 +436,17 @@ def rights_hint(sqlstate: str | None, said: str, *, is_at_end: bool = False) -> 
 
 def tablespace_hint(said: str) -> str | None:
     """What to do where a role may make no tables in a tablespace, as the server has `said`; None where it may."""
-    place = re.search(r"for tablespace (.+)", said)
+    place = _refused("tablespace", said)
     if place is None:
         return None
+    return f"as a superuser: GRANT CREATE ON TABLESPACE {place} TO this role; and run the same command again"
+
+
+def _refused(kind: str, said: str) -> str | None:
+    """The schema or tablespace that the server says it refuses, quoted where SQL needs it."""
+    found = re.search(rf"for {kind} (.+)", said)
     # By the same rule as a table's.
-    name = str(TableName(None, place[1]))
-    return f"as a superuser: GRANT CREATE ON TABLESPACE {name} TO this role; and run the same command again"
+    return str(TableName(None, found[1])) if found is not None else None
 
 
 def _copy_hint(facts: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from tipple.errors import TippleError
 from tipple.plan.size import format_bytes
+from tipple.plan.url import TableName
 
 Level = Literal["ok", "note", "slow", "broken"]
 """ok: as it should be. note: worth knowing. slow: a load takes longer than it has to. broken: a load would fail, or
@@ -52,6 +53,13 @@ def refused(subject: str, error: TippleError) -> Finding:
     """What was looked at: the load would be refused because of it, and say so."""
     return Finding(
         level="broken", subject=subject, found=str(error), effect="the load is refused", remedy=error.hint or ""
+    )
+
+
+def missing(table: TableName) -> Finding:
+    """That a table is not there, where a load can make it."""
+    return Finding(
+        level="note", subject=f"table {table}", found="it does not exist", remedy="tipple load … --schema FILE.sql"
     )
 
 

@@ -34,10 +34,12 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
     """A table, or a query in parentheses."""
     columns: Sequence[str]
     key: Sequence[str]
-    order: str
-    """What staged rows are ordered by to have the order of the sources, each part followed by DESC."""
+    order: str = ""
+    """What `latest` orders staged rows by to have the order of the sources, each part followed by DESC."""
     on_conflict: str
     """update, ignore or error."""
+    within: str = ""
+    """A further condition on `t`, ` AND …`, such as the range of the keys: by it the planner leaves partitions out."""
 
     @property
     def latest(self) -> str:
@@ -48,7 +50,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def match(self) -> str:
         """Whether the target's row `t` and the staged row `s` have the same key."""
-        return " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, self.key))
+        return " AND ".join(f"t.{name} = s.{name}" for name in map(quote_identifier, self.key)) + self.within
 
     def count_latest(self) -> str:
         """How many keys are staged."""
@@ -72,8 +74,8 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
             f"WHERE EXISTS (SELECT 1 FROM {self.target} t WHERE {self.match})) conflict LIMIT 5"
         )
 
-    def merge(self, extra: str = "") -> str:
-        """The one statement; `extra` is a further condition on `t`, such as the range of the keys."""
+    def merge(self) -> str:
+        """The one statement."""
         others = [name for name in self.columns if name not in self.key]
         matched = ""
         if self.on_conflict == "update" and others:
@@ -81,7 +83,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
             matched = f"WHEN MATCHED THEN UPDATE SET {values} "
         names = self._names()
         return (
-            f"MERGE INTO {self.target} t USING ({self.latest}) s ON {self.match}{extra} {matched}"
+            f"MERGE INTO {self.target} t USING ({self.latest}) s ON {self.match} {matched}"
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({self._names('s.')})"
         )
 

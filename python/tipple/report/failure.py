@@ -1,4 +1,4 @@
-"""What a load says as JSON where it does not end with a report."""
+"""What a verb says as JSON where it does not end with a result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FAILURE_VERSION: Literal[1] = 1
 
 
 class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a load, or a job of several, has no report.
+    """Why a load, a job of several, or another verb has no result.
 
-    `--json` prints it, and `--summary` writes it unless the exit status is 2.
+    `--json` prints it in the place of the result, and `--summary` writes it unless the exit status is 2.
     """
 
     tipple_failure_version: Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 import operator
 import os
 import types
@@ -16,9 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from tipple.errors import UsageError, shorten_text
+from tipple.plan.size import parse_size
 from tipple.plan.url import is_utf8
 
-__all__ = ["check_number", "checked", "plain_path", "refuse_set"]
+__all__ = ["check_number", "checked", "plain_path", "refuse_set", "size_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,6 +30,8 @@ LARGEST = 2**63 - 1
 LONGEST_SECONDS = 10**9
 """Thirty years, which every clock can still add to the time of day."""
 MOST_STREAMS = 65_535
+MOST_PARTS = 100_000
+"""As the core has it; refused before the names of their files are looked at."""
 SOURCES = "sources"
 """They may be many things, and what opens them says what they are not."""
 URLS = frozenset({"into", "url"})
@@ -42,6 +46,8 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "max_record_size": (1, LARGEST),
     "max_rejects": (0, LARGEST),
     "memory_limit": (1, LARGEST),
+    "part": (1, MOST_PARTS),
+    "parts": (1, MOST_PARTS),
     "retry_for": (0, LONGEST_SECONDS),
     "skip_lines": (0, LARGEST),
     "stall_timeout": (1, LONGEST_SECONDS),
@@ -113,7 +119,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         # Not `str(value)`, which of an enumeration gives the name.
         return str.__str__(value)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
+        # One of numpy's, whose integers are no `int`, and whose truths are no `bool`.
+        value = value.item()
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return operator.index(value)
     if isinstance(value, (list, tuple)):
         return type(value)(map(_plain, value)) if type(value) in (list, tuple) else list(map(_plain, value))
@@ -154,6 +163,22 @@ def check_number(name: str, value: int) -> str | None:
     if least is None or greatest is None or least <= value <= greatest:
         return None
     return f"must be {_range(name)}, and not {value}"
+
+
+def size_of(option: str, size: int | str) -> int:
+    """Bytes, as an option says them.
+
+    Raises:
+        UsageError: it is no size, or too small or large for the option.
+    """
+    try:
+        size_bytes = parse_size(size) if isinstance(size, str) else size
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}", hint=error.hint) from None
+    complaint = check_number(option.strip("-").replace("-", "_"), size_bytes)
+    if complaint is not None:
+        raise UsageError(f"{option} {complaint}", hint="write a size such as 64MB")
+    return size_bytes
 
 
 @functools.cache

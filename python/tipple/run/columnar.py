@@ -16,10 +16,11 @@ from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import STDIN, Identity
 from tipple.engines.inside import read_for
-from tipple.errors import UsageError
+from tipple.errors import UsageError, shorten_text
 from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, in_one_case, join_fields, refuse_twice
 from tipple.plan.path_columns import fields_in_paths, values_in_path
 from tipple.run.arguments import plain_path, refuse_set
+from tipple.run.periods import is_of_pandas, with_periods
 
 HEAD_BYTES = 16
 
@@ -41,6 +42,13 @@ class Columnar(msgspec.Struct, kw_only=True):
     def names(self) -> list[str]:
         """The fields' names."""
         return [field.name for field in self.fields]
+
+    def close(self) -> None:
+        """Lets go of a stream in memory, so that whoever keeps an error, and with it all that led to it, keeps no
+        query of a DuckDB connection open."""
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None
 
 
 def is_stream(sources: object) -> bool:
@@ -86,12 +94,18 @@ def _until_no_path(sources: Any) -> list[Any]:
     """What is in `sources`, up to the first that is no path: a generator of rows is not to run on for nothing."""
     found: list[Any] = []
     try:
-        for source in sources:
+        given = iter(sources)
+    except TypeError:
+        return [None]
+    try:
+        for source in given:
             found.append(source)
             if not _is_path(source):
                 break
     except TypeError:
-        # A lazy frame, for example, is nothing to iterate over.
+        # The error of a generator is its caller's. A lazy frame has elements, but gives none.
+        if hasattr(type(sources), "__iter__"):
+            raise
         return [None]
     return found
 
@@ -113,28 +127,58 @@ def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
         is_frame = hasattr(source, "columns")
     except Exception as error:
         raise UsageError(f"{label} gives no Arrow stream of rows: {error}", hint="open it again") from error
-    try:
-        stream = _core.ArrowStream(_watched(source))
-        fields = msgspec.json.decode(stream.fields(), type=list[Field])
-    except Exception as error:
-        hint = "give rows with named columns: a table, a frame or a record batch reader, not a single column"
-        if is_frame:
-            hint = "give each column a name of its own, and values of one type that Arrow has: astype(str), cast(…)"
-        if "unfinished result" in str(error):
-            # A DuckDB relation on a connection with another one's rows.
-            hint = "fetch those rows first, or take these from a connection of their own: connection.cursor().sql(…)"
-        said = "; ".join(map(str, error.args)) or type(error).__name__
-        raise UsageError(f"{label} gives no Arrow stream of rows: {said}", hint=hint) from error
-    refuse_twice([field.name for field in fields], label)
-    _refuse_objects(source, label)
-    _refuse_unlike(source, label)
-    _refuse_hidden_index(source, label)
     # A reader may give its rows away twice without a word, half of them to each. A relation has a length too, but is a
     # query: it may have other rows, and its connection gives no second stream beside the first.
     is_table = hasattr(kind, "__len__") and not _is_relation(source)
-    again = (lambda: _core.ArrowStream(source)) if is_table else None
-    columnar = Columnar(format="memory", fields=fields, stream=stream, again=again)
+    columnar = Columnar(format="memory", again=(lambda: _core.ArrowStream(source)) if is_table else None)
+    try:
+        columnar.stream = _core.ArrowStream(_watched(source))
+        columnar.fields = msgspec.json.decode(columnar.stream.fields(), type=list[Field])
+    except Exception as error:
+        columnar.close()
+        said, hint = _complaint(error, source, is_frame=is_frame)
+        raise UsageError(f"{label} gives no Arrow stream of rows: {said}", hint=hint) from error
+    columnar.fields = with_periods(columnar.fields, source)
+    try:
+        refuse_twice(columnar.names, label)
+        _refuse_objects(source, label)
+        _refuse_unlike(source, label)
+        _refuse_hidden_index(source, label)
+    except BaseException:
+        columnar.close()
+        raise
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
+
+
+def _complaint(error: Exception, source: Any, *, is_frame: bool) -> tuple[str, str]:
+    """Why `source` gives no stream, and what to do."""
+    if isinstance(error, UnicodeEncodeError):
+        return _lone_surrogate(error.object, source)
+    said = "; ".join(map(str, error.args)) or type(error).__name__
+    if "unfinished result" in said or "open result" in said:
+        # A DuckDB relation on a connection with another one's rows, fetched or handed out as a stream.
+        return said, "fetch those rows first, or take these from a connection of their own: connection.cursor().sql(…)"
+    if is_frame:
+        return said, "give each column a name of its own, and values of one type that Arrow has: astype(str), cast(…)"
+    return said, "give rows with named columns: a table, a frame or a record batch reader, not a single column"
+
+
+def _lone_surrogate(text: str, source: Any) -> tuple[str, str]:
+    """What to say of a text that no UTF-8 can hold, and what to do."""
+    where, hint = "", "replace it in the texts: text.encode('utf-8', 'replace').decode()"
+    # Of pandas' frames alone: no other library keeps such texts.
+    for name, column in source.items() if is_of_pandas(source) else ():
+        if name == text:
+            where, hint = "the name of a column: ", "give the column another name"
+            break
+        # Numbers have none.
+        values = column if column.dtype.kind == "O" else ()
+        record = next((n for n, value in enumerate(values, 1) if isinstance(value, str) and value == text), None)
+        if record is not None:
+            where = f"column {name}, record {record:,}: "
+            hint = f"replace it: frame[{name!r}].str.encode('utf-8', 'replace').str.decode('utf-8')"
+            break
+    return f"{where}the text {shorten_text(repr(text))} has a lone surrogate, which UTF-8 cannot hold", hint
 
 
 def _watched(source: Any) -> Any:

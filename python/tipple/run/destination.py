@@ -25,7 +25,7 @@ def refuse_schema(name: TableName, engine: str) -> None:
     own = find_engine(engine).capabilities.own_schemas
     if name.schema == LEDGER_SCHEMA or re.fullmatch(own, name.schema or ""):
         whose = "Tipple's own ledger" if name.schema == LEDGER_SCHEMA else "the database itself"
-        raise UsageError(f"--table {name}: the schema {name.schema} is that of {whose}", hint="name another")
+        raise UsageError(f"--table {name}: the schema {name.schema} is that of {whose}", hint="name another schema")
 
 
 def require_structures(name: str, asked: StructureRequest | None, tablespaces: tuple[str, ...]) -> None:

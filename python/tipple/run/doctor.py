@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
-from tipple.engines import find_engine
-from tipple.engines.findings import LEVELS, Finding
-from tipple.errors import UsageError
+from tipple.engines.base import Session
+from tipple.engines.findings import LEVELS, Finding, refused
+from tipple.errors import TippleError, UsageError
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import parse_table_name
+from tipple.plan.url import TableName, parse_table_name
 from tipple.run.arguments import checked
 from tipple.run.columnar import paths_of
+from tipple.run.destination import refuse_schema
 from tipple.run.sources import find_sources
-from tipple.run.target import choose_target
+from tipple.run.target import connect_existing
 
 
 @checked
@@ -34,15 +36,31 @@ def examine_target(
         UsageError: a source that is not there, or cannot be read.
         ConnectionFailed: there is no connection.
     """
-    target = choose_target(url)
     names = [] if isinstance(sources, (list, tuple)) and not sources else paths_of(sources)
     source_bytes = sum(_size_bytes(path) for path in find_sources(names))
-    session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
+    session = connect_existing(url, read_only=True)
     try:
-        findings = session.examine(parse_table_name(table) if table is not None else None, source_bytes)
+        name = parse_table_name(table) if table is not None else None
+        barred = _barred(session, name) if name is not None else []
+        # What else could be said of it would help nobody.
+        findings = session.examine(None if barred else name, source_bytes) + barred
     finally:
         session.close()
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+
+
+def _barred(session: Session, name: TableName) -> list[Finding]:
+    """Whether the table is none of the user's, which a load refuses."""
+    found, engine = None, session.capabilities.engine
+    with suppress(TippleError):
+        # What is wrong with the table itself is told where it is examined.
+        found = session.describe(name)
+    try:
+        refuse_schema(name, engine)
+        refuse_schema(name if found is None else found.name, engine)
+    except UsageError as error:
+        return [refused(f"table {name}", error)]
+    return []
 
 
 def _size_bytes(path: str) -> int:
@@ -64,8 +82,7 @@ def measure_target(url: str | None = None, *, table: str | None = None) -> list[
         ConnectionFailed: there is no connection.
         UsageError: there is no such table.
     """
-    target = choose_target(url)
-    session = find_engine(target.engine).connect(target, read_only=True, must_exist=True)
+    session = connect_existing(url, read_only=True)
     try:
         found = session.sizes(parse_table_name(table) if table is not None else None)
         if table is not None and not found:

@@ -104,22 +104,17 @@ def head_of_match(
     taken = [name if name in columns and name not in named[:place] else None for place, name in enumerate(named)]
     raise UsageError(
         f"{where} names the column {twice} twice",
-        hint=f"say by their places which fields are loaded: --header yes {_columns_option(taken)}",
+        hint=f"say by their places which fields are loaded: {option_for(taken, header='yes')}",
     )
 
 
-def option_for(names: Sequence[str]) -> str:
-    """`--header match` and `--columns` for fields with these names, ready for a shell."""
-    return f"--header match {_columns_option(names)}"
-
-
-def _columns_option(names: Sequence[str | None]) -> str:
-    """`--columns` for fields in their order; None for one that is left out."""
+def option_for(names: Sequence[str | None], *, header: str = "match") -> str:
+    """`--header` and `--columns` for fields in their order, None for one that is left out; ready for a shell."""
     quoted = [
         LEFT_OUT if name is None else name if re.fullmatch("[a-z_][a-z0-9_]*", name) else quote_identifier(name)
         for name in names
     ]
-    return f"--columns {shlex.quote(','.join(quoted))}"
+    return f"--header {header} --columns {shlex.quote(','.join(quoted))}"
 
 
 def by_field(columns: Sequence[TableColumn], left_out: Sequence[int]) -> list[TableColumn | None]:
@@ -154,7 +149,7 @@ def named_columns(
     Raises:
         UsageError: a name is unknown, or there twice, or there is none.
     """
-    chosen: list[TableColumn] = []
+    chosen: dict[str, TableColumn] = {}
     folded = {name.lower(): name for name in loadable}
     for given in names:
         given = given.strip()
@@ -169,9 +164,9 @@ def named_columns(
             if given and remedy is not None and reason == missing:
                 hint += f"; {remedy(given)}"
             raise UsageError(f"{where} names {given!r}, which {reason}", hint=hint)
-        if loadable[name] in chosen:
+        if name in chosen:
             raise UsageError(f"{where} names the column {name} twice", hint="name every column once")
-        chosen.append(loadable[name])
+        chosen[name] = loadable[name]
     if not chosen:
         raise UsageError(f"{where} names no column", hint="name at least one")
-    return chosen
+    return list(chosen.values())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from tipple.engines.base import STDIN, Identity, TableColumn
-from tipple.errors import UsageError
+from tipple.errors import TippleError, UsageError
 from tipple.plan.sniff_header import folded_names
 from tipple.plan.sources import Dialect
+from tipple.plan.url import cut_name, is_utf8
 from tipple.run.sources import read_first_record, read_header, readable
 
 __all__ = ["Heads", "columns_by_name", "may_hold"]
@@ -28,6 +30,13 @@ class Heads:
         self._named_first = sources[0].path
         self._dialect = dialect
         self._dialect_plan = dialect_plan
+
+    def of(self, path: str) -> list[str]:
+        """The fields of one source's first record; none where it cannot be read any more."""
+        source = next((source for source in self._sources if source.path == path and path != STDIN), None)
+        with suppress(TippleError):
+            return [] if source is None else read_first_record(source, self._dialect, self._dialect_plan)
+        return []
 
     def common(self, *, exact: bool, hint: str = "") -> list[str]:
         """The names that every source begins with.
@@ -83,11 +92,17 @@ class Heads:
         return found[2]
 
 
-def columns_by_name(fields: Sequence[str], loadable: Mapping[str, TableColumn]) -> list[str | None]:
-    """The column that each field names, upper and lower case apart if need be; None where there is none."""
+def columns_by_name(fields: Sequence[str], loadable: Collection[str]) -> list[str | None]:
+    """The column that each field names, None where there is none: upper and lower case apart if need be, and without
+    what PostgreSQL has cut off of a name that was too long for it.
+    """
     folded = {name.lower(): name for name in loadable}
+
+    def column_of(name: str) -> str | None:
+        return name if name in loadable else folded.get(name.lower())
+
     names = [field.strip() for field in fields]
-    return [name if name in loadable else folded.get(name.lower()) for name in names]
+    return [column_of(name) or (column_of(cut_name(name)) if is_utf8(name) else None) for name in names]
 
 
 def _different(path: str, names: Sequence[str], first_path: str, first_names: Sequence[str], hint: str) -> UsageError:

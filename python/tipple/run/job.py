@@ -16,7 +16,6 @@ from typing import Any, Literal
 from tipple.engines import find_engine
 from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
 from tipple.errors import ConnectionFailed, Interrupted, JobFailed, TippleError, UsageError
-from tipple.plan.sources import MINIMUM_SLICE_BYTES
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
 from tipple.report.model import REST_PHASE, LoadReport, mb_per_second
@@ -109,6 +108,8 @@ class _TableRun(Part):
         self.status: TableStatus = "not started"
         self.streams = 0
         """Those that it has of the job's."""
+        self.useful_streams = 1
+        """Of its load, once that is planned: how many have something to do."""
         self.wanted_streams = 1
         self.request_key = b""
         """Of its load, once that is planned."""
@@ -209,6 +210,9 @@ class _TableRun(Part):
         self.request_key = request_key
         return [table.request_key for table in self.job.followers(self)]
 
+    def find_useful(self, streams: int) -> None:
+        self.useful_streams = streams
+
     # With others
 
     def meet(self, load: Any, publish: Callable[[Sequence[Any]], Sequence[Any]]) -> bool:
@@ -293,7 +297,7 @@ class _Run:
                 self._show("plan")
                 table.plan = table.make_plan(counts_slices=dry_run)
                 most = min(self.streams, table.entry.options.get("jobs") or self.streams)
-                table.wanted_streams = max(1, min(most, -(-table.plan.bytes // MINIMUM_SLICE_BYTES)))
+                table.wanted_streams = min(most, table.useful_streams)
             self._claim_files()
             # As the targets have them: a table can be named with its schema and without.
             refuse_shared_tables(

@@ -9,7 +9,8 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
@@ -255,6 +256,32 @@ def _hint_for_key(key: str, known: Mapping[str, Any]) -> str:
     return f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
 
 
+class _Value(msgspec.Struct, frozen=True):
+    """What a key says."""
+
+    value: Any
+    document: _Document
+    path: Path
+    by: str
+    """What of the command line has a part in it, for errors; a value may be a secret, and is not told."""
+
+    @property
+    def where(self) -> str:
+        """Who is to be asked about it."""
+        return self.by + self.document.where(self.path)
+
+
+@contextmanager
+def _blaming(by: str) -> Iterator[None]:
+    """Says of what is wrong with a value that the command line has given it, where it has."""
+    try:
+        yield
+    except UsageError as error:
+        if not by:
+            raise
+        raise UsageError(f"{by}{error}", hint="give another value there") from None
+
+
 class _Reader:
     """Puts a job together."""
 
@@ -324,6 +351,18 @@ class _Reader:
         finally:
             self.used |= variables.used
 
+    def _value(self, document: _Document, known: Mapping[str, Any], path: Path, value: Any, **own: str) -> _Value:
+        """A key's value, filled in, and in the type that it must have."""
+        earlier, self.used = self.used, set()
+        try:
+            filled_in, filled = self._fill(document, path, value, self.values, **own)
+            by = "".join(f"--set {name}: " for name in self.settings if name in self.used)
+        finally:
+            self.used |= earlier
+        with _blaming(by):
+            converted = document.convert(known, path, filled_in, filled=filled)
+        return _Value(converted, document, path, by)
+
     def job(self) -> JobFile:
         """All of it."""
         found: dict[str, tuple[_Document, dict[str, Any]]] = {}
@@ -356,13 +395,11 @@ class _Reader:
         document = self._last(key)
         if key not in document.content:
             return default
-        value, filled = self._fill(document, (key,), document.content[key], self.values)
-        return document.convert(TOP_LEVEL, (key,), value, filled=filled)
+        return self._value(document, TOP_LEVEL, (key,), document.content[key]).value
 
     def _table(self, name: str, document: _Document, options: Mapping[str, Any]) -> TableEntry:
         known = option_types()
-        values: dict[str, Any] = {"table": name}
-        places: dict[str, tuple[_Document, Path]] = {"table": (document, ("tables", name))}
+        found = {"table": _Value(name, document, ("tables", name), "")}
         for source, path, given, keys in [
             *((d, ("defaults",), d.content.get("defaults", {}), known) for d in self.documents),
             (document, ("tables", name), options, {**known, **AFTER}),
@@ -375,13 +412,12 @@ class _Reader:
                     shown = _shown(f"{name}.{key}")
                     source.refuse(place, "no such key", f"a table in a schema is written in quotes: [tables.{shown}]")
                 source.known_key(keys, place)
-                value, filled = self._fill(source, place, value, self.values, **{TABLE: name})
-                values[key] = source.convert(keys, place, value, filled=filled)
-                places[key] = source, place
+                found[key] = self._value(source, keys, place, value, **{TABLE: name})
         for key, parse in (("table", parse_table_name), ("into", choose_target)):
-            if key in values:
-                source, place = places[key]
-                source.require(parse, values[key], place)
+            if key in found:
+                with _blaming(found[key].by):
+                    found[key].document.require(parse, found[key].value, found[key].path)
+        values = {key: value.value for key, value in found.items()}
         after = values.pop("after", ())
         sources = values.get("sources")
         if not sources:
@@ -398,8 +434,8 @@ class _Reader:
             options={key.replace("-", "_"): value for key, value in values.items()},
             place=document.place(("tables", name)),
             keys={
-                key: source.where(place) + (f", for {name}" if place[0] == "defaults" else "")
-                for key, (source, place) in places.items()
+                key: value.where + (f", for {name}" if value.path[0] == "defaults" else "")
+                for key, value in found.items()
             },
         )
 

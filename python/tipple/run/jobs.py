@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tipple.engines import find_engine
 from tipple.engines.base import JobRecord, Session
 from tipple.errors import UsageError
 from tipple.report.model import LoadReport
 from tipple.report.progress import ProgressForm
 from tipple.run.arguments import checked
-from tipple.run.target import choose_target
+from tipple.run.target import connect_existing
 
 LISTED = "tipple jobs URL lists them"
 
@@ -20,7 +19,7 @@ LISTED = "tipple jobs URL lists them"
 @checked
 def list_jobs(url: str | None = None) -> list[JobRecord]:
     """All jobs in the target's ledger, newest first."""
-    session = _connect(url)
+    session = connect_existing(url)
     try:
         return session.jobs()
     finally:
@@ -102,7 +101,7 @@ def cancel_job(url: str | None, job_id: str, *, force: bool = False) -> str:
         UsageError: there is no such unfinished job, or it has stored rows.
     """
     beginning = _beginning(job_id)
-    session = _connect(url)
+    session = connect_existing(url)
     try:
         found = [record for record in session.jobs() if record.job_id.startswith(beginning)]
         if len(found) == 1 and found[0].state == "loading" and not force:
@@ -131,7 +130,7 @@ def clean_jobs(url: str | None = None, job_id: str | None = None, *, force: bool
         UsageError: there is no such job, or it is running, or finished, or it has stored rows.
     """
     beginning = None if job_id is None else _beginning(job_id)
-    session = _connect(url)
+    session = connect_existing(url)
     try:
         if beginning is not None:
             return [_clean_one(session, beginning, force=force)]
@@ -206,8 +205,3 @@ def _beginning(job_id: str) -> str:
     if not job_id.strip():
         raise UsageError("the job's id is empty", hint=LISTED)
     return job_id.strip().lower()
-
-
-def _connect(url: str | None) -> Session:
-    target = choose_target(url)
-    return find_engine(target.engine).connect(target, read_only=False, must_exist=True)

@@ -31,20 +31,20 @@ from tipple.errors import BadRecord, SourceChanged, TippleError, TooManyRejects,
 from tipple.plan import memory
 from tipple.plan.columnar import refuse_text_options
 from tipple.plan.cpus import parse_cpus
-from tipple.plan.size import parse_size
 from tipple.plan.sniff_profile import Given
-from tipple.plan.sources import MINIMUM_SLICE_BYTES, plan_slices
+from tipple.plan.sources import least_slice_bytes, plan_slices, useful_streams
 from tipple.plan.structure import KEYED, LoadAs, Structure, parse_structure
-from tipple.plan.url import Target, parse_table_name
+from tipple.plan.url import Target, note_of_cut, parse_table_name
 from tipple.report.causes import cause_lines
 from tipple.report.model import LoadReport, RejectCause
 from tipple.report.progress import ProgressForm, open_progress
-from tipple.run.arguments import check_number, checked
+from tipple.run.arguments import checked, size_of
 from tipple.run.columnar import Columnar, is_stream, open_stream, paths_of, read_fields, recognise
 from tipple.run.destination import refuse_schema, require_index_plan, require_partitions, require_structures
 from tipple.run.guess import AUTO
 from tipple.run.interrupt import interruptible
 from tipple.run.memory_watch import MemoryWatch
+from tipple.run.missing_table import TPCH
 from tipple.run.outputs import Files, NamedFile
 from tipple.run.part import ALONE, Part
 from tipple.run.rejects import (
@@ -63,7 +63,7 @@ from tipple.run.rejects import (
 )
 from tipple.run.remedy import core_remedy, first_remedy, seen_remedy
 from tipple.run.replay import read_reading
-from tipple.run.request import TPCH, Request
+from tipple.run.request import Request
 from tipple.run.resume import options_to_keep
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import find_sources, identify
@@ -71,8 +71,6 @@ from tipple.run.summary import make_report, phase_seconds, utc_now
 from tipple.run.target import choose_target
 
 MAX_RECORD_BYTES = memory.DEFAULTS.max_record_bytes
-MINIMUM_COLUMNAR_SLICE_BYTES = 1024 * 1024
-"""Columnar files are compressed: this much is as many rows as several times as much text."""
 PUBLISHING_PHASES = ("publish", PUBLISH_TOGETHER)
 """The phases in which a load needs no streams any more."""
 NOTHING_PUBLISHED = "nothing was published"
@@ -249,8 +247,8 @@ def load(
         raise UsageError("--resume names no job", hint="tipple jobs URL lists them; or leave it out")
     if resume is not None and restart:
         raise UsageError("--resume and --restart exclude each other", hint="leave one of them out")
-    memory_limit_bytes = None if memory_limit is None else _size("--memory-limit", memory_limit)
-    max_record_bytes = _size("--max-record-size", max_record_size)
+    memory_limit_bytes = None if memory_limit is None else size_of("--memory-limit", memory_limit)
+    max_record_bytes = size_of("--max-record-size", max_record_size)
     cores = os.sched_getaffinity(0)
     streams = jobs or len(cores)
     sizes = memory.plan_memory(memory_limit_bytes, streams, max_record_bytes)
@@ -283,12 +281,6 @@ def load(
         replace_scope, tablespaces = "table", ()
     stream_identity: Identity | None = None
     columnar: Columnar | None
-    if is_stream(sources):
-        columnar, stream_identity = open_stream(sources, format)
-        paths = [stream_identity.path]
-    else:
-        paths = find_sources(names)
-        columnar = recognise(paths, format)
     options = Given(
         delimiter=delimiter,
         quote=quote,
@@ -306,25 +298,37 @@ def load(
         decimal_separator=decimal_separator,
         thousands=thousands,
     )
-    if columnar is not None:
-        refuse_text_options(columnar.format, msgspec.structs.asdict(options))
-        if commit_every is not None:
-            raise UsageError(
-                "--commit-every is for delimited text: row groups of a columnar source are stored whole",
-                hint="leave it out, and write smaller row groups if transactions are too large",
-            )
-        format = "text"
-    sniffer = Sniffer(paths, format, options)
-    if resume is not None and STDIN in paths:
-        raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
-    _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
-    display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
-    runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
-    if memory_limit_bytes is not None and _part.alone:
-        # Of tables side by side nobody can tell whose memory it is.
-        in_process = find_engine(target.engine).capabilities.in_process
-        runner.memory = MemoryWatch(memory_limit_bytes, engine_bytes=memory_limit_bytes if in_process else 0)
-    place = spool.Directory() if policy is not None else None
+    with ExitStack() as opening:
+        if is_stream(sources):
+            columnar, stream_identity = open_stream(sources, format)
+            opening.callback(columnar.close)
+            paths = [stream_identity.path]
+        else:
+            paths = find_sources(names)
+            columnar = recognise(paths, format)
+        if columnar is not None:
+            refuse_text_options(columnar.format, msgspec.structs.asdict(options))
+            if commit_every is not None:
+                raise UsageError(
+                    "--commit-every is for delimited text: row groups of a columnar source are stored whole",
+                    hint="leave it out, and write smaller row groups if transactions are too large",
+                )
+            format = "text"
+        sniffer = Sniffer(paths, format, options)
+        if resume is not None and STDIN in paths:
+            raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
+        _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
+        display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
+        runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
+        if memory_limit_bytes is not None and _part.alone:
+            # Of tables side by side nobody can tell whose memory it is.
+            in_process = find_engine(target.engine).capabilities.in_process
+            runner.memory = MemoryWatch(memory_limit_bytes, engine_bytes=memory_limit_bytes if in_process else 0)
+        place = spool.Directory() if policy is not None else None
+        if place is not None:
+            opening.callback(place.close)
+        # From here on it is closed at the end.
+        opened = opening.pop_all()
     loaded = [policy.path] if replay and policy is not None else paths
     held = ExitStack()
     try:
@@ -358,6 +362,8 @@ def load(
                 request.resolve()
                 # Without a schema, the name may have been found in one.
                 refuse_schema(request.table, target.engine)
+                if (cut := note_of_cut(name, request.table)) is not None:
+                    request.notes.append(cut)
                 identities = list(request.sources)
                 request.read_every_value(judges=policy is not None)
                 if replay and policy is not None:
@@ -409,11 +415,14 @@ def load(
                     # No part of the key: the same rows may be asked for with other streams.
                     where = policy.path if policy is not None else None
                     facts[OPTIONS] = options_to_keep(load, given, rejects=where)
+                is_columnar = request.columnar_plan is not None
                 slice_plan = plan_slices(
                     [(s.path, s.size) for s in identities],
                     streams,
-                    minimum_slice_bytes=MINIMUM_COLUMNAR_SLICE_BYTES if request.columnar_plan else MINIMUM_SLICE_BYTES,
+                    # Packed text is cut while it is read, by the bytes of its text.
+                    minimum_slice_bytes=least_slice_bytes(packed=is_columnar),
                 )
+                _part.find_useful(useful_streams((s.size, is_columnar or s.is_packed) for s in identities))
                 task = LoadTask(
                     table=request.table,
                     definition=request.definition,
@@ -498,11 +507,15 @@ def load(
         first, names = "", [column.name for column in request.columns]
         error = error.with_remedy(seen_remedy(error, names, identities))
         if request.columnar_plan is None:
-            first = first_remedy(error, request.dialect, names, header=request.header, replay=replay)
+            first = first_remedy(error, request.dialect, names, request.heads.of, header=request.header, replay=replay)
         made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()
-        remedy = first + (request.guess.remedy(error) or core_remedy(error, request.dialect, made_key, _part.beside))
+        remedy = first + (
+            request.guess.remedy(error)
+            or core_remedy(error, request.dialect, task.table.name, made_key=made_key, beside=_part.beside)
+        )
         if policy is not None and policy.max_count == 0:
-            remedy += "; --on-error skip allows no reject without --max-rejects, a number or a share"
+            asked = "--replay" if replay else "--on-error skip"
+            remedy += f"; {asked} allows no reject without --max-rejects, a number or a share"
         elif policy is not None and replace_scope == "partitions" and error.sqlstate == _FOREIGN_KEY:
             remedy += "; partitions that are replaced are judged as a whole: --on-error skip leaves out no such record"
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic=atomic, ledger=ledger)}") from None
@@ -522,10 +535,7 @@ def load(
         raise
     finally:
         display.close()
-        if place is not None:
-            place.close()
-        if columnar is not None and columnar.stream is not None:
-            columnar.stream.close()
+        opened.close()
         runner.close()
     if not ledger:
         request.notes.append("--no-ledger: this load cannot be resumed, and nothing keeps it from being loaded twice")
@@ -580,17 +590,6 @@ def _what_is_stored(*, atomic: bool, ledger: bool) -> str:
     if not ledger:
         return "slices that were done before are stored, and without a ledger the same command stores them once more"
     return "slices that were done before are stored, and are not stored twice"
-
-
-def _size(option: str, size: int | str) -> int:
-    try:
-        size_bytes = parse_size(size) if isinstance(size, str) else size
-    except UsageError as error:
-        raise UsageError(f"{option}: {error}", hint=error.hint) from None
-    complaint = check_number(option.strip("-").replace("-", "_"), size_bytes)
-    if complaint is not None:
-        raise UsageError(f"{option} {complaint}", hint="write a size such as 64MB")
-    return size_bytes
 
 
 def stderr() -> Any:

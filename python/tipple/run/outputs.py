@@ -6,6 +6,7 @@ They are compared by what they are on disk, so that a link or another way to wri
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -133,16 +134,17 @@ def check_place(option: str, path: str) -> None:
     if not path.strip():
         raise UsageError(f"{option} names no file", hint="give a name, or leave the option out")
     directory = os.path.dirname(os.path.abspath(path))
-    why = ""
+    why, hint = "", "check the path and the rights to it"
     try:
         os.lstat(path)
     except FileNotFoundError:
-        pass
+        if not os.path.isdir(directory):
+            why, hint = f": there is no directory {directory}", f"mkdir -p {shlex.quote(directory)}"
     except OSError as error:
         # A name that is too long is no file that is missing.
         why = f": {error.strerror}"
     if why or os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
-        raise UsageError(f"{option} {path} cannot be written{why}", hint="check the path and the rights to it")
+        raise UsageError(f"{option} {path} cannot be written{why}", hint=hint)
 
 
 def _remove_stale(path: str) -> None:

@@ -66,6 +66,9 @@ class Part:
         """Takes note of the load's key; gives those of the loads into its table that come later in the same job."""
         return ()
 
+    def find_useful(self, streams: int) -> None:
+        """Takes note of how many streams the load has something to do for."""
+
     def runner(self, display: Progress, *, reads_once: bool) -> JobRunner:
         """What runs the core's jobs, of files or of what can be read only once."""
         return JobRunner(display, meanwhile=self.meanwhile, reads_once=reads_once)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 from tipple.engines.base import LOAD_OR_DEFAULT, Identity
 from tipple.errors import BadRecord
@@ -13,6 +13,8 @@ from tipple.plan.notation import TWO_DIGITS
 from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName, quote_identifier
 from tipple.run.control_characters import ends_as_in_dos, has_nul, holds_nothing_else
+from tipple.run.fields import option_for
+from tipple.run.header import columns_by_name
 from tipple.run.sources import NUL_REMEDY, WITHOUT_NULS
 
 __all__ = ["core_remedy", "first_remedy", "new_column", "seen_remedy"]
@@ -31,7 +33,15 @@ _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
 
 
-def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, header: bool, replay: bool) -> str:
+def first_remedy(
+    error: BadRecord,
+    dialect: Dialect,
+    columns: Sequence[str],
+    head_of: Callable[[str], Sequence[str]],
+    *,
+    header: bool,
+    replay: bool,
+) -> str:
     """What to try before anything else: of words that mean NULL, of headers that were not taken for one, and of lines
     above them; else nothing.
 
@@ -39,6 +49,7 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
         error: the complaint.
         dialect: what the sources were read in.
         columns: the names of the columns that were loaded.
+        head_of: reads the first record of a source.
         header: whether a header was skipped, so that nothing can stand above it.
         replay: whether rejects are read, whose lines are all records: options that leave some out do not count.
     """
@@ -46,11 +57,8 @@ def first_remedy(error: BadRecord, dialect: Dialect, columns: Sequence[str], *, 
     if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
         beside = "" if dialect.null_text else " (empty fields are then empty texts)"
         return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
-    if error.record_number == 1 and not header and _names_one(text, columns):
-        return (
-            "the first record looks like a header, but not all of its names are columns of the table: correct them, or "
-            "skip it by --header yes and say by --columns what the fields are; or else "
-        )
+    if error.record_number == 1 and not header and not replay and _names_one(text, columns):
+        return f"the first record looks like a header, {_of_header(head_of(error.file), columns, dialect)}; or else "
     is_date = error.sqlstate in _BAD_DATE and _is_date_in_some_order(text)
     if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
         return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
@@ -84,12 +92,50 @@ def _names_one(text: str, columns: Sequence[str]) -> bool:
     return bool(get_close_matches(text.strip().lower(), [column.lower() for column in columns], n=1, cutoff=0.75))
 
 
-def new_column(table: TableName, name: str) -> str:
-    """What to do where text has a field that the table has no column for; `name` is its name."""
-    column = quote_identifier(name)
+def _of_header(names: Sequence[str], columns: Sequence[str], dialect: Dialect) -> str:
+    """What to do about a header that was read as a record; `names` are its fields, where they are known."""
+    skip = "skip it by --header yes and say by --columns what the fields are"
+    if not names:
+        return f"if it is one, {skip}"
+    if None in columns_by_name(names, columns):
+        return f"but not all of its names are columns to load: correct them, or {skip}"
+    # It goes by names as they are written, in upper and lower case.
+    by_name = "--header match" if set(names) <= set(columns) else "--header yes, where its order is that of the columns"
+    # Of other formats a header is not looked for.
+    return f"and all of its names are columns: {'leave out --header no, or ' * (dialect.format == 'csv')}say {by_name}"
+
+
+def new_column(table: TableName, name: str, header: Sequence[str], columns: Collection[str], *, csv: bool) -> str:
+    """What to do where text has a field that the table has no column for.
+
+    Args:
+        table: the table.
+        name: the field's.
+        header: the names of all fields.
+        columns: the names of the table's columns.
+        csv: whether headers are looked for where nobody says that there is one.
+    """
+    named = columns_by_name(header, columns)
+    known = [column for column in named if column is not None]
+    [twin] = columns_by_name([name], columns)
+    if twin is not None and len(set(known)) < len(known):
+        exact = set(header)
+        places = [
+            column if (field == column if column in exact else column not in named[:place]) else None
+            for place, (field, column) in enumerate(zip(header, named, strict=True))
+        ]
+        ways = f"say by their places which fields are loaded: {option_for(places, header='yes')}"
+    else:
+        # By itself a header is found in any case.
+        alone = "leave out --header match, or " if csv and None not in named else ""
+        ways = f"{alone}say {option_for(known)}"
+    if twin is not None:
+        differs = "upper and lower case" if twin.lower() == name.lower() else "the end, which the database cuts off"
+        return f"it and the column {twin} differ in nothing but {differs}: {ways}"
     return (
-        f"every field of a text file is loaded: for one that is new, ALTER TABLE {table.sql} ADD COLUMN {column} …; "
-        "for others correct the header"
+        f"every field of a text file is loaded: for one that is new, ALTER TABLE {table.sql} ADD COLUMN "
+        f"{quote_identifier(name)} …; for others correct the header"
+        + (f"; or leave it out: {option_for(known)}" if known else "")
     )
 
 
@@ -151,13 +197,20 @@ _LACKS_ROW = re.compile(r'is not present in table "(.+)"')
 
 
 def core_remedy(
-    error: BadRecord, dialect: Dialect, made_key: Sequence[str] = (), beside: Container[str] = frozenset()
+    error: BadRecord,
+    dialect: Dialect,
+    table: str,
+    *,
+    made_key: Sequence[str] = (),
+    beside: Container[str] = frozenset(),
 ) -> str:
     """What the core advises; it speaks of delimiters, which fields of fixed widths do not have, of constraints to be
     dropped, which --structure btree is yet to make: `made_key` are the columns of that one; and of referenced tables,
-    which may be among those `beside` that the same job loads.
+    which may be the loaded `table` itself, or among those `beside` that the same job loads.
     """
     lacks_row = _LACKS_ROW.search(error.reason) if error.sqlstate == "23503" else None
+    if lacks_row is not None and lacks_row[1] == table:
+        return f"mend the record, or bring the row that it refers to, which neither the sources nor {table} have"
     if lacks_row is not None and lacks_row[1] in beside:
         return (
             f"mend the record, or bring the row that it refers to: the same job loads {lacks_row[1]}, where no row has "
@@ -179,7 +232,7 @@ def core_remedy(
     if nested is not None:
         return nested
     if error.sqlstate == "22P02" and _NUMBER_WITH_COMMAS.fullmatch(error.text or ""):
-        if not dialect.has_plain_values:
+        if not dialect.has_plain_numbers:
             return f"{error.remedy}: its separators are others than --decimal-separator and --thousands say"
         if "," in (error.text or ""):
             return (

@@ -18,7 +18,6 @@ from tipple.engines.base import (
     TableColumn,
 )
 from tipple.errors import UsageError
-from tipple.plan import tpch
 from tipple.plan.columnar import new_table
 from tipple.plan.notation import notations
 from tipple.plan.path_columns import note_of_paths
@@ -39,6 +38,7 @@ from tipple.run.fields import (
 )
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
+from tipple.run.missing_table import no_table, schema_text
 from tipple.run.remedy import new_column
 from tipple.run.replay import Reading, refuse_misread
 from tipple.run.sniff import Sniffer
@@ -49,8 +49,6 @@ _IF_RECORDS = "; --header no if their first records are rows"
 _NOT_LOADED = "is none of the columns to load"
 NOT_NULL_VIOLATION = "23502"
 """SQLSTATE of a NULL that may not be."""
-TPCH = "tpch"
-"""The schema that Tipple has itself."""
 
 
 class Request:
@@ -118,7 +116,7 @@ class Request:
         guesses_table = found is None and self._schema_is_guessed
         if found is not None:
             self.table = found.name
-            self._check_existing()
+            self._settle_mode()
         elif not guesses_table:
             found = self._new_table()
         if self.sniffer.auto or guesses_table:
@@ -327,23 +325,19 @@ class Request:
             column.name for column in named_columns(names, by_name, set(by_name), "--key", missing=_NOT_LOADED)
         )
 
-    def _check_existing(self) -> None:
+    def _settle_mode(self) -> None:
         if self.wanted_mode == "create":
             # An earlier run of this same command may have made it: the ledger will know.
             self.mode = "create"
 
     def _new_table(self) -> Table:
         if self.schema is None:
-            raise UsageError(
-                f"there is no table {self.name} in the target",
-                hint="create it, check its name (unquoted names are folded to lower case), or give --schema FILE.sql, "
-                "or --schema auto, which guesses the columns from the files",
-            )
+            raise no_table(self.session, self.name)
         if self.wanted_mode in ("append", "replace", "upsert"):
             self.notes.append(f"there was no table {self.name}: this load makes it")
         self.mode = self.wanted_mode or "create"
         self.table = self.session.resolve_new(self.name)
-        if self.columnar is not None and os.fspath(self.schema) == "auto":
+        if self.columnar is not None and os.fspath(self.schema) == AUTO:
             self.definition = new_table(
                 self.name,
                 wanted_fields([*self.columnar.fields, *self.columnar.in_paths], self.wanted_columns),
@@ -354,7 +348,7 @@ class Request:
         elif os.fspath(self.schema) == AUTO:
             self._refuse_different_headers()
             if not self.header_given:
-                self._heads.columns(self.guess.header_of_some, _IF_RECORDS)
+                self.heads.columns(self.guess.header_of_some, _IF_RECORDS)
             self.header = self.guess.has_header
             self.definition = self.guess.table(
                 self.name,
@@ -363,7 +357,7 @@ class Request:
                 unbounded_numeric=self.session.capabilities.unbounded_numeric,
             )
         else:
-            self.definition = find_table(parse_schema(_schema_text(self.schema)), self.name)
+            self.definition = find_table(parse_schema(schema_text(self.schema)), self.name)
         try:
             return self.session.columns_of(self.definition)
         except UsageError as error:
@@ -433,11 +427,8 @@ class Request:
     def _named_by_header(
         self, names: Sequence[str], loadable: Mapping[str, TableColumn], all_names: set[str]
     ) -> list[TableColumn]:
-        known = [name for name in names if name in loadable]
-        leave = f"or leave it out: {option_for(known)}" if known else ""
-
         def remedy(name: str) -> str:
-            return "; ".join(filter(None, [new_column(self.table, name), leave]))
+            return new_column(self.table, name, names, loadable, csv=self.dialect.format == "csv")
 
         return named_columns(names, loadable, all_names, self._header_place(), exact=True, remedy=remedy)
 
@@ -449,7 +440,7 @@ class Request:
             return None
         # Generated ones too: a header with one is a header, and refused as such.
         known = {column.name: column for column in table.columns}
-        found = self._heads.columns(lambda fields: columns_of_head(fields, known), _IF_RECORDS)
+        found = self.heads.columns(lambda fields: columns_of_head(fields, known), _IF_RECORDS)
         if found is None:
             self.guess.names_no_columns = True
             return None
@@ -549,11 +540,12 @@ class Request:
         return f"the header of {self.sources[0].path}"
 
     @property
-    def _heads(self) -> Heads:
+    def heads(self) -> Heads:
+        """The first records of the sources."""
         return Heads(self.sources, self.dialect, self.dialect_json)
 
     def _common_header(self) -> list[str]:
-        return self._heads.common(exact=self.dialect.header == "match", hint="" if self.header_given else _IF_RECORDS)
+        return self.heads.common(exact=self.dialect.header == "match", hint="" if self.header_given else _IF_RECORDS)
 
     def _columns_of_head(self, fields: Sequence[str], loadable: Mapping[str, TableColumn]) -> list[str] | None:
         """The columns that the fields of a first record name, where all of them name one."""
@@ -587,13 +579,3 @@ class Request:
         if dialect.left_out:
             plan["left_out"] = dialect.left_out
         return plan
-
-
-def _schema_text(schema: str | os.PathLike[str]) -> str:
-    if os.fspath(schema) == TPCH:
-        return ";\n".join(tpch.CREATE_TABLE.values())
-    try:
-        with open(schema, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the schema file {os.fspath(schema)}: {error}", hint="check the path") from None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tipple.run.guess import AUTO
-from tipple.run.request import TPCH
+from tipple.run.missing_table import TPCH
 
 __all__ = ["options_to_keep"]
 

@@ -27,6 +27,9 @@ from tipple.plan.sniff_profile import Layout
 from tipple.plan.sources import Dialect, cut_before_its_magic, detect_compression
 from tipple.run.source_urls import refused_url
 
+LEAST_TIME_NS, GREATEST_TIME_NS = -(1 << 63), (1 << 63) - 1
+"""Times of change beyond these, which clocks that are wrong write, are cut off, as the core does."""
+
 SAMPLE_BYTES = 64 * 1024
 """How much of a file's head and of its tail goes into its identity."""
 STDIN_DESCRIPTOR = 0
@@ -252,7 +255,7 @@ def identify(path: str, dialect: Dialect | None, *, refuse: bool = True) -> Iden
     identity = Identity(
         path=os.path.abspath(path),
         size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
+        mtime_ns=max(LEAST_TIME_NS, min(status.st_mtime_ns, GREATEST_TIME_NS)),
         content=digest.hexdigest(),
         form=_form(path, head, dialect, refuse) if dialect is not None else None,
     )
@@ -377,7 +380,7 @@ def refuse_packed_binary(path: str, identity: Identity) -> None:
         UsageError: with what that seems to be.
         TippleError: it cannot be unpacked.
     """
-    if identity.form is None or identity.form.compression is None:
+    if not identity.is_packed:
         return
     text = read_lines(identity, BEGINNING_BYTES)
     compression = detect_compression(text)

@@ -17,7 +17,7 @@ from tipple.plan.url import quote_identifier
 
 __all__ = ["by_bytes", "collated_types"]
 
-PROBE = "temp.tipple_collations"
+PROBE = "temp.main.tipple_collations"
 _TEXT = re.compile(r"\bc(\d+) VARCHAR(?: COLLATE ([\w.]+))?(?=[,)])")
 
 
@@ -49,12 +49,12 @@ def _texts(connection: duckdb.DuckDBPyConnection, table: str, terms: Sequence[st
     if not terms:
         return {}
     selected = ", ".join(f"{term} AS c{place}" for place, term in enumerate(terms))
-    connection.execute(f"CREATE TEMP TABLE {PROBE.removeprefix('temp.')} AS SELECT {selected} FROM {table} LIMIT 0")
+    connection.execute(f"CREATE TEMP TABLE {PROBE} AS SELECT {selected} FROM {table} LIMIT 0")
     try:
         found = first_row(
             connection,
             "SELECT sql FROM duckdb_tables() WHERE database_name = 'temp' AND table_name = ?",
-            [PROBE.removeprefix("temp.")],
+            [PROBE.rpartition(".")[2]],
         )
     finally:
         connection.execute(f"DROP TABLE {PROBE}")

@@ -12,8 +12,9 @@ import msgspec
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
 from tipple.engines.duckdb import parquet
 from tipple.engines.duckdb.connection import first_row
+from tipple.errors import UsageError
 from tipple.plan.sql_tokens import Token, statements
-from tipple.plan.url import TableName, fold_identifier
+from tipple.plan.url import TableName, fold_identifier, quote_identifier
 
 _PLAIN_TYPES: dict[str, Any] = {
     "BOOLEAN": "bool",
@@ -59,15 +60,37 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _OWN = "database_name = current_database()"
 
 
-def is_view(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:
-    """Whether there is a view `name` in the named schema, or else in the current one."""
+def refuse_view(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
+    """Refuses a view `name` in the named schema, or else in the current one.
+
+    Raises:
+        UsageError: there is one.
+    """
     found = first_row(
         connection,
         f"SELECT 1 FROM duckdb_views() WHERE {_OWN} AND schema_name = coalesce(?, current_schema()) "
         "AND lower(view_name) = lower(?) AND NOT internal",
         [name.schema, name.name],
     )
-    return found is not None
+    if found is not None:
+        raise UsageError(f"{name} is a view, and rows go into tables", hint="name a table, or drop the view first")
+
+
+def place_of_new(connection: duckdb.DuckDBPyConnection, table: TableName) -> TableName:
+    """The name with the schema in which an unqualified table would be created.
+
+    Raises:
+        UsageError: there is no such schema.
+    """
+    found = first_row(
+        connection,
+        f"SELECT schema_name FROM duckdb_schemas() WHERE {_OWN} AND schema_name = coalesce(?, current_schema())",
+        [table.schema],
+    )
+    if found is None:
+        remedy = f"CREATE SCHEMA {quote_identifier(table.schema or 'main')};"
+        raise UsageError(f"there is no schema {table.schema}", hint=remedy)
+    return TableName(found[0], table.name)
 
 
 def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporary: bool = False) -> Table | None:

@@ -15,11 +15,21 @@ import duckdb
 from tipple.engines.duckdb import database_file
 from tipple.engines.duckdb.new_file import begins_like_a_database, is_inherited, is_unfinished, remove
 from tipple.errors import ConnectionFailed, TippleError
-from tipple.plan.url import MEMORY, Target, quote_identifier
+from tipple.plan.url import (
+    MEMORY,
+    QUOTED_IDENTIFIER,
+    UNQUOTED_IDENTIFIER,
+    TableName,
+    Target,
+    quote_identifier,
+)
 
-DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk", re.IGNORECASE)
+DISK_FULL = re.compile(r"no space left|disk quota|disk full|disk space|space on the disk|file too large", re.IGNORECASE)
 """What DuckDB says of a disk without room."""
-FREE_SPACE = "free space on the disk of the database file and run the same command again; nothing was published"
+FREE_SPACE = (
+    "free space on the disk of the database file (or allow larger files: ulimit -f), and run the same command again; "
+    "nothing was published"
+)
 
 _shared_memory: duckdb.DuckDBPyConnection | None = None
 _opening = threading.Lock()
@@ -62,7 +72,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
             return duckdb.connect(MEMORY)
     if os.path.exists(path) and not read_only and not os.access(path, os.W_OK):
         raise ConnectionFailed(
-            f"cannot open {target.display}: the file is read-only for this user", hint=f"chmod u+w {shlex.quote(path)}"
+            f"cannot open {target.display}: the file is read-only for this user", hint=make_writable(path)
         )
     if not os.path.exists(path) and not os.access(directory, os.W_OK):
         raise ConnectionFailed(
@@ -102,6 +112,11 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         connection.close()
         raise _not_kept(target)
     return connection
+
+
+def make_writable(path: str) -> str:
+    """The command that lets this user write a file."""
+    return f"chmod u+w {shlex.quote(path)}"
 
 
 def _absolute(path: str) -> str | None:
@@ -157,9 +172,9 @@ def first_row(
     return rows[0] if rows else None
 
 
-def is_empty(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
-    """Whether a table or view, as SQL names it, has no rows."""
-    return first_row(connection, f"SELECT 1 FROM {relation} LIMIT 1") is None
+def is_empty(connection: duckdb.DuckDBPyConnection, table: TableName) -> bool:
+    """Whether a table or view has no rows."""
+    return first_row(connection, f"SELECT 1 FROM {qualified(connection, table)} LIMIT 1") is None
 
 
 def has_own_tables(connection: duckdb.DuckDBPyConnection, *names: str) -> bool:
@@ -237,6 +252,16 @@ def catalog(connection: duckdb.DuckDBPyConnection) -> str:
     return quote_identifier(str(found[0]) if found else "memory")
 
 
-def literal(text: str) -> str:
-    """A text as an SQL literal, for the statements that take no parameters."""
-    return "'" + text.replace("'", "''") + "'"
+def qualified(connection: duckdb.DuckDBPyConnection, table: TableName) -> str:
+    """A table's name for a statement, behind the database's own: DuckDB refuses `sales.t` in a file `sales.duckdb`,
+    where `sales` may be the database or a schema."""
+    return f"{catalog(connection)}.{table.sql}"
+
+
+_NAME = rf"(?:{QUOTED_IDENTIFIER}|{UNQUOTED_IDENTIFIER})"
+_PLACE = re.compile(rf"^(CREATE (?:TABLE|(?:UNIQUE )?INDEX {_NAME} ON) )(?:{_NAME}\.)*{_NAME}")
+
+
+def requalified(connection: duckdb.DuckDBPyConnection, statement: str, table: TableName) -> str:
+    """A statement of DuckDB's catalog that makes a table, or an index of it: there it has no database's name."""
+    return _PLACE.sub(lambda found: found[1] + qualified(connection, table), statement, count=1)

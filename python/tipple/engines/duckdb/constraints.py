@@ -13,7 +13,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.duckdb.collations import by_bytes
-from tipple.engines.duckdb.connection import catalog
+from tipple.engines.duckdb.connection import catalog, qualified
 from tipple.plan.url import TableName, quote_identifier
 
 
@@ -114,7 +114,7 @@ _INDEX = re.compile(rf"^CREATE UNIQUE INDEX .*? ON (?:(?:{_NAME})\.)*(?:{_NAME})
 def constraints_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[Constraint]:
     """The constraints and unique indexes of a table, in the order in which PostgreSQL looks at them."""
     found: list[Constraint] = []
-    own = f"{catalog(connection)}.{table.sql}"
+    own = qualified(connection, table)
     unsteady = unsteady_functions(connection)
     rows = connection.execute(
         "SELECT constraint_type, constraint_name, constraint_column_names, expression, constraint_text, "
@@ -163,7 +163,7 @@ def _unique_indexes(
     connection: duckdb.DuckDBPyConnection, table: TableName, unsteady: re.Pattern[str]
 ) -> list[Constraint]:
     """Unique indexes that are no constraints; they may be over expressions."""
-    own = f"{catalog(connection)}.{table.sql}"
+    own = qualified(connection, table)
     found = []
     for name, expressions, columns in unique_indexes(connection, table):
         terms = by_bytes(connection, own, expressions)
@@ -197,7 +197,7 @@ def unique_indexes(
     ).fetchall()
     if not rows:
         return []
-    own = f"{catalog(connection)}.{table.sql}"
+    own = qualified(connection, table)
     names = _column_names(connection, own)
     found = []
     for name, sql in rows:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import duckdb
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb import ledger, parquet
-from tipple.engines.duckdb.connection import first_row
-from tipple.engines.findings import Finding, disk_finding, graded, is_small
+from tipple.engines.duckdb import columns, ledger, parquet
+from tipple.engines.duckdb.connection import first_row, make_writable
+from tipple.engines.findings import Finding, disk_finding, graded, is_small, missing, refused
+from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
 
@@ -106,7 +107,7 @@ def _file(path: str, source_bytes: int) -> Iterator[Finding]:
             subject=path,
             found="this user may write it" if os.access(path, os.W_OK) else "this user may only read it",
             effect="the load is refused",
-            remedy=f"chmod u+w {path}",
+            remedy=make_writable(path),
         )
         holders = _holders(path)
         if holders:
@@ -153,9 +154,13 @@ def _table(connection: duckdb.DuckDBPyConnection, path: str | None, table: Table
         yield _files(subject, files, parquet.missing(files, path) if path is not None else [])
         return
     if first_row(connection, f"SELECT 1 FROM duckdb_tables() {where}", [table.schema, table.name]) is None:
-        yield Finding(
-            level="note", subject=subject, found="it does not exist", remedy="tipple load … --schema FILE.sql"
-        )
+        try:
+            columns.refuse_view(connection, table)
+            columns.place_of_new(connection, table)
+        except UsageError as error:
+            yield refused(subject, error)
+            return
+        yield missing(table)
         return
     kinds = connection.execute(
         f"SELECT constraint_type, count(*) FROM duckdb_constraints() {where} AND constraint_type <> 'NOT NULL' "

@@ -9,9 +9,9 @@ from __future__ import annotations
 import duckdb
 
 from tipple.engines.base import LoadTask
-from tipple.engines.duckdb.connection import catalog, literal
+from tipple.engines.duckdb.connection import qualified, requalified
 from tipple.errors import UsageError
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_literal
 
 __all__ = ["Rebuilding", "names_of", "statements_of"]
 
@@ -33,10 +33,10 @@ def statements_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> li
     """Statements that make these indexes, each with its comment."""
     statements = []
     for name, sql, comment, _ in connection.execute(_INDEXES, [table.schema, table.name]).fetchall():
-        statements.append(str(sql))
+        statements.append(requalified(connection, str(sql), table))
         if comment is not None:
-            index = f"{catalog(connection)}.{TableName(table.schema, name).sql}"
-            statements.append(f"COMMENT ON INDEX {index} IS {literal(comment)}")
+            index = qualified(connection, TableName(table.schema, name))
+            statements.append(f"COMMENT ON INDEX {index} IS {quote_literal(comment)}")
     return statements
 
 
@@ -73,7 +73,7 @@ class Rebuilding:
         table = self.task.table
         names, self.afterwards = names_of(self.connection, table), statements_of(self.connection, table)
         for name in names:
-            self.connection.execute(f"DROP INDEX {catalog(self.connection)}.{TableName(table.schema, name).sql}")
+            self.connection.execute(f"DROP INDEX {qualified(self.connection, TableName(table.schema, name))}")
 
     def finish(self) -> None:
         """Makes them again."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import duckdb
 
-from tipple._core import RejectFiles, SpooledRejects
+from tipple._core import FIRST_PART_N, RejectFiles, SpooledRejects
 from tipple.engines import spool
-from tipple.engines.base import FIRST_PART_N, OPTIONS, JobRecord, LoadTask, Published
+from tipple.engines.base import OPTIONS, JobRecord, LoadTask, Published
 from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, is_empty
 from tipple.engines.loaded_before import MOST_BYTES, Loaded
 from tipple.engines.moments import in_utc
@@ -149,7 +149,7 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
 
     None where the table is empty.
     """
-    if not exists(connection) or is_empty(connection, table.sql):
+    if not exists(connection) or is_empty(connection, table):
         return []
     rows = connection.execute(
         f"""
@@ -177,7 +177,7 @@ def loaded_before(connection: duckdb.DuckDBPyConnection, table: TableName, conte
 
 def published_with(connection: duckdb.DuckDBPyConnection, table: TableName, content: str) -> list[Published]:
     """As `Session.published_with`."""
-    if not exists(connection) or is_empty(connection, table.sql):
+    if not exists(connection) or is_empty(connection, table):
         return []
     rows = connection.execute(
         f"SELECT job_id::VARCHAR, request_key, request::VARCHAR FROM {_job(connection)} "

@@ -20,7 +20,7 @@ from tipple._core import RejectFiles
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, NOTHING_TO_DO, STDIN, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.duckdb import ledger, merge, parquet, turns
-from tipple.engines.duckdb.connection import catalog, first_row, is_empty
+from tipple.engines.duckdb.connection import first_row, is_empty, qualified
 from tipple.engines.duckdb.constraints import constraints_of
 from tipple.engines.duckdb.indexes import Rebuilding
 from tipple.engines.duckdb.parquet import ParquetWork
@@ -45,7 +45,7 @@ class DuckLoad:
         self.task = task
         self.exists = task.definition is None
         self.table = task.table
-        self.into = f"{catalog(self.connection)}.{self.table.sql}"
+        self.into = qualified(self.connection, self.table)
         self.notes: list[str] = []
         self.has_met = False
         self.superseded: str | None = None
@@ -123,7 +123,7 @@ class DuckLoad:
         found = ledger.find_by_key(self.connection, self.task.request_key)
         if found is None or not found["rows"] or not self.exists:
             return False
-        return is_empty(self.connection, self.table.sql)
+        return is_empty(self.connection, self.table)
 
     def _why_undone(self, job: dict[str, Any]) -> str | None:
         """Why the rows of a published job are not there any more, or None."""
@@ -209,7 +209,7 @@ class DuckLoad:
         try:
             with runner.phase("prepare"):
                 self._begin_atomic(result.job_id, cut)
-                before = self._held_before(runner, result) if task.verify != "none" else None
+                before = self._held_before() if task.verify != "none" else None
             reading = Reading(runner, result.job_id, cut, 0, None)
             outcome = self.rows.insert(reading, partial(self._begin_anew, result.job_id, cut))
             core.require_share(task, outcome["rejects"], outcome["rows"])
@@ -226,7 +226,7 @@ class DuckLoad:
                     self._rebuild_indexes()
             with runner.phase("verify"):
                 if before is not None:
-                    result.verified = self._verify(runner, result, outcome, before)
+                    result.verified = self._verify(outcome, before)
             with runner.phase(task.publish_phase):
                 if task.mode == "upsert":
                     self._merge(reading, result)
@@ -461,13 +461,13 @@ class DuckLoad:
     def _digested(self) -> list[bool]:
         return [column.digested for column in self.task.columns]
 
-    def _held_before(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
+    def _held_before(self) -> dict[str, Any]:
         """What the place for the rows holds before they come; a directory for files is new."""
         if self.files is None:
-            return self._held(runner, result)
+            return self._held()
         return {"rows": 0, "digest": None if self.task.verify == "count" else "0"}
 
-    def _held(self, runner: Runner, result: LoadResult) -> dict[str, Any]:
+    def _held(self) -> dict[str, Any]:
         """Rows of the table, and their digest where a checksum is asked for."""
         stored_in = self.rows.stored_in if self.files is None else f"({self.files.written_query()})"
         if self.task.verify == "count":
@@ -479,8 +479,8 @@ class DuckLoad:
         held: dict[str, Any] = json.loads(_core.digest_arrow_stream(reading, self._digested()))
         return held
 
-    def _verify(self, runner: Runner, result: LoadResult, outcome: dict[str, Any], before: dict[str, Any]) -> Verified:
-        after = self._held(runner, result)
+    def _verify(self, outcome: dict[str, Any], before: dict[str, Any]) -> Verified:
+        after = self._held()
         rows = after["rows"] - before["rows"]
         if self.task.verify == "count":
             verified = Verified(kind="count", rows_source=outcome["rows"], rows_target=rows)

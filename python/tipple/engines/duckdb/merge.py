@@ -13,7 +13,7 @@ import msgspec
 
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb.collations import collated_types
-from tipple.engines.duckdb.connection import catalog, first_row
+from tipple.engines.duckdb.connection import first_row, qualified
 from tipple.engines.duckdb.pull import duckdb_error
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.errors import UsageError
@@ -26,10 +26,21 @@ EXCHANGED = (
 """What may have been refused where no record violates a constraint."""
 
 
+class DuckDBMerge(Merge, frozen=True, kw_only=True):
+    """The statements as DuckDB takes them."""
+
+    @property
+    def latest(self) -> str:
+        """By `DISTINCT ON` a key would be that of any of the equal rows: -0 or 0, a month or 30 days."""
+        names, key = (", ".join(map(quote_identifier, columns)) for columns in (self.columns, self.key))
+        last = f"SELECT max(rowid) FROM {self.staging} GROUP BY {key}"
+        return f"SELECT {names} FROM {self.staging} WHERE rowid IN ({last}) ORDER BY {key}"
+
+
 def staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> str:
     """The table for the rows, beside the one that they go to; nobody else sees it, or has one of its name."""
     name = f"tipple_stage_{task.request_key.hex()[:16]}"
-    return f"{catalog(connection)}.{TableName(task.table.schema, name).sql}"
+    return qualified(connection, TableName(task.table.schema, name))
 
 
 def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> None:
@@ -42,7 +53,7 @@ def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Non
             hint="give the column another name"
             + ("" if any(name.lower() == "rowid" for name in task.key) else ", or leave it out with --columns"),
         )
-    collated = collated_types(connection, f"{catalog(connection)}.{task.table.sql}", types)
+    collated = collated_types(connection, qualified(connection, task.table), types)
     columns = ", ".join(f"{quote_identifier(name)} {type_text}" for name, type_text in collated.items())
     connection.execute(f"CREATE TABLE {staging(connection, task)} ({columns})")
 
@@ -54,12 +65,11 @@ def merge(connection: duckdb.DuckDBPyConnection, task: LoadTask, into: str, read
         RecordRefused: DuckDB refuses a row.
         TippleError: a key is there already, and `--on-conflict error` was asked for.
     """
-    statements = Merge(
+    statements = DuckDBMerge(
         target=into,
         staging=staging(connection, task),
         columns=[column.name for column in task.columns],
         key=task.key,
-        order="rowid DESC",
         on_conflict=task.on_conflict,
     )
     if task.on_conflict == "error":

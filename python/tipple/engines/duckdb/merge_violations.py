@@ -14,7 +14,7 @@ from tipple.plan.url import quote_identifier
 
 __all__ = ["among_keys", "keep_values", "others_than_key"]
 
-SUSPECTS = "temp.tipple_suspect"
+SUSPECTS = "temp.main.tipple_suspect"
 SEVERAL: tuple[str, ...] = ()
 """What nobody gets: values for all rows of a key that the table has more than once."""
 
@@ -105,7 +105,7 @@ def among_keys(
         for query in _suspect_keys(key, keys, constraint.terms, good, target, updates=updates)
     ]
     connection.execute(
-        f"CREATE TEMP TABLE {SUSPECTS.removeprefix('temp.')} AS "
+        f"CREATE TEMP TABLE {SUSPECTS} AS "
         f"SELECT {listed}, row_number() OVER () AS tipple_key FROM ({' UNION '.join(queries)})"
     )
     try:

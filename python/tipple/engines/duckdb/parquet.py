@@ -20,7 +20,7 @@ import duckdb
 import msgspec
 
 from tipple.engines.base import LoadTask, Table, TableColumn
-from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, literal
+from tipple.engines.duckdb.connection import catalog, create_once, first_row, has_own_tables, qualified
 from tipple.engines.duckdb.constraints import Constraint
 from tipple.engines.duckdb.parquet_directories import (
     ADD_INODE,
@@ -40,7 +40,7 @@ from tipple.plan.partitioning import PartitionBy
 from tipple.plan.schema import ColumnDefinition
 from tipple.plan.storage import StorageSize
 from tipple.plan.structure import AppliedStructure
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 _CREATE = """
 CREATE TABLE IF NOT EXISTS {catalog}.tipple.parquet_table (
@@ -163,7 +163,7 @@ class ParquetWork:
         """
         self.connection = connection
         self.task = task
-        self.into = f"{catalog(connection)}.{task.table.sql}"
+        self.into = qualified(connection, task.table)
         self.before = find(connection, task.table)
         self.directory = table_directory(path, task.table)
         self._path = path or ""
@@ -312,7 +312,7 @@ class ParquetWork:
         if self.hive is None and in_order:
             self._hidden.mkdir()
             place = self._hidden / "data_0.parquet"
-        return f"COPY ({rows}) TO {literal(str(place))} ({', '.join(options)})"
+        return f"COPY ({rows}) TO {quote_literal(str(place))} ({', '.join(options)})"
 
     def written_query(self) -> str:
         """The rows of this load, as they will be read."""
@@ -365,13 +365,13 @@ class ParquetWork:
         columns = [(quote_identifier(column.name), column.type_text) for column in self.table.columns]
         if not directories:
             return "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns) + " WHERE false"
-        places = ", ".join(literal(f"{directory}/**/*.parquet") for directory in directories)
+        places = ", ".join(quote_literal(f"{directory}/**/*.parquet") for directory in directories)
         options = ", hive_partitioning = false"
         read_as: dict[str, str] = {}
         if self._reads_directories and self.hive is not None:
             # As text, which the CAST makes what it was: `hive_types` knows no type with parameters, and a condition on
             # the column still leaves directories out.
-            options = f", hive_partitioning = true, hive_types = {{{literal(self.hive.encoded_name)}: VARCHAR}}"
+            options = f", hive_partitioning = true, hive_types = {{{quote_literal(self.hive.encoded_name)}: VARCHAR}}"
             read_as[quote_identifier(self.hive.name)] = quote_identifier(self.hive.encoded_name)
         values = ", ".join(f"CAST({read_as.get(name, name)} AS {kind}) AS {name}" for name, kind in columns)
         return f"SELECT {values} FROM read_parquet([{places}]{options})"
@@ -413,7 +413,7 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: FileTable, path: str) ->
             files.setdefault("/".join(file.relative_to(directory / name).parts[:-1]), []).append(file)
     found = []
     for partition, paths in sorted(files.items()):
-        places = ", ".join(literal(str(file)) for file in paths)
+        places = ", ".join(quote_literal(str(file)) for file in paths)
         rows = first_row(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata([{places}])")
         found.append(
             StorageSize(

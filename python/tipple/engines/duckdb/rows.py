@@ -10,7 +10,7 @@ import duckdb
 from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadTask, Runner, TableColumn
 from tipple.engines.duckdb import merge, row_groups, staged, unread, violations
-from tipple.engines.duckdb.connection import catalog
+from tipple.engines.duckdb.connection import qualified
 from tipple.engines.duckdb.parquet import ParquetWork
 from tipple.engines.duckdb.pull import STREAM, Both, Insert, Pulled, RecordRefused, duckdb_error
 from tipple.engines.duckdb.structure import StructureWork
@@ -44,7 +44,8 @@ class Rows:
         self.task = task
         self.structure = structure
         self.files = files
-        self.into = f"{catalog(connection)}.{task.table.sql}"
+        self.into = qualified(connection, task.table)
+        self._stream_is_used = False
 
     @property
     def stored_in(self) -> str:
@@ -63,8 +64,15 @@ class Rows:
 
     @property
     def readable_again(self) -> bool:
-        """Whether the sources can be read more than once."""
-        return self.task.stream is None and not self.task.reads_stdin
+        """Whether the sources can be read more than once.
+
+        A table in memory gives its stream anew to name a record. Where records are skipped it is read once all the
+        same, for a stream may cost much.
+        """
+        task = self.task
+        if task.stream is not None:
+            return task.stream_again is not None and task.rejects is None and task.atomic
+        return not task.reads_stdin
 
     def insert(self, reading: Reading, begin_anew: Callable[[], None]) -> dict[str, Any]:
         """Stores the slices' rows, or so many of each, without records that violate constraints or cannot be read.
@@ -87,8 +95,10 @@ class Rows:
                 return self._store_staged(reading, what)
         try:
             return self._store(reading, {})
-        except RecordRefused:
+        except RecordRefused as error:
             if not readable_again or task.together is not None:
+                if task.rejects is None and task.mode != "upsert" and not readable_again:
+                    error.hint = f"--on-error skip names the record; {error.hint}"
                 raise
             begin_anew()
             found = self.find_violations(reading)
@@ -174,6 +184,9 @@ class Rows:
         violations: Mapping[str, Any] | None = None,
     ) -> tuple[int, dict[str, Any]]:
         """Carries out a statement that takes what the core reads; the number that it gives, and the core's outcome."""
+        if self._stream_is_used and self.task.stream_again is not None:
+            self.task.stream = self.task.stream_again()
+        self._stream_is_used = True
         plan = core.load_plan(
             self.task,
             reading.job_id,
@@ -209,7 +222,7 @@ class Rows:
         return f"INSERT INTO {self.stored_in} ({names}) SELECT {values} FROM {STREAM}{self.structure.order_by}"
 
     def _value(self, column: TableColumn) -> str:
-        value = unread.cast(self.task, column.name)
+        value = unread.cast(column)
         key = self.structure.key
         if not self.structure.order_by or key is None or column.name not in key.columns:
             return value

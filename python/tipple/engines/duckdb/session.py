@@ -69,8 +69,8 @@ class DuckSession:
             UsageError: it is a view of the user's own.
         """
         found = columns.describe(self.connection, table)
-        if found is None and columns.is_view(self.connection, table):
-            raise UsageError(f"{table} is a view, and rows go into tables", hint="name a table, or drop the view first")
+        if found is None:
+            columns.refuse_view(self.connection, table)
         return found
 
     def columns_of(self, definition: TableDefinition) -> Table:
@@ -98,16 +98,11 @@ class DuckSession:
         Raises:
             UsageError: there is no such schema.
         """
-        found = connection.first_row(
-            self.connection,
-            "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database() "
-            "AND schema_name = coalesce(?, current_schema())",
-            [table.schema],
-        )
-        if found is None:
-            remedy = f"CREATE SCHEMA {quote_identifier(table.schema or 'main')};"
-            raise UsageError(f"there is no schema {table.schema}", hint=remedy)
-        return TableName(found[0], table.name)
+        return columns.place_of_new(self.connection, table)
+
+    def in_other_case(self, table: TableName) -> TableName | None:
+        """None: DuckDB finds a table in any case."""
+        return None
 
     def plan(self, task: LoadTask) -> LoadResult:
         """What `load` would do."""
@@ -138,10 +133,10 @@ class DuckSession:
     def examine_for(self, task: LoadTask) -> list[Finding]:
         """What this load should know; a few quick looks."""
         load = DuckLoad(self, task)
-        done = load.done_before()
-        if done is not None:
-            return [loaded_before.emptied(task.table, done)] if load.is_emptied() else []
         try:
+            done = load.done_before()
+            if done is not None:
+                return [loaded_before.emptied(task.table, done)] if load.is_emptied() else []
             found = doctor.before_load(self.connection, self.path, task.table, task.source_bytes)
             known = loaded_before.warnings(task, functools.partial(ledger.loaded_before, self.connection))
             return [*known, *found, *doctor.not_durable(task)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import duckdb
 
-from tipple.engines.duckdb.connection import catalog, first_row, literal
+from tipple.engines.duckdb.connection import first_row, qualified
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_literal
 
 
 def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> list[StorageSize]:
@@ -24,10 +24,10 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> lis
     block_bytes = int(block[0]) if block is not None else 0
     found = []
     for schema, name, count in rows:
-        full = f"{catalog(connection)}.{TableName(schema, name).sql}"
+        full = qualified(connection, TableName(schema, name))
         used = first_row(
             connection,
-            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({literal(full)}) WHERE block_id >= 0",
+            f"SELECT count(DISTINCT block_id) FROM pragma_storage_info({quote_literal(full)}) WHERE block_id >= 0",
         )
         pages = int(used[0]) if used is not None else 0
         found.append(

@@ -16,11 +16,11 @@ import msgspec
 
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import indexes
-from tipple.engines.duckdb.connection import catalog, first_row, is_empty, literal
+from tipple.engines.duckdb.connection import first_row, is_empty, qualified, requalified
 from tipple.engines.duckdb.constraints import unique_indexes
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure, StructureRequest
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 if TYPE_CHECKING:
     from tipple.plan.schema import TableDefinition
@@ -70,7 +70,7 @@ class StructureWork:
         """
         self.connection = connection
         self.task = task
-        self.into = f"{catalog(connection)}.{task.table.sql}"
+        self.into = qualified(connection, task.table)
         self.keys = [] if task.definition is not None else _keys(connection, task.table)
         self.key: Key | None = None
         self.afterwards: list[str] = []
@@ -116,7 +116,7 @@ class StructureWork:
             return
         if not (self.order_by or self._makes_key):
             return
-        if not is_empty(self.connection, self.into):
+        if not is_empty(self.connection, self.task.table):
             raise UsageError(
                 f"{self.task.table} cannot become {asked.structure}: it already has rows",
                 hint="--mode replace makes its content anew; or leave out --structure",
@@ -155,16 +155,16 @@ class StructureWork:
         self.afterwards = [*indexes.statements_of(self.connection, self.task.table), *self._comments()]
         self.connection.execute(f"DROP TABLE {self.into}")
         if own is not None:
-            self.connection.execute(str(own[0]))
+            self.connection.execute(requalified(self.connection, str(own[0]), self.task.table))
 
     def _comments(self) -> list[str]:
         """Statements for the comments on the table and its columns."""
         table = self.task.table
         found = self.connection.execute(_COMMENTS, {"schema": table.schema, "name": table.name}).fetchall()
         return [
-            f"COMMENT ON TABLE {self.into} IS {literal(comment)}"
+            f"COMMENT ON TABLE {self.into} IS {quote_literal(comment)}"
             if column is None
-            else f"COMMENT ON COLUMN {self.into}.{quote_identifier(column)} IS {literal(comment)}"
+            else f"COMMENT ON COLUMN {self.into}.{quote_identifier(column)} IS {quote_literal(comment)}"
             for column, comment, _ in found
         ]
 

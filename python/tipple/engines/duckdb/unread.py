@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tipple.engines.base import LoadTask
+from tipple.engines.base import LoadTask, TableColumn
 from tipple.engines.duckdb.constraints import Constraint
 from tipple.plan.url import quote_identifier
 
@@ -26,10 +26,9 @@ _GRAMMARS = {
 _TWELVE_HOURS = [f"'%Y-%m-%d %I:%M{seconds} %p'" for seconds in ("", ":%S", ":%S.%n")]
 
 
-def cast(task: LoadTask, name: str, *, tried: bool = False) -> str:
+def cast(column: TableColumn, *, tried: bool = False) -> str:
     """The value of a loaded column for a SELECT; with `tried`, NULL for it or for a part of it that cannot be read."""
-    column = next(column for column in task.columns if column.name == name)
-    quoted = quote_identifier(name)
+    quoted = quote_identifier(column.name)
     if column.codec_type != "opaque":
         return quoted
     casts = "TRY_CAST" if tried else "CAST"
@@ -64,6 +63,7 @@ def texts(task: LoadTask, found: list[Constraint]) -> Iterator[tuple[str, str]]:
 
     Both are for a SELECT from what is loaded.
     """
+    by_name = {column.name: column for column in task.columns}
     for constraint in found:
         if constraint.kind not in OF_VALUES:
             continue
@@ -72,5 +72,5 @@ def texts(task: LoadTask, found: list[Constraint]) -> Iterator[tuple[str, str]]:
         if constraint.kind == "value":
             # TRY_CAST makes NULLs of parts that cannot be read. The same CAST must not stand elsewhere in the
             # statement: DuckDB would take it out of TRY, to do it once.
-            fails = f"TRY({cast(task, name)} IS NULL) IS NULL"
+            fails = f"TRY({cast(by_name[name])} IS NULL) IS NULL"
         yield term, f"CASE WHEN {fails} THEN CAST({quote_identifier(name)} AS VARCHAR) END"

@@ -20,13 +20,13 @@ from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import merge_violations, unread
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.columns import generated_columns
-from tipple.engines.duckdb.connection import catalog
+from tipple.engines.duckdb.connection import qualified
 from tipple.engines.duckdb.constraints import Constraint, aliased, aliases, constraints_of, tried, unsteady_functions
 from tipple.engines.merge import Merge, own_name, refuse_conflicts
 from tipple.plan.url import quote_identifier
 
-EXAMINED = "temp.tipple_examined"
-REFUSED = "temp.tipple_refused"
+EXAMINED = "temp.main.tipple_examined"
+REFUSED = "temp.main.tipple_refused"
 PLACE = "tipple_source, tipple_offset"
 
 _OWN_NAMES = re.compile(r"tipple_(source|offset|slice|index|record|key(_[0-9]+)?|term_[0-9]+)", re.IGNORECASE)
@@ -63,7 +63,8 @@ def examination(
             [task.table.schema, task.table.name],
         ).fetchall()
     }
-    loaded = [column.name for column in task.columns]
+    # In their order, and found at once: a table may have thousands.
+    loaded = dict.fromkeys(column.name for column in task.columns)
     constraints = constraints_of(connection, task.table)
     generated = generated_columns(connection, task.table)
     if task.mode == "upsert":
@@ -80,10 +81,10 @@ def examination(
     constraints = [*unread.constraints(task), *of_files, *constraints]
     if not constraints:
         return None
-    own = f"{catalog(connection)}.{task.table.sql}"
+    own = qualified(connection, task.table)
     types = collated_types(connection, own, {name: type_text for name, (type_text, _) in facts.items()})
     anything = anything or not needed.isdisjoint(generated)
-    names = [name for name in facts if anything or name in needed or (whole and name in loaded)]
+    names = dict.fromkeys(name for name in facts if anything or name in needed or (whole and name in loaded))
     columns = [name for name in loaded if name in names]
     taken = next(filter(_OWN_NAMES.fullmatch, names), None)
     if taken is not None:
@@ -145,14 +146,17 @@ def reading(task: LoadTask, what: Examination) -> tuple[str, list[int]]:
     others = f"{PLACE}, tipple_slice, tipple_index, tipple_record" if what.whole else PLACE
     texts = dict(unread.texts(task, what.constraints))
     into = ", ".join([*map(quote_identifier, what.columns), *texts, others])
-    values = ", ".join([*(unread.cast(task, name, tried=True) for name in what.columns), *texts.values(), others])
+    by_name = {column.name: column for column in task.columns}
+    own = (unread.cast(by_name[name], tried=True) for name in what.columns)
+    values = ", ".join([*own, *texts.values(), others])
     read = {
         name
         for constraint in what.constraints
         if constraint.kind in unread.OF_VALUES
         for name in constraint.columns or ()
     }
-    indexes = [index for index, column in enumerate(task.columns) if column.name in read.union(what.columns)]
+    read.update(what.columns)
+    indexes = [index for index, column in enumerate(task.columns) if column.name in read]
     return f"INSERT INTO {EXAMINED} ({into}) SELECT {values}", indexes
 
 
@@ -160,7 +164,7 @@ def find_all(
     connection: duckdb.DuckDBPyConnection, task: LoadTask, constraints: Sequence[Constraint]
 ) -> list[Violation]:
     """What violates constraints in the table that was filled, in the order of the sources."""
-    target = f"{catalog(connection)}.{task.table.sql}"
+    target = qualified(connection, task.table)
     if task.mode != "upsert":
         return sorted(_violations(connection, target, constraints))
     return sorted(_violations_of_upsert(connection, task, target, constraints))
@@ -204,7 +208,7 @@ def _violations_of_upsert(
     good = f"(SELECT * FROM {EXAMINED} ANTI JOIN {REFUSED} USING ({PLACE}))"
     if task.on_conflict == "error":
         # As on every engine, a record that is refused for what another one has counts among the keys.
-        keys = Merge(target=target, staging=good, columns=(), key=task.key, order="", on_conflict=task.on_conflict)
+        keys = Merge(target=target, staging=good, columns=(), key=task.key, on_conflict=task.on_conflict)
         refuse_conflicts(task.table, task.key, connection.execute(keys.conflicts()).fetchall())
     uniques = [(number, constraint) for number, constraint in numbered if constraint.kind == "unique"]
     for (source, offset), (number, _) in merge_violations.among_keys(connection, task, uniques, good, target, PLACE):

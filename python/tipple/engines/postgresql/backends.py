@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -12,7 +14,7 @@ from psycopg import errors
 from tipple.engines.postgresql import ledger
 from tipple.plan.url import TableName, parse_table_name
 
-__all__ = ["Backend", "end", "end_if_stuck", "holders", "own", "owner"]
+__all__ = ["Backend", "end", "end_if_stuck", "holders", "named", "own", "owner"]
 
 STUCK_SECONDS = 1.0
 """A run that works notices sooner that its job was cancelled."""
@@ -31,14 +33,27 @@ _BACKENDS = "SELECT pid, extract(epoch FROM backend_start)::text FROM pg_stat_ac
 
 def own(connection: psycopg.Connection[Any]) -> Backend | None:
     """The session itself; None where the server does not tell."""
-    found = connection.execute(f"{_BACKENDS} pg_backend_pid()".encode()).fetchone()
+    with _as_login(connection):
+        found = connection.execute(f"{_BACKENDS} pg_backend_pid()".encode()).fetchone()
     return None if found is None or found[1] is None else Backend(*found)
 
 
 def holders(connection: psycopg.Connection[Any], table: TableName) -> set[Backend]:
     """The sessions that hold the lock of `table`: one, or none."""
     pids = [pid for pid, lock in ledger.locks(connection) if lock == ledger.table_lock(table)]
-    return {Backend(*found) for found in connection.execute(f"{_BACKENDS} ANY (%s)".encode(), (pids,)).fetchall()}
+    with _as_login(connection):
+        return {Backend(*found) for found in connection.execute(f"{_BACKENDS} ANY (%s)".encode(), (pids,)).fetchall()}
+
+
+def named(connection: psycopg.Connection[Any], part: str) -> list[int]:
+    """The other sessions of who has logged in that have this in their application_name."""
+    # Not the role whose rights count: whichever a session assumes, it is listed under the one that has logged in.
+    found = connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE strpos(application_name, %s) > 0 AND pid <> pg_backend_pid() "
+        "AND usename = session_user",
+        (part,),
+    ).fetchall()
+    return [pid for (pid,) in found]
 
 
 def owner(connection: psycopg.Connection[Any], job_id: str) -> tuple[TableName, Backend] | None:
@@ -55,12 +70,25 @@ def end_if_stuck(connection: psycopg.Connection[Any], table: TableName, session:
     until = time.monotonic() + STUCK_SECONDS
     while session in holders(connection, table):
         if time.monotonic() > until:
-            end(connection, session)
+            end(connection, [session.pid])
             return
         time.sleep(0.1)
 
 
-def end(connection: psycopg.Connection[Any], session: Backend) -> None:
-    """Ends a session; another role's may not be ended, and what it holds is told by whoever wants it."""
-    with suppress(errors.InsufficientPrivilege):
-        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (session.pid,))
+def end(connection: psycopg.Connection[Any], pids: Collection[int]) -> None:
+    """Ends sessions, as either of this one's roles may; what those hold that may not be ended is told by whoever wants
+    it."""
+    for pid in pids:
+        for acting in (connection.transaction, partial(_as_login, connection)):
+            with suppress(errors.InsufficientPrivilege), acting():
+                connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+                break
+
+
+@contextmanager
+def _as_login(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """With the rights of the role that has logged in, to which sessions belong, not of one that it assumes."""
+    # Nothing is written, and the setting must not outlive a transaction around this one.
+    with connection.transaction(force_rollback=True):
+        connection.execute("SET LOCAL ROLE NONE")
+        yield

@@ -24,6 +24,7 @@ from tipple.engines.postgresql import (
     merge_checks,
     obstacles,
     partition_steps,
+    partition_ways,
     partitions,
     privileges,
     replica_identity,
@@ -407,10 +408,10 @@ class Chooser:
             )
 
     def _choose_partitioned(self) -> Choice:
-        obstacle = partitions.obstacle(self.connection, self.task) or self._of_indexes
+        obstacle = partition_ways.obstacle(self.connection, self.task) or self._of_indexes
         by_partition = self.task.partition_by is not None or self.task.replace_scope == "partitions"
         if obstacle is None and not by_partition and self.task.structure is None:
-            obstacle = partitions.preference(self.connection, self.task)
+            obstacle = partition_ways.preference(self.connection, self.task)
         if obstacle is None and self.task.rejects is not None:
             # A replay's few records have their partitions, most likely, and go through the table where need be.
             replays = self.task.request.get("on_error") == "replay"

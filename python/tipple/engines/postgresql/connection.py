@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -106,19 +106,11 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
             parameters["connect_timeout"] = within_seconds
         another = functools.partial(open_session, target.location, **parameters)
         connection = another()
-        # Some pools keep a session for whoever has set anything in it.
-        connection.execute(ENCODING)
-        if not keeps_its_session(connection, another):
+        try:
+            _prepare(connection, another, target)
+        except BaseException:
             connection.close()
-            raise UsageError(
-                f"{target.display} is a connection pool that gives every transaction another session of the server",
-                hint="name the server itself, by its own host and port, or a pool that keeps sessions (in PgBouncer "
-                "pool_mode = session): locks and settings of a load would stay behind in other people's sessions",
-            )
-        for statement in _control_settings(connection):
-            connection.execute(statement.encode())
-        with suppress(psycopg.DataError):
-            connection.execute(END_WITH_CLIENT)
+            raise
     except psycopg.Error as error:
         said = redact_postgresql_text(target.location, " ".join(str(error).split()))
         if said is None:
@@ -129,6 +121,29 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
             ) from None
         raise ConnectionFailed(f"cannot connect to {target.display}: {said}", hint=_remedy(str(error))) from None
     return connection
+
+
+def _prepare(
+    connection: psycopg.Connection[Any], another: Callable[[], psycopg.Connection[Any]], target: Target
+) -> None:
+    """Sets what a new control session needs; `another` makes one more like it.
+
+    Raises:
+        psycopg.Error: the server refuses it.
+        UsageError: it is a pool's, and not always the same session of the server.
+    """
+    # Some pools keep a session for whoever has set anything in it.
+    connection.execute(ENCODING)
+    if not keeps_its_session(connection, another):
+        raise UsageError(
+            f"{target.display} is a connection pool that gives every transaction another session of the server",
+            hint="name the server itself, by its own host and port, or a pool that keeps sessions (in PgBouncer "
+            "pool_mode = session): locks and settings of a load would stay behind in other people's sessions",
+        )
+    for statement in _control_settings(connection):
+        connection.execute(statement.encode())
+    with suppress(psycopg.DataError):
+        connection.execute(END_WITH_CLIENT)
 
 
 def open_session(location: str, **parameters: Any) -> psycopg.Connection[Any]:
@@ -177,6 +192,12 @@ def require_writable(connection: psycopg.Connection[Any], target: Target) -> Non
             f"sessions with {target.display} are read-only: default_transaction_read_only is on",
             hint=MAY_WRITE,
         )
+
+
+def pasted(part: str) -> str:
+    """Names, of tables, columns or types, in a statement that is executed with parameters: of psycopg, to which every %
+    there is a parameter's, unlike in one without."""
+    return part.replace("%", "%%")
 
 
 def make_ready(connection: psycopg.Connection[Any], statement: str) -> None:

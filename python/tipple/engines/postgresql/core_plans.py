@@ -20,6 +20,7 @@ from tipple.engines.postgresql import (
     late_keys,
     ledger,
     merge,
+    partition_growth,
     partitions,
     stage,
     structure,
@@ -27,6 +28,7 @@ from tipple.engines.postgresql import (
 )
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.errors import BadRecord
 from tipple.plan.url import TableName, quote_identifier
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class CorePlans:
         """Partitions that were made for keys which the core had met."""
         self.hopeless: set[str] = set()
         """Keys for which no partition can be made, though --partition-by makes those that are missing."""
+        self.left_out: dict[str, str] = {}
+        """The bounds of partitions for some of them, each with the partition that is in the way."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -306,6 +310,14 @@ class CorePlans:
         if asked is None or not asked.grows or not self.task.ledger or self.task.reads_once:
             return None
         return {"column": asked.columns[0], "hopeless": sorted(self.hopeless)}
+
+    def route_notes(self, routes: dict[str, int]) -> list[str]:
+        """How rows came into their partitions; `routes`: the core's `Routes`."""
+        return partitions.route_notes(self.server_routes, routes, self.grown, self.left_out)
+
+    def explained(self, error: BadRecord) -> BadRecord:
+        """The complaint with all that is known of its cause."""
+        return partition_growth.explained(error, self.left_out)
 
     def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
         """The core's `Routing`."""

@@ -21,7 +21,7 @@ from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, sett
 from tipple.engines.postgresql.doctor_table import costs, examine_table
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName
 
 Connection = psycopg.Connection[Any]
 Check = Callable[[Connection], Iterator[Finding]]
@@ -59,7 +59,7 @@ def before_load(connection: Connection, task: LoadTask, *, swaps: bool) -> list[
     if not swaps and not is_small(source_bytes):
         checks.append(lambda connection: _straight_in(connection, table))
     if source_bytes:
-        checks.append(lambda connection: _checkpoints(connection, source_bytes))
+        checks.append(lambda connection: _checkpoints(connection, task))
         checks.append(lambda connection: _disks(connection, source_bytes, tablespaces.used(connection, task)))
     return [finding for finding in _carry_out(connection, checks) if finding.level in ("broken", "slow")]
 
@@ -70,11 +70,14 @@ def _straight_in(connection: Connection, table: TableName) -> Iterator[Finding]:
         yield from costs(connection, table, row[0])
 
 
-def _checkpoints(connection: Connection, source_bytes: int) -> Iterator[Finding]:
+def _checkpoints(connection: Connection, task: LoadTask) -> Iterator[Finding]:
     """Whether the load writes so much WAL that checkpoints come one after another."""
-    if setting(connection, "wal_level")["wal_level"] != "minimal":
-        wanted = next(least for least in LEAST if least.name == "max_wal_size")
-        yield from below(connection, [msgspec.structs.replace(wanted, least=min(wanted.least, source_bytes))])
+    minimal = setting(connection, "wal_level")["wal_level"] == "minimal"
+    # Pages are not logged there; what COPY brings is, at every level.
+    if minimal and task.write_path in ("auto", "direct") and direct.unavailable(connection, task) is None:
+        return
+    wanted = next(least for least in LEAST if least.name == "max_wal_size")
+    yield from below(connection, [msgspec.structs.replace(wanted, least=min(wanted.least, task.source_bytes))])
 
 
 def _carry_out(connection: Connection, checks: Sequence[Check]) -> list[Finding]:
@@ -133,7 +136,8 @@ def _wal_level(connection: Connection) -> Iterator[Finding]:
         "note",
         subject="wal_level",
         found=level,
-        effect="every row is written twice: to the WAL, and to the table",
+        effect="pages of the extension, indexes and tables that are rewritten go to the WAL too (what COPY brings "
+        "does at every level)",
         remedy="where there is neither a standby nor an archive: wal_level = minimal, max_wal_senders = 0, restart",
     )
 
@@ -172,7 +176,7 @@ def _extension(connection: Connection) -> Iterator[Finding]:
 def _connections(connection: Connection) -> Iterator[Finding]:
     row = connection.execute(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, "
-        "(SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL)"
+        "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
     ).fetchone()
     most, used = row or (0, 0)
     yield graded(
@@ -273,24 +277,12 @@ def _old_transactions(connection: Connection) -> Iterator[Finding]:
 
 
 def _ledger(connection: Connection) -> Iterator[Finding]:
-    role, database = current_role(connection), quote_identifier(connection.info.dbname)
-    if not ledger.exists(connection):
-        allowed = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchone()
-        if allowed is not None and not allowed[0]:
-            yield Finding(
-                level="broken",
-                subject="ledger",
-                found=f"the role {role} may not create the schema tipple",
-                effect="a load needs --no-ledger, and cannot be resumed",
-                remedy=f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};",
-            )
-        return
     try:
-        ledger.check_rights(connection)
+        ledger.foresee(connection)
     except UsageError as error:
         yield refused("ledger", error)
         return
-    for job in ledger.records(connection):
+    for job in ledger.records(connection) if ledger.exists(connection) else []:
         if job.state == "loading" and not job.running:
             yield Finding(
                 level="note",

@@ -8,8 +8,17 @@ from typing import Any
 import psycopg
 
 from tipple.engines.core import ROW_SECURITY_HINT
-from tipple.engines.findings import Finding, refused
-from tipple.engines.postgresql import columns, obstacles, partitions, privileges, replica_identity, stage
+from tipple.engines.findings import Finding, missing, refused
+from tipple.engines.postgresql import (
+    columns,
+    new_table,
+    obstacles,
+    partition_ways,
+    partitions,
+    privileges,
+    replica_identity,
+    stage,
+)
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
@@ -72,12 +81,12 @@ def examine_table(connection: Connection, table: TableName) -> Iterator[Finding]
     found = connection.execute("SELECT to_regclass(%s)::oid", (table.sql,)).fetchone()
     oid = found[0] if found is not None else None
     if oid is None:
-        yield Finding(
-            level="note",
-            subject=f"table {table}",
-            found="it does not exist",
-            remedy="tipple load … --schema FILE.sql",
-        )
+        try:
+            new_table.place_of(connection, table)
+        except UsageError as error:
+            yield refused(f"table {table}", error)
+            return
+        yield missing(table)
         return
     yield from _rights(connection, table, oid)
     yield from _row_security(connection, table)
@@ -114,7 +123,7 @@ def _one_session(connection: Connection, table: TableName) -> Iterator[Finding]:
     """Why rows cannot be stored by several sessions, unseen."""
     remedy = "load into an empty table that nothing depends on, or --no-atomic for parallel sessions"
     if partitions.is_partitioned(connection, table):
-        why = partitions.table_obstacle(connection, table)
+        why = partition_ways.table_obstacle(connection, table)
     else:
         why = obstacles.of(connection, table, None)
         if why is None and not stage.is_empty(connection, table):

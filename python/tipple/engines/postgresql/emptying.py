@@ -8,7 +8,7 @@ import psycopg
 
 from tipple.engines.postgresql import stage
 from tipple.errors import UsageError
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, quote_literal
 
 __all__ = ["empty", "heirs", "require", "statements"]
 
@@ -42,11 +42,11 @@ WHERE NOT relispartition AND c.oid <> to_regclass(%(table)s) ORDER BY 1
 """
 
 # As the server tells it: the role may have the right to DELETE and not to look.
-_STILL_THERE = """DO $tipple$ BEGIN
+_STILL_THERE = """BEGIN
 IF has_table_privilege({name}, 'SELECT') THEN IF EXISTS (SELECT FROM {rows}) THEN
 RAISE EXCEPTION 'rows that are to be replaced are still there after DELETE' USING
 HINT = 'a rule or a trigger keeps them: disable it for the load, or remove the rows first; nothing was published';
-END IF; END IF; END $tipple$"""
+END IF; END IF; END"""
 
 
 def require(connection: psycopg.Connection[Any], table: TableName) -> None:
@@ -86,11 +86,12 @@ def statements(
     if partitioned is not None:
         deferring += stage.deferring_references(connection, partitioned)
         if _is_closed(connection, table):
-            asked, rows = partitioned, f"{partitioned.sql} WHERE tableoid = {_literal(table)}::regclass"
+            asked, rows = partitioned, f"{partitioned.sql} WHERE tableoid = {quote_literal(table.sql)}::regclass"
     delete = [*deferring, f"DELETE FROM {rows}"]
     if connection.execute(_KEEPERS, {"table": table.sql}).fetchone() is None:
         return delete
-    return [*delete, _STILL_THERE.format(name=_literal(asked), rows=rows)]
+    looking = _STILL_THERE.format(name=quote_literal(asked.sql), rows=rows)
+    return [*delete, f"DO {quote_literal(looking)}"]
 
 
 def empty(connection: psycopg.Connection[Any], table: TableName, partitioned: TableName | None = None) -> None:
@@ -102,10 +103,6 @@ def empty(connection: psycopg.Connection[Any], table: TableName, partitioned: Ta
     require(connection, table)
     for statement in statements(connection, table, partitioned):
         connection.execute(statement.encode())
-
-
-def _literal(table: TableName) -> str:
-    return "'" + table.sql.replace("'", "''") + "'"
 
 
 def _is_closed(connection: psycopg.Connection[Any], partition: TableName) -> bool:

@@ -18,7 +18,6 @@ __all__ = ["INPUT_AGAIN", "LOOK", "REPEATED", "failure", "may_pass"]
 REPEATED = ("23505", "23P01")
 """Unique and exclusion violations: of two records with the key, the second is to blame."""
 
-AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
 LOOK = (
     "without a ledger nobody can tell whether the rows were published: look at the table before the command is run "
     "again; tipple jobs URL clean drops what was staged"
@@ -39,7 +38,7 @@ def failure(
     if connections.is_lost(error):
         return core.ConnectionLost(
             f"the connection to the server was lost: {' '.join(str(error).split())}",
-            hint=AGAIN if task is None or task.ledger else LOOK,
+            hint=core.AGAIN if task is None or task.ledger else LOOK,
         )
     said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
     text = in_users_words(said)
@@ -65,10 +64,10 @@ def failure(
         )
     if task is not None and task.rejects is None and error.sqlstate == "23503":
         # A record may spell a value otherwise than the server does, and what is read once is not searched.
-        hint = (
-            "nothing was published; load the referenced table first, or mend the record, and run the same command again"
-        )
-        if task.partition_by is None and task.replace_scope != "partitions":
+        refers_to_itself = f'is not present in table "{task.table.name}"' in said
+        first = "" if refers_to_itself else "load the referenced table first, or "
+        hint = f"nothing was published; {first}mend the record, and run the same command again"
+        if task.partition_by is None and task.replace_scope != "partitions" and not refers_to_itself:
             hint += ": with --on-error skip it is named, and kept apart as a reject"
     if error.sqlstate == "2BP01":
         # The server's own would take what somebody has made meanwhile, such as a view of a partition.

@@ -42,7 +42,7 @@ class NoSession(core.ConnectionLost):
     starting: rows are staged, and a run that begins again goes on with them."""
 
 
-class _Build:
+class Build:
     """A job of sessions of its own, in the form in which a runner runs those of the core."""
 
     def __init__(
@@ -75,9 +75,22 @@ class _Build:
             if not work.indexes:
                 self._after.put(work)
         self._refused = 0
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._workers = workers
+        self._at_work = workers
+        # Not `join` and `is_alive`: after Ctrl-C in the middle of a `join`, Python takes the thread for ended.
+        self._ended = threading.Event()
+        for _ in range(workers):
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                is_last = self._at_work == 0
+            if is_last:
+                self._ended.set()
 
     def _work(self) -> None:
         try:
@@ -86,7 +99,7 @@ class _Build:
             # Where the server has no more sessions to give, those that there are do the work.
             with self._lock:
                 self._refused += 1
-                alone = self._refused == len(self._threads)
+                alone = self._refused == self._workers
             if alone:
                 lost = NoSession(
                     f"no session can be had to build indexes: {error}",
@@ -179,11 +192,7 @@ class _Build:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Waits for the end, at most so long; says whether it has come."""
-        for thread in self._threads:
-            thread.join(timeout_seconds)
-            if thread.is_alive():
-                return False
-        return True
+        return self._ended.wait(timeout_seconds)
 
     def cancel(self) -> None:
         """Asks the sessions to stop."""
@@ -242,7 +251,7 @@ def build(
     wanted = [work for work in works if not work.is_done]
     count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
     if count:
-        runner.run(_Build(control, connect, wanted, count, memory_bytes(control) // count))
+        runner.run(Build(control, connect, wanted, count, memory_bytes(control) // count))
 
 
 def build_here(connection: psycopg.Connection[Any], work: KeyWork) -> None:

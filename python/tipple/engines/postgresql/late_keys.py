@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tipple.engines.base import LoadTask
+from tipple.engines import core
+from tipple.engines.base import LoadTask, TableColumn
 from tipple.engines.postgresql import checks, foreign_keys, partitions, stage, structure, unique_keys
 from tipple.engines.postgresql.foreign_keys import ForeignKey
 from tipple.engines.postgresql.partition_bounds import key_kind
@@ -23,12 +24,24 @@ from tipple.plan.decodable import decodable
 from tipple.plan.schema import TableDefinition
 from tipple.plan.url import TableName
 
-__all__ = ["LateKeys", "are_of_job", "core_plan", "of_definition", "of_job", "of_staged", "of_table", "plan_of"]
+__all__ = [
+    "LateKeys",
+    "are_of_job",
+    "core_plan",
+    "of_definition",
+    "of_job",
+    "of_staged",
+    "of_table",
+    "plan_of",
+    "told",
+]
 
 LOCK_MILLISECONDS = 300
 """How long a lock on a table that a new one refers to is waited for at a time: writers who come then wait as long."""
 LOCK_PAUSE_SECONDS = 0.2
 MOST_TRIALS = 20
+_UNREADABLE = "only the server can read"
+"""In the core's words (`load/unique`)."""
 
 
 @decodable
@@ -141,6 +154,28 @@ def _of_trial(connection: psycopg.Connection[Any], task: LoadTask, definition: T
     unique = unique_keys.of_table(connection, task.table, task.columns)
     foreign = foreign_keys.of_table(connection, task.table, task.columns)
     return None if unique is None or foreign is None else LateKeys(unique, foreign)
+
+
+def told(error: core.UnreadableKeys, job: Mapping[str, Any], task: LoadTask) -> str:
+    """Why keys must judge while rows are stored after all, with the columns that the core speaks of, and what helps."""
+    if _UNREADABLE not in str(error):
+        return str(error)
+    keys = of_job(job)
+    listed = [key.columns for key in keys.unique] + [key.columns for key in keys.foreign]
+    columns = [column for column in task.columns if any(column.name in names for names in listed)]
+    zoned = [column.name for column in columns if _lacks_zone(column)]
+    if not zoned:
+        return f"{error} ({', '.join(column.name for column in columns)})"
+    return (
+        f"{error}: values of {', '.join(zoned)} have no zone, and the session's is not UTC; write a zone behind each "
+        "(2024-02-29 12:34:56+01), or set PGTZ=UTC if they are in UTC"
+    )
+
+
+def _lacks_zone(column: TableColumn) -> bool:
+    """Whether only the server knows what its values without a zone mean."""
+    kind = column.codec_type
+    return isinstance(kind, dict) and "timestamptz" in kind and not kind["timestamptz"]["utc"]
 
 
 def core_plan(job: Mapping[str, Any], task: LoadTask) -> dict[str, Any] | None:

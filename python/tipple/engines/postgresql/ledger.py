@@ -18,8 +18,9 @@ import msgspec
 import psycopg
 from psycopg import errors
 
+from tipple._core import FIRST_PART_N
 from tipple.engines import core
-from tipple.engines.base import FIRST_PART_N, JobRecord
+from tipple.engines.base import JobRecord
 from tipple.engines.moments import in_utc
 from tipple.engines.postgresql import estranged, unlogged
 from tipple.engines.postgresql.connection import current_role
@@ -27,7 +28,6 @@ from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 CREATE_STATEMENTS = (
-    "CREATE SCHEMA IF NOT EXISTS tipple",
     """
     CREATE TABLE IF NOT EXISTS tipple.job (
         job_id uuid PRIMARY KEY,
@@ -131,24 +131,31 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
     Raises:
         UsageError: the role may not; says what to grant.
     """
+    if not exists(connection):
+        try:
+            with connection.transaction():
+                _create(connection)
+        except (errors.InsufficientPrivilege, errors.RaiseException) as error:
+            withheld = estranged.withheld(connection, "tipple")
+            if withheld is not None:
+                raise _may_not_create(connection, f": {withheld.why}", withheld.remedy) from None
+            said = error.diag.message_primary or ""
+            if isinstance(error, errors.RaiseException) or core.files_hint(error.sqlstate, said) is not None:
+                raise
+            raise _may_not_create(connection, f": {said}", core.tablespace_hint(said)) from None
+    check_rights(connection)
+
+
+def _create(connection: psycopg.Connection[Any]) -> None:
+    # Two first loads at once would both find it missing.
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("ledger"),))
     if exists(connection):
-        check_rights(connection)
         return
-    role, database = current_role(connection), quote_identifier(connection.info.dbname)
-    try:
-        with connection.transaction():
-            # Two first loads at once would both find it missing.
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("ledger"),))
-            for statement in CREATE_STATEMENTS:
-                connection.execute(statement)
-    except (errors.InsufficientPrivilege, errors.RaiseException) as error:
-        withheld = estranged.withheld(connection, "tipple")
-        if withheld is not None:
-            raise _may_not_create(role, database, f": {withheld.why}", withheld.remedy) from None
-        said = error.diag.message_primary or ""
-        if isinstance(error, errors.RaiseException) or core.files_hint(error.sqlstate, said) is not None:
-            raise
-        raise _may_not_create(role, database, f": {said}", core.tablespace_hint(said)) from None
+    if not _has_schema(connection):
+        # IF NOT EXISTS would ask for the right to create schemas, also of whom one was made for.
+        connection.execute("CREATE SCHEMA tipple")
+    for statement in CREATE_STATEMENTS:
+        connection.execute(statement)
 
 
 def foresee(connection: psycopg.Connection[Any]) -> None:
@@ -160,15 +167,29 @@ def foresee(connection: psycopg.Connection[Any]) -> None:
     if exists(connection):
         check_rights(connection)
         return
-    allowed = connection.execute(
-        "SELECT to_regnamespace('tipple') IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')"
-    ).fetchone()
-    if allowed is not None and not allowed[0]:
-        raise _may_not_create(current_role(connection), quote_identifier(connection.info.dbname), "")
+    if _has_schema(connection):
+        allowed = "has_schema_privilege('tipple', 'USAGE') AND has_schema_privilege('tipple', 'CREATE')"
+    else:
+        allowed = "has_database_privilege(current_database(), 'CREATE')"
+    found = connection.execute(f"SELECT {allowed}").fetchone()
+    if found is not None and not found[0]:
+        raise _may_not_create(connection, "")
 
 
-def _may_not_create(role: str, database: str, why: str, remedy: str | None = None) -> UsageError:
-    remedy = remedy or f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role};"
+def _has_schema(connection: psycopg.Connection[Any]) -> bool:
+    found = connection.execute("SELECT to_regnamespace('tipple') IS NOT NULL").fetchone()
+    return found is not None and bool(found[0])
+
+
+def _may_not_create(connection: psycopg.Connection[Any], why: str, remedy: str | None = None) -> UsageError:
+    role, database = current_role(connection), quote_identifier(connection.info.dbname)
+    if remedy is None and _has_schema(connection):
+        remedy = f"as the owner of the schema: GRANT USAGE, CREATE ON SCHEMA tipple TO {role};"
+    elif remedy is None:
+        remedy = (
+            f"as an owner of the database: GRANT CREATE ON DATABASE {database} TO {role}; or, where it is to make no "
+            f"other schema: CREATE SCHEMA tipple AUTHORIZATION {role};"
+        )
     return UsageError(
         f"the role {role} may not create the ledger (schema tipple) in the database {database}{why}",
         hint=f"{remedy}\n  or load with --no-ledger, which gives up resuming and the protection against loading twice",

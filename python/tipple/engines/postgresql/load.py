@@ -112,12 +112,12 @@ class PostgresLoad:
                 load.job.unlock_table()
                 return result
             except BadRecord as error:
-                raise error.with_reason(self._in_users_words(error.reason)) from None
+                raise load.plans.explained(error.with_reason(load._in_users_words(error.reason))) from None
             except TooManyRejects as error:
-                raise error.in_words(self._in_users_words) from None
+                raise error.in_words(load._in_users_words) from None
             except core.ServerRefused as error:
                 explained = missing.explain(self.task, error.detail["sqlstate"], error.detail["message"])
-                raise explained or error.in_words(self._in_users_words) from None
+                raise explained or error.in_words(load._in_users_words) from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 if not isinstance(error, indexes.NoSession):
@@ -217,7 +217,7 @@ class PostgresLoad:
             except core.Unsuited as error:
                 owned, cut = self._begin_otherwise(runner, owned, choice, error)
             except core.UnreadableKeys as error:
-                owned, choice, cut = self._judge_at_once(runner, owned, str(error))
+                owned, choice, cut = self._judge_at_once(runner, owned, late_keys.told(error, owned.plan, self.task))
             except psycopg.Error as error:
                 # An index cannot take a row that repeats no key: with the index in place, its record is known.
                 staged = owned.strategy in ("swap", "partition") and not self.chooser.keys_judge_at_once
@@ -406,7 +406,7 @@ class PostgresLoad:
             raise missing
         self.job.ensure_connection(owned)
         with self.connection.transaction():
-            made = partitions.grow(self.connection, self.task, staging, missing)
+            made = partitions.grow(self.connection, self.task, staging, missing, self.plans.left_out)
             self.job.furnish(staging)
         if made:
             self.plans.grown += made
@@ -571,7 +571,7 @@ class PostgresLoad:
         if outcome.get("fallback_example"):
             self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
         if result.strategy == "partition":
-            self.notes += partitions.route_notes(self.plans.server_routes, outcome["routes"], self.plans.grown)
+            self.notes += self.plans.route_notes(outcome["routes"])
         result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]

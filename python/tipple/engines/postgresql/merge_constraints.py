@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 __all__ = ["Alone", "Unique", "alone", "uniques"]
 
@@ -162,7 +162,7 @@ def alone(connection: psycopg.Connection[Any], task: LoadTask, target: TableName
         yield Alone(
             is_violated=violated + counts,
             reason=f'insert or update on table "{target.name}" violates foreign key constraint "{name}"',
-            detail=f"{_literal('Key (' + ', '.join(columns) + ')=(')} || {values} || {_literal(ending)}",
+            detail=f"{quote_literal('Key (' + ', '.join(columns) + ')=(')} || {values} || {quote_literal(ending)}",
             sqlstate="23503",
             repeats=is_self,
         )
@@ -187,7 +187,7 @@ def _no_partition(
     yield Alone(
         is_violated=f"({' OR '.join(f'({constraint})' for constraint in constraints)}) IS NOT TRUE{counts}",
         reason=f'no partition of relation "{target.name}" found for row',
-        detail=f"{_literal(beginning)} || {values} || ').'",
+        detail=f"{quote_literal(beginning)} || {values} || ').'",
         sqlstate="23514",
         repeats=False,
     )
@@ -210,7 +210,3 @@ def uniques(connection: psycopg.Connection[Any], task: LoadTask, target: TableNa
 def _are_changed(connection: psycopg.Connection[Any], target: TableName) -> bool:
     """Whether a trigger may change rows before constraints judge them: then only the server knows what they will be."""
     return connection.execute(_CHANGED_BEFORE, {"table": target.sql}).fetchone() is not None
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

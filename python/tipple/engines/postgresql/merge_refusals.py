@@ -19,6 +19,7 @@ from tipple.engines.base import LoadTask
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.engines.merge_turns import Place
 from tipple.engines.postgresql import filling
+from tipple.engines.postgresql.connection import pasted
 from tipple.engines.postgresql.merge_claims import PLACE, Claims
 from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
 from tipple.plan.url import TableName, quote_identifier
@@ -160,6 +161,7 @@ class Merger:
             key=self.task.key,
             order="tipple_slice DESC, tipple_row DESC",
             on_conflict=self.task.on_conflict,
+            within=self.extra,
         )
 
     def _refuse_conflicts(self) -> None:
@@ -174,7 +176,7 @@ class Merger:
             with self.connection.transaction():
                 (latest,) = self._numbers(statements.count_latest())
                 matched, held = self._numbers(statements.count_matched())
-                done = self.connection.execute(statements.merge(self.extra)).rowcount
+                done = self.connection.execute(statements.merge()).rowcount
                 counts = statements.counts(read=latest, latest=latest, matched=matched, held=held)
                 if done != counts.inserted + counts.updated:
                     given = counts.inserted + counts.updated
@@ -315,8 +317,8 @@ class Merger:
     def _keep_back(self, places: Collection[Place]) -> None:
         """Lets these rows have no turn, or the one that they had."""
         self.connection.execute(
-            f"UPDATE {self.suspects} s SET tipple_turn = - s.tipple_turn FROM unnest(%s::bigint[], %s::bigint[]) "
-            "p (slice, number) WHERE s.tipple_slice = p.slice AND s.tipple_row = p.number".encode(),
+            f"UPDATE {pasted(self.suspects)} s SET tipple_turn = - s.tipple_turn FROM unnest(%s::bigint[], "
+            "%s::bigint[]) p (slice, number) WHERE s.tipple_slice = p.slice AND s.tipple_row = p.number".encode(),
             ([order for order, _ in places], [row for _, row in places]),
         )
 

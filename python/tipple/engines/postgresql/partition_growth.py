@@ -14,9 +14,9 @@ from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql.partition_bounds import Partitioning
-from tipple.errors import UsageError
+from tipple.errors import BadRecord, UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
-from tipple.plan.url import TableName, quote_identifier
+from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 MAX_PARTITIONS = 4000
 """More than this is most likely an `every` that is too small: each partition is a table with indexes of its own."""
@@ -59,21 +59,17 @@ def fixed_bounds(asked: PartitionBy) -> list[str]:
     if asked.method == "hash":
         return [f"FOR VALUES WITH (MODULUS {asked.count}, REMAINDER {n})" for n in range(asked.count)]
     if asked.method == "list":
-        groups = (", ".join("NULL" if value is None else _quote(value) for value in group) for group in asked.values)
+        groups = (
+            ", ".join("NULL" if value is None else quote_literal(value) for value in group) for group in asked.values
+        )
         return [f"FOR VALUES IN ({group})" for group in groups]
     if asked.grows:
         return []
     width = len(asked.columns)
-    edges = [", ".join(map(_quote, boundary)) for boundary in asked.boundaries]
+    edges = [", ".join(map(quote_literal, boundary)) for boundary in asked.boundaries]
     lows = [", ".join(["MINVALUE"] * width), *edges]
     highs = [*edges, ", ".join(["MAXVALUE"] * width)]
     return [f"FOR VALUES FROM ({low}) TO ({high})" for low, high in zip(lows, highs, strict=True)]
-
-
-def _quote(value: str) -> str:
-    """A literal that no setting reads otherwise."""
-    escaped = value.replace("'", "''")
-    return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in value else f"'{escaped}'"
 
 
 def sampled_keys(task: LoadTask, asked: PartitionBy, cut: Cut) -> list[str]:
@@ -244,6 +240,38 @@ def _number_bounds(
         return [
             f"FOR VALUES FROM ({_low(n * every, ends)}) TO ({_high((n + 1) * every, ends)})" for n in sorted(numbers)
         ]
+
+
+def shown(connection: psycopg.Connection[Any], table: TableName, hidden: TableName | None) -> str:
+    """The partition of a table that a hidden one stands for, and its bound; of one that is new the bound alone."""
+    if hidden is None:
+        return "none"
+    found = connection.execute(
+        "SELECT pg_get_expr(h.relpartbound, h.oid), (SELECT min(c.oid::regclass::text) FROM pg_inherits "
+        "JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = to_regclass(%s) "
+        "AND pg_get_expr(c.relpartbound, c.oid) = pg_get_expr(h.relpartbound, h.oid)) "
+        "FROM pg_class h WHERE h.oid = to_regclass(%s)",
+        (table.sql, hidden.sql),
+    ).fetchone()
+    bound, name = found if found is not None else ("", None)
+    return f"{name or 'a partition'} {str(bound).removeprefix('FOR VALUES ')}"
+
+
+def of_left_out(left_out: dict[str, str]) -> str:
+    """What to say of partitions that could not be made for the keys of some records."""
+    bound, other = next(iter(left_out.items()))
+    more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
+    return (
+        f"--partition-by made no partition {bound.removeprefix('FOR VALUES ')}, which would overlap {other}{more}: "
+        "create one for the rest beforehand"
+    )
+
+
+def explained(error: BadRecord, left_out: dict[str, str]) -> BadRecord:
+    """The complaint of a record whose key no partition takes says so too."""
+    if not left_out or error.sqlstate != "23514" or "no partition of" not in error.reason:
+        return error
+    return error.with_remedy(f"{of_left_out(left_out)}, or mend the value")
 
 
 def completed(asked: PartitionBy, key: str) -> list[str]:

@@ -24,7 +24,6 @@ from tipple.engines.postgresql import (
     belongings,
     checks,
     lock_room,
-    obstacles,
     partition_bounds,
     partition_growth,
     sequences,
@@ -41,27 +40,11 @@ from tipple.plan.url import TableName, quote_identifier
 
 SLICE_BYTES_PER_PARTITION = 2048 * 1024
 """Text of a slice for each partition: as long as COPY must be at least for its beginning and end not to count."""
-FEW_BYTES_PER_PARTITION = 1024 * 1024
-"""Where there are many: a hidden partition costs as much time as one session takes to store so many bytes through the
-table itself."""
-MANY_PARTITIONS = 100
 _SENT_TOGETHER = 100
 
+_HIDDEN = re.compile(rf"{stage.PREFIX}[0-9a-f]{{32}}_[0-9]+")
+"""The name of a hidden partition in what the server says, whose words and quotes depend on its language."""
 _LACKING = re.compile(r'lacks column "(.+)" which is part of the partition key')
-
-# What a partition does with values otherwise than the table whose partition it is.
-_OWN_VALUES = """
-SELECT format('its partition %%s has a default or an expression of its own for the column %%I',
-              l.oid::regclass, a.attname)
-FROM unnest(%(leaves)s::bigint[]) leaf (oid) JOIN pg_class l ON l.oid = leaf.oid
-JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-JOIN pg_attribute r ON r.attrelid = to_regclass(%(table)s) AND r.attname = a.attname AND NOT r.attisdropped
-LEFT JOIN pg_attrdef e ON e.adrelid = r.attrelid AND e.adnum = r.attnum
-WHERE a.attgenerated <> r.attgenerated
-    OR pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid)
-LIMIT 1
-"""
 
 
 def is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> bool:
@@ -76,59 +59,6 @@ def leaves(connection: psycopg.Connection[Any], table: TableName) -> list[TableN
     """The partitions that hold the rows of a table, if it has any."""
     found = partition_bounds.read(connection, table)
     return [leaf.name for leaf in found.leaves] if found is not None else []
-
-
-def table_obstacle(connection: psycopg.Connection[Any], table: TableName) -> str | None:
-    """Why rows must go through the partitioned table itself, whichever they are, or None."""
-    lasting = obstacles.detour(connection, table)
-    if lasting is not None:
-        return lasting
-    partitioning = partition_bounds.read(connection, table)
-    if partitioning is None:
-        return "it is not partitioned"
-    excluding = connection.execute(
-        # A foreign key's index is that of the table that it refers to.
-        "SELECT conname FROM pg_constraint JOIN pg_index ON indexrelid = conindid AND indrelid = conrelid "
-        "WHERE conrelid = to_regclass(%s) AND indisexclusion LIMIT 1",
-        (table.sql,),
-    ).fetchone()
-    if excluding is not None:
-        return f"it has the exclusion constraint {excluding[0]}, which no partition can bring along"
-    leaves = [leaf.oid for leaf in partitioning.leaves]
-    found = connection.execute(_OWN_VALUES, {"leaves": leaves, "table": table.sql}).fetchone()
-    return str(found[0]) if found is not None else None
-
-
-def obstacle(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
-    """Why rows must go through the partitioned table itself, or None."""
-    lasting = table_obstacle(connection, task.table) or obstacles.missing_right(connection, task.table)
-    if lasting is not None:
-        return lasting
-    partitioning = partition_bounds.read(connection, task.table)
-    if partitioning is None:
-        return "it is not partitioned"
-    if not partitioning.partitions and task.partition_by is None:
-        return "it has no partition"
-    found = connection.execute(
-        "SELECT count(*) FROM pg_index WHERE indrelid = to_regclass(%s)", (task.table.sql,)
-    ).fetchone()
-    indexes = int(found[0]) if found is not None else 0
-    each = lock_room.SWAPPED + lock_room.FOR_EACH_INDEX * indexes
-    if task.replace_scope == "partitions" or task.partition_by is not None:
-        # Nobody knows yet how many get rows, and there is no other way for them.
-        each = lock_room.DROPPED
-    grows = task.partition_by is not None and task.partition_by.grows
-    return lock_room.shortage(connection, len(partitioning.leaves), each=each, more_may_come=grows)
-
-
-def preference(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
-    """Why rows had better go through the partitioned table itself, or None."""
-    partitioning = partition_bounds.read(connection, task.table)
-    count = len(partitioning.leaves) if partitioning is not None else 0
-    size_bytes = sum(source.size for source in task.sources)
-    if count > MANY_PARTITIONS and size_bytes < count * FEW_BYTES_PER_PARTITION and task.stream is None:
-        return f"the sources are small for its {count} partitions"
-    return None
 
 
 def with_larger_slices(connection: psycopg.Connection[Any], task: LoadTask) -> LoadTask:
@@ -284,8 +214,9 @@ def _add_fixed(
     refused = _add_partitions(connection, task, staging, partition_growth.fixed_bounds(asked))
     if refused and not beside:
         order = "value once" if asked.method == "list" else "boundary once, in rising order"
+        first = next(iter(refused)).removeprefix("FOR VALUES ")
         raise UsageError(
-            f"--partition-by makes partitions that overlap or are empty: {refused[0].removeprefix('FOR VALUES ')}",
+            f"--partition-by makes partitions that overlap or are empty: {first}",
             hint=f"give each {order}: as the column's type has them, 01 is 1",
         )
 
@@ -357,26 +288,29 @@ def _create_like(connection: psycopg.Connection[Any], staging: TableName, table:
 
 def _add_partitions(
     connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bounds: Sequence[str]
-) -> list[str]:
-    """Adds partitions to the hidden table; gives the bounds of those of which another one has some keys already: they
-    are not made.
+) -> dict[str, TableName | None]:
+    """Adds partitions to the hidden table; gives the bounds of those that are not made, as another hidden one has some
+    of their keys already: each with that one (None: they are empty).
 
     Raises:
         UsageError: the server cannot make one.
     """
     first = len(stage.members(connection, staging)) - 1
     made: list[TableName] = []
-    refused: list[str] = []
+    refused: dict[str, TableName | None] = {}
     place = tablespaces.clause_of_new_partitions(connection, task)
 
     def create(asked: Sequence[str]) -> None:
         hidden = [TableName(staging.schema, f"{staging.name}_{first + len(made) + n}") for n in range(len(asked))]
-        form = f"CREATE TABLE {{}} PARTITION OF {{}} {{}} WITH (autovacuum_enabled = false){place}"
         try:
             with connection.transaction():
                 _run(
                     connection,
-                    [form.format(name.sql, staging.sql, bound) for name, bound in zip(hidden, asked, strict=True)],
+                    [
+                        f"CREATE TABLE {name.sql} PARTITION OF {staging.sql} {bound} WITH (autovacuum_enabled = false)"
+                        f"{place}"
+                        for name, bound in zip(hidden, asked, strict=True)
+                    ],
                 )
             made.extend(hidden)
         except (psycopg.DataError, psycopg.ProgrammingError) as error:
@@ -384,7 +318,9 @@ def _add_partitions(
                 for bound in asked:
                     create([bound])
             elif isinstance(error, psycopg.errors.InvalidObjectDefinition):
-                refused.extend(asked)
+                named = _HIDDEN.findall(error.diag.message_primary or "")
+                others = (TableName(staging.schema, name) for name in named if name != hidden[0].name)
+                refused[asked[0]] = next(others, None)
             else:
                 raise UsageError(
                     f"{task.table} cannot have the partition {asked[0].removeprefix('FOR VALUES ')}: "
@@ -413,8 +349,15 @@ def _require_room(connection: psycopg.Connection[Any], task: LoadTask, partition
         raise UsageError(f"--partition-by makes too many: {shortage}", hint="choose a larger every, or raise it")
 
 
-def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, missing: NoPartition) -> int:
-    """Makes the partitions for keys that the core has met and found none for; says how many.
+def grow(
+    connection: psycopg.Connection[Any],
+    task: LoadTask,
+    staging: TableName,
+    missing: NoPartition,
+    left_out: dict[str, str],
+) -> int:
+    """Makes the partitions for keys that the core has met and found none for; says how many. Adds to `left_out` the
+    bounds of those that cannot be made, each with the partition that is in the way.
 
     Raises:
         NoPartition: the table does not grow.
@@ -429,10 +372,12 @@ def grow(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
     try:
         bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=False, there=there)
         tablespaces.restrict_default(connection, exists=task.definition is None)
-        return len(bounds) - len(_add_partitions(connection, task, staging, bounds))
+        refused = _add_partitions(connection, task, staging, bounds)
     except UsageError as error:
         # Before the load the same would be wrong usage; by now it has begun.
         raise TippleError(error.message, hint=error.hint) from None
+    left_out.update({bound: partition_growth.shown(connection, task.table, other) for bound, other in refused.items()})
+    return len(bounds) - len(refused)
 
 
 class Routed(msgspec.Struct, frozen=True, kw_only=True):
@@ -469,16 +414,18 @@ def routing(
     return Routed(plan=plan, reason="")
 
 
-def route_notes(server_reason: str, routes: dict[str, int], grown: int) -> list[str]:
+def route_notes(server_reason: str, routes: dict[str, int], grown: int, left_out: dict[str, str]) -> list[str]:
     """How rows came into their partitions: the data decide it, window by window.
 
     Args:
         server_reason: why the server routed all of them; empty where the core did.
         routes: the core's `Routes`.
         grown: partitions that were made while it ran. It has begun again after that, and counted anew.
+        left_out: what [grow][] could not make.
     """
     more = f"{grown:,} more partitions were" if grown > 1 else "1 more partition was"
     notes = [f"{more} made for keys that no sample had shown"] if grown else []
+    notes += [partition_growth.of_left_out(left_out)] if left_out else []
     total = sum(routes.values())
     if server_reason:
         notes.append(f"the server found the partition of each record: {server_reason}")

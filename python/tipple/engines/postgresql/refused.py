@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tipple._core import around_spooled
+from tipple._core import OFFSET_BITS, around_spooled
 from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadTask, Runner
 from tipple.engines.postgresql.core_plans import CorePlans
@@ -20,10 +20,7 @@ from tipple.plan.rejects import RejectPolicy
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["OFFSET_BITS", "Sources", "StagedSlice", "keep_rejects", "reject", "stored_slices"]
-
-OFFSET_BITS = 44
-"""As in the core's `Work::order`: a slice's place is its first source and offset in one number."""
+__all__ = ["Sources", "StagedSlice", "keep_rejects", "reject", "stored_slices"]
 
 
 class StagedSlice(msgspec.Struct, kw_only=True):

@@ -23,7 +23,7 @@ from tipple.engines.postgresql import (
     estranged,
     history,
     ledger,
-    obstacles,
+    new_table,
     set_aside,
     sizes,
     stage,
@@ -38,9 +38,10 @@ from tipple.engines.postgresql.watch import Watch
 from tipple.errors import ConnectionFailed, TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.url import TableName, Target, parse_table_name, quote_identifier
+from tipple.plan.url import TableName, Target, parse_table_name
 
 CANCEL_SECONDS = 5
+_TOO_MANY_COLUMNS = "54011"
 
 # pg_trigger.h: 1 is FOR EACH ROW, 4 is INSERT.
 _TRIGGER_OF_ROWS = """
@@ -95,6 +96,7 @@ class PostgresSession:
         """Sessions of earlier control connections: the server may not have noticed that they are gone."""
         self.version = self.connection.info.server_version // 10000
         if self.version < OLDEST_VERSION:
+            self.connection.close()
             raise UsageError(
                 f"{target.display} is PostgreSQL {self.version}",
                 hint=f"Tipple needs {OLDEST_VERSION} or later",
@@ -131,43 +133,27 @@ class PostgresSession:
             if refusal is not None:
                 raise UsageError(f"{definition.name} cannot be made: {refusal.why}", hint=refusal.remedy) from None
             said = str(error.diag.message_primary)
-            raise definition.refused("the server", said, hint=core.tablespace_hint(said)) from None
+            hint = core.tablespace_hint(said)
+            if error.sqlstate == _TOO_MANY_COLUMNS and definition.is_guessed:
+                hint = "name the columns to load by --columns, at most so many; the others can go into another table"
+            raise definition.refused("the server", said, hint=hint) from None
         if made is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return made
 
     @_told
     def resolve_new(self, table: TableName) -> TableName:
-        """The name with the schema in which an unqualified table would be created.
+        """The name as the server would keep it, with the schema in which an unqualified table would be created.
 
         Raises:
             UsageError: there is no such schema, or the role may not create tables in it, or cannot use them.
         """
-        found = self.connection.execute(
-            "SELECT n.nspname, has_schema_privilege(n.oid, 'CREATE') FROM pg_namespace n "
-            "WHERE n.nspname = coalesce(%s, current_schema())",
-            (table.schema,),
-        ).fetchone()
-        if found is None and table.schema is None:
-            raise UsageError(
-                f"there is no schema to make the table {table.name} in: search_path names none that is there",
-                hint=f"name the schema, as in --table {TableName('public', table.name)}; or set search_path",
-            )
-        if found is None:
-            raise UsageError(
-                f"there is no schema {table.schema}", hint=f"CREATE SCHEMA {quote_identifier(table.schema or '')};"
-            )
-        if not found[1]:
-            role, schema = connection.current_role(self.connection), quote_identifier(found[0])
-            raise UsageError(
-                f"the role {role} may not create tables in the schema {schema}",
-                hint=f"as its owner: GRANT CREATE ON SCHEMA {schema} TO {role};",
-            )
-        made = TableName(found[0], table.name)
-        withheld = estranged.withheld(self.connection, obstacles.place_of_staged(self.connection, made))
-        if withheld is not None:
-            raise UsageError(f"the table {made} cannot be made: {withheld.why}", hint=withheld.remedy)
-        return made
+        return new_table.place_of(self.connection, table)
+
+    @_told
+    def in_other_case(self, table: TableName) -> TableName | None:
+        """A table whose name is this one but for upper and lower case."""
+        return new_table.in_other_case(self.connection, table)
 
     @_told
     def use_date_style(self, order: str) -> None:
@@ -344,7 +330,7 @@ class PostgresSession:
             # A process that is stopped has a transaction open that proves, and so locks, the job's ownership.
             self.terminate_streams(job.job_id)
             if owner is not None:
-                backends.end(self.connection, owner[1])
+                backends.end(self.connection, [owner[1].pid])
             self._give_up(job, "0")
         self.terminate_streams(job.job_id)
         if job.staging:
@@ -399,17 +385,12 @@ class PostgresSession:
                 host, _, process = owner.rpartition(":")
                 if host == socket.gethostname() and not os.path.exists(f"/proc/{process}"):
                     dead.add(pid)
-        for pid in dead:
-            self.connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+        backends.end(self.connection, dead)
         return bool(dead)
 
     def terminate_streams(self, job_id: str) -> None:
         """Ends the sessions that an earlier owner of the job left behind, so that their locks go."""
-        self.connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            "WHERE application_name LIKE %s AND pid <> pg_backend_pid() AND usename = current_user",
-            (f"%{ledger.session_name(job_id)}%",),
-        )
+        backends.end(self.connection, backends.named(self.connection, ledger.session_name(job_id)))
 
     def close(self) -> None:
         """Ends the session."""

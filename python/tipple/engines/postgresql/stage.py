@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.postgresql import belongings, privileges, sequences, set_aside
+from tipple.engines.postgresql.connection import pasted
 from tipple.errors import UsageError
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 
@@ -448,7 +449,7 @@ WHERE attrelid = to_regclass(%(staging)s) AND attnum > 0 AND NOT attisdropped AN
 def advance_sequences(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
     """Has the sequences of identity and serial columns of a new table go on where those of what was staged are."""
     for new, staged in connection.execute(_SEQUENCES, {"new": table.sql, "staging": staging.sql}).fetchall():
-        connection.execute(f"SELECT setval(%s, last_value, is_called) FROM {staged}".encode(), (new,))
+        connection.execute(f"SELECT setval(%s, last_value, is_called) FROM {pasted(staged)}".encode(), (new,))
 
 
 # Of another role's session only some columns are shown, and the kind of its process is none of them; processes of the
