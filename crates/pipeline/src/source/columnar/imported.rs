@@ -5,8 +5,8 @@
 //! out.
 //!
 //! It believes what it is given: offsets that fall, keys that no dictionary has and texts that are no UTF-8 would be read
-//! as they are, from memory that is not theirs. Here the values of all columns are looked at, and of nested ones those
-//! that its rows have: a slice of few rows has all the values of all of them below it.
+//! as they are, from memory that is not theirs. Here the values of all columns are looked at, and within nested ones the
+//! offsets of what their rows have: a slice of few rows has all the values of all of them below it.
 //!
 //! It also takes the rows of a struct for those of a table and forgets that some of them may be NULL themselves, as they
 //! are where a column of structs is given for a table: all their columns are NULL then.
@@ -108,16 +108,34 @@ impl Iterator for ImportedStream {
 /// Whether the values of all columns are what their types say.
 fn check_values(columns: &[ArrayRef], schema: &Schema) -> Result<(), ArrowError> {
     for (column, field) in columns.iter().zip(schema.fields()) {
-        let checked = check_nested(column);
+        let checked = column.to_data().validate_data().and_then(|()| within(column).iter().try_for_each(check_nested));
         checked.map_err(|error| ArrowError::CDataInterface(format!("the column {}: {error}", field.name())))?;
     }
     Ok(())
 }
 
-/// Looks at what is within only when the offsets that say where it lies have been.
+/// Looks at the offsets of what is within another value, and at what is within that only then. Its keys and texts are
+/// looked at by who reads them: under a NULL there may be any.
 fn check_nested(array: &ArrayRef) -> Result<(), ArrowError> {
-    array.to_data().validate_data()?;
+    array.to_data().validate()?;
+    let ascends = match array.data_type() {
+        DataType::Utf8 => ascend(array.as_string::<i32>().offsets()),
+        DataType::LargeUtf8 => ascend(array.as_string::<i64>().offsets()),
+        DataType::Binary => ascend(array.as_binary::<i32>().offsets()),
+        DataType::LargeBinary => ascend(array.as_binary::<i64>().offsets()),
+        DataType::List(_) => ascend(array.as_list::<i32>().offsets()),
+        DataType::LargeList(_) => ascend(array.as_list::<i64>().offsets()),
+        DataType::Map(..) => ascend(array.as_map().offsets()),
+        _ => true,
+    };
+    if !ascends {
+        return Err(ArrowError::CDataInterface("offsets within it do not ascend".into()));
+    }
     within(array).iter().try_for_each(check_nested)
+}
+
+fn ascend<T: OffsetSizeTrait>(offsets: &[T]) -> bool {
+    offsets.windows(2).all(|pair| pair[0] <= pair[1])
 }
 
 /// The values that the rows of a nested array have; a dictionary's own, which many batches share, are not among them.
@@ -284,8 +302,8 @@ mod tests {
     fn nested_values_that_rows_have_are_looked_at() {
         // SAFETY: nothing reads it before it is looked at.
         let texts = unsafe {
-            let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(vec![0, 1, 2]));
-            StringArray::new_unchecked(offsets, Buffer::from(b"a\xff"), None)
+            let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(vec![0, 2, 1]));
+            StringArray::new_unchecked(offsets, Buffer::from(b"abc"), None)
         };
         let item = Arc::new(Field::new("item", DataType::Utf8, true));
         let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, 1, 2]));
