@@ -79,7 +79,7 @@ def test_a_schema_where_the_role_may_make_no_table(postgres_target: PostgresTarg
     server, name = postgres_target.server, postgres_target.database
     server.execute("CREATE SCHEMA closed; GRANT USAGE ON SCHEMA closed TO PUBLIC", name)
     told = find(findings(postgres_target, "--table", "closed.t"), "table closed.t")
-    assert (told["level"], told["remedy"]) == ("broken", 'as its owner: GRANT CREATE ON SCHEMA "closed" TO loader;')
+    assert (told["level"], told["remedy"]) == ("broken", 'as its owner: GRANT CREATE ON SCHEMA "closed" TO "loader";')
     assert doctor(postgres_target, "--table", "closed.t").exit_code == 1
 
 

@@ -182,8 +182,9 @@ def _with_delimiter(
         if (tabs or nulls or divided) and _is_text_format(text, best, data, named, nulls=nulls, divided=divided):
             return text
     profile = best.profile
-    if best.layout.quote == '"' and (profile.stray_quotes or profile.unterminated) and not profile.enclosed_fields:
-        # Quotes only in the middle of fields: inches, and the like.
+    strays = profile.stray_quotes and not profile.enclosed_fields
+    if best.layout.quote == '"' and (strays or (profile.unterminated and not profile.quoted_fields)):
+        # Quotes only in the middle of fields: inches, and the like. One that opens a field may lack its end.
         unquoted = candidate(_unquoted(delimiter, data))
         same = unquoted.profile.fields == profile.fields
         if unquoted.profile.regularity > profile.regularity or (same and unquoted.profile.regularity == 1.0):
