@@ -370,7 +370,6 @@ def test_what_helps_where_a_table_refers_to_itself(engine_target: Target, tmp_pa
     engine_target.execute("CREATE TABLE t (k integer PRIMARY KEY, p integer REFERENCES t (k))")
     run = load_here(engine_target, write(tmp_path / "in.csv", "1,\n2,1\n3,77\n"), check=1, header="no")
     assert "in.csv" in run.stderr
-    assert "77" in run.stderr
     assert "referenced table first" not in run.stderr
     assert "--on-error skip" not in run.stderr
     assert "mend the record" in run.stderr

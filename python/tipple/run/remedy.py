@@ -210,7 +210,8 @@ def core_remedy(
     """
     lacks_row = _LACKS_ROW.search(error.reason) if error.sqlstate == "23503" else None
     if lacks_row is not None and lacks_row[1] == table:
-        return f"mend the record, or bring the row that it refers to, which neither the sources nor {table} have"
+        # DuckDB finds none that come in the same load.
+        return f"mend the record, or load the row of {table} that it refers to beforehand"
     if lacks_row is not None and lacks_row[1] in beside:
         return (
             f"mend the record, or bring the row that it refers to: the same job loads {lacks_row[1]}, where no row has "
