@@ -197,6 +197,15 @@ def test_what_is_no_file(target: Target, tmp_path: Path, kind: str) -> None:
     assert_untouched(target)
 
 
+@pytest.mark.parametrize("seconds", [9_223_372_800, -9_223_372_800, 253_370_764_800])
+def test_times_of_change_beyond_64_bits(target: Target, tmp_path: Path, seconds: int) -> None:
+    """As a wrong clock writes them; the core looks at the time again when it opens the file."""
+    path = write(tmp_path / "in.csv", "1,x\n")
+    os.utime(path, (seconds, seconds))
+    load(target, path)
+    assert target.count("t") == 2
+
+
 def test_a_link_to_a_file_is_followed(target: Target, tmp_path: Path) -> None:
     write(tmp_path / "data.csv", "1,x\n")
     (tmp_path / "link.csv").symlink_to("data.csv")
