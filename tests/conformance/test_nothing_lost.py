@@ -176,10 +176,14 @@ class TestPartitions:
     ) -> None:
         postgres_target.execute(self.ROOT + self.PART + own)
         source = str(write(tmp_path / "in.csv", f"1,5\n{second}\n3,6\n"))
-        with pytest.raises(tipple.BadRecord) as caught:
+        with pytest.raises(tipple.TippleError, match='"own"') as caught:
             load(postgres_target, source)
-        assert (caught.value.record_number, caught.value.sqlstate) == (2, sqlstate)
-        assert '"own"' in caught.value.reason
+        if sqlstate == "23514":
+            assert isinstance(caught.value, tipple.BadRecord)
+            assert (caught.value.record_number, caught.value.sqlstate) == (2, sqlstate)
+        else:
+            # Which records a partition's own index is over is not known.
+            assert "with --on-error skip it is named" in str(caught.value.hint)
         load(postgres_target, source, on_error="skip", max_rejects=1, rejects=str(tmp_path / "rejects"))
         assert postgres_target.sorted_rows("t") == [(1, 5), (3, 6)]
         kept = "SELECT conname FROM pg_constraint UNION ALL SELECT relname FROM pg_class"
