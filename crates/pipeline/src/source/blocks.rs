@@ -523,13 +523,7 @@ impl<'p> BlockCutter<'p> {
                 source.offset += length as u64;
                 source.header = false;
             } else if text.len() - source.begin > self.how.max_record_bytes {
-                return Err(Error::Invalid {
-                    message: format!(
-                        "{}: the header is longer than {} bytes; an unclosed quote?",
-                        self.how.sources[source.index].path.display(),
-                        self.how.max_record_bytes
-                    ),
-                });
+                return Err(locate::header_too_long(&self.how.sources[source.index], self.how.max_record_bytes));
             }
         }
         Ok(more)

@@ -5,7 +5,7 @@
 
 use super::resync::{LOOK_BYTES, is_inside_out, look_like_records};
 use super::window::ends_with_escape;
-use super::{SourceFile, head};
+use super::{SourceFile, head, locate};
 use crate::error::{Error, Result};
 use crate::plan::{CutPlan, Piece, Slice, Source};
 use std::ops::Range;
@@ -247,12 +247,7 @@ fn end_of_header(source: &SourceFile<'_>, dialect: &Dialect, max_record_bytes: u
             return Ok(size);
         }
         if wanted >= max_record_bytes as u64 {
-            return Err(Error::Invalid {
-                message: format!(
-                    "{}: the header is longer than {max_record_bytes} bytes; an unclosed quote?",
-                    source.planned().path.display()
-                ),
-            });
+            return Err(locate::header_too_long(source.planned(), max_record_bytes));
         }
         wanted *= 4;
     }

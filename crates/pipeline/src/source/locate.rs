@@ -352,6 +352,12 @@ pub fn too_long(record: &[u8], limit_bytes: usize) -> Complaint {
     }
 }
 
+/// A header that is longer than a record may be.
+pub(super) fn header_too_long(planned: &Source, limit_bytes: usize) -> Error {
+    let path = planned.path.display();
+    Error::Invalid { message: format!("{path}: the header is longer than {limit_bytes} bytes; an unclosed quote?") }
+}
+
 /// What is kept of a record that is longer than the limit. It has more fields than any table has columns, so that
 /// nobody loads the beginning in place of the whole.
 #[must_use]
