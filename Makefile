@@ -31,7 +31,7 @@ rust_sources := Cargo.toml Cargo.lock pyproject.toml \
     $(shell find crates -name '*.rs' -not -path '*/tests/*' -not -path '*/benches/*' -o -name Cargo.toml)
 python_code := python tests scripts benchmarks
 # Tests wait for processes most of the time. Each worker has servers of its own; 0 runs all in one process.
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 4
 
 .PHONY: help build demo check check-rust check-python check-docs test test-rust test-python servers bench lock fmt clean
 
