@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tipple import errors
+from tipple.engines.core import core_error
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, TooManyRejects, UsageError
 
 
@@ -34,6 +35,15 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
         assert isinstance(error, TippleError)
     assert issubclass(ConnectionFailed, UsageError)
     assert Interrupted("x", exit_status=1).exit_status == 1
+
+
+def test_a_system_that_gives_no_more_threads() -> None:
+    """No fault of Tipple's, and the limits have names."""
+    message = "no thread could be started: Resource temporarily unavailable (os error 11)"
+    error = core_error(Exception(json.dumps({"kind": "invalid", "message": message})))
+    assert (error.exit_status, str(error)) == (1, message)
+    assert "ulimit -u" in str(error.hint)
+    assert "nothing was published" in str(error.hint)
 
 
 def bad_record(**changes: Any) -> BadRecord:

@@ -352,10 +352,10 @@ def assert_index_has_every_row(connection: Connection, table: str, index: str, c
                 "UPDATE pg_index SET indisvalid = false WHERE indrelid = %s::regclass AND indexrelid <> %s::regclass",
                 (table, index),
             )
-            connection.execute(f"SET LOCAL enable_bitmapscan = off; SET LOCAL enable_{way} = off")  # type: ignore[call-overload]
-            plan = connection.execute(f"EXPLAIN {query}").fetchall()  # type: ignore[call-overload]
+            connection.execute(f"SET LOCAL enable_bitmapscan = off; SET LOCAL enable_{way} = off".encode())
+            plan = connection.execute(f"EXPLAIN {query}".encode()).fetchall()
             assert expected in str(plan)
-            found.append(connection.execute(query).fetchone())  # type: ignore[call-overload]
+            found.append(connection.execute(query.encode()).fetchone())
     assert found[0] == found[1]
 
 

@@ -42,20 +42,32 @@ impl<T: Clone + Send + 'static> Background<T> {
     }
 }
 
-/// What to say where the system gives no more threads.
+/// Where the system gives no more threads; Python has the remedy.
 fn no_thread(error: &(impl std::fmt::Display + ?Sized)) -> Error {
-    Error::Invalid {
-        message: format!(
-            "{NO_THREAD}: {error}; allow more of them (ulimit -u, the pids limit of a container, TasksMax of a service), \
-             or use fewer streams (--jobs)"
-        ),
-    }
+    Error::Invalid { message: format!("no thread could be started: {error}") }
 }
-
-/// With this begins what is said then.
-const NO_THREAD: &str = "no thread could be started";
 
 /// A lock that a panic elsewhere does not take with it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_errors_and_a_want_of_threads_is_told_apart() {
+        let outcome = |message: &'static str| {
+            let work = move || {
+                let failed: std::result::Result<(), &str> = Err("why");
+                failed.expect(message);
+                Ok(())
+            };
+            Background::start(work).wait(Duration::from_secs(60))
+        };
+        let told = outcome("failed to spawn thread");
+        assert!(matches!(told, Some(Err(Error::Invalid { message })) if message.starts_with("no thread could be")));
+        assert!(matches!(outcome("another"), Some(Err(Error::Internal { .. }))));
+    }
 }

@@ -26,12 +26,6 @@ INTERRUPTED_STATUS = 130
 _TELL_FAILURES = ("load", "run", "jobs", "doctor", "generate")
 """The verbs whose `--json` says why there is no result."""
 
-MORE_THREADS = (
-    "allow more of them (ulimit -u, the pids limit of a container, TasksMax of a service), "
-    "or use fewer streams (--jobs)"
-)
-"""What to do where the system gives no more threads."""
-
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """What a run makes at its start, modules above all, lives until its end: to look through it for garbage after every
 700 objects takes a tenth of the start."""
@@ -82,7 +76,9 @@ def _status(arguments: list[str] | None) -> int:
             say("  hint: cd to a directory that is there, and run the command again")
             return USAGE_STATUS
         if isinstance(error, RuntimeError) and "start new thread" in str(error):
-            say("tipple: no thread could be started")
+            from tipple.engines.core import MORE_THREADS, NO_THREAD
+
+            say(f"tipple: {NO_THREAD}")
             say(f"  hint: {MORE_THREADS}")
             return FAILED_STATUS
         text = " ".join(str(error).split())

@@ -203,9 +203,13 @@ def _too_large_share(percent: float, rejects: int, records: int) -> TooManyRejec
 
 _STREAM_FAILED = "the stream failed: "
 _OVERLONG = "; an unclosed quote?"
-_REMEDY = re.compile(
-    r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them|allow more of them)\b)"
+NO_THREAD = "no thread could be started"
+MORE_THREADS = (
+    "allow more of them (ulimit -u, the pids limit of a container, TasksMax of a service), "
+    "or use fewer streams (--jobs)"
 )
+"""What to do where the system gives no more threads."""
+_REMEDY = re.compile(r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them)\b)")
 """Where what to do begins in what the core says."""
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
 """What to do where the connection was lost, and a ledger knows how far the load has come."""
@@ -366,6 +370,8 @@ def core_error(error: Exception) -> TippleError:
         case "invalid" if _OVERLONG in message:
             what, _, otherwise = message.partition(_OVERLONG)
             return TippleError(what, hint=f"{_OVERLONG.removeprefix('; ')}{otherwise}; nothing was published")
+        case "invalid" if message.startswith(NO_THREAD):
+            return TippleError(message, hint=f"{MORE_THREADS}; nothing was published")
         case "invalid":
             # Not a UsageError: rows may be under way already.
             what, *remedy = _REMEDY.split(message)
