@@ -59,11 +59,7 @@ mod tests {
     #[test]
     fn panics_are_errors_and_a_want_of_threads_is_told_apart() {
         let outcome = |message: &'static str| {
-            let work = move || {
-                let failed: std::result::Result<(), &str> = Err("why");
-                failed.expect(message);
-                Ok(())
-            };
+            let work = move || -> Result<()> { panic!("{message}: why") };
             Background::start(work).wait(Duration::from_secs(60))
         };
         let told = outcome("failed to spawn thread");
