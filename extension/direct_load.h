@@ -26,6 +26,9 @@
 /* Slots that a client may ask for, at most. */
 #define MAX_SLOTS	4096
 
+/* Pages that a client may pack together: 64 MB. */
+#define MOST_PACKED_PAGES	((64 << 20) / BLCKSZ)
+
 /* A relation that pages are appended to. */
 typedef struct DirectTarget
 {
@@ -60,6 +63,8 @@ typedef struct DirectLoad
 	SharedSlots *shared;		/* or NULL */
 	int			slots;
 	int			slot_pages;
+	char	   *unpacked;		/* what the client has packed, or NULL: so many pages fit in */
+	int			unpacked_pages;
 } DirectLoad;
 
 /* Registers the callbacks that end a load. Once per backend. */

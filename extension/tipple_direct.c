@@ -21,13 +21,14 @@
 
 #include "compat.h"
 #include "direct_load.h"
+#include "lz4_block.h"
 #include "page_append.h"
 #include "read_ahead.h"
 #include "relation_check.h"
 #include "visibility.h"
 
 /* The version of this library: the installed extension's (pg_extension.extversion) should be the same. */
-#define TIPPLE_DIRECT_VERSION "1.3"
+#define TIPPLE_DIRECT_VERSION "1.4"
 
 PG_MODULE_MAGIC;
 
@@ -37,6 +38,7 @@ PG_FUNCTION_INFO_V1(tipple_direct_open);
 PG_FUNCTION_INFO_V1(tipple_direct_opened);
 PG_FUNCTION_INFO_V1(tipple_direct_also);
 PG_FUNCTION_INFO_V1(tipple_direct_append);
+PG_FUNCTION_INFO_V1(tipple_direct_append_packed);
 PG_FUNCTION_INFO_V1(tipple_direct_append_slot);
 PG_FUNCTION_INFO_V1(tipple_direct_append_slots);
 PG_FUNCTION_INFO_V1(tipple_direct_finish);
@@ -183,6 +185,45 @@ tipple_direct_append(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%zu bytes are not whole pages of %d bytes", bytes, BLCKSZ)));
 	PG_RETURN_INT64(append_sources(PG_NARGS() > 1 ? PG_GETARG_INT32(1) : 0, &source, 1));
+}
+
+/* The load's memory for so many pages, kept for those that follow. */
+static char *
+room_for_pages(DirectLoad *load, int pages)
+{
+	if (load->unpacked_pages < pages)
+	{
+		char	   *room = MemoryContextAlloc(load->context, (Size) pages * BLCKSZ);
+
+		if (load->unpacked != NULL)
+			pfree(load->unpacked);
+		load->unpacked = room;
+		load->unpacked_pages = pages;
+	}
+	return load->unpacked;
+}
+
+/* append_packed(packed bytea, pages int, target int) -> bigint */
+Datum
+tipple_direct_append_packed(PG_FUNCTION_ARGS)
+{
+	bytea	   *packed = PG_GETARG_BYTEA_PP(0);
+	int32		pages = PG_GETARG_INT32(1);
+	PageSource	source;
+	char	   *room;
+
+	if (pages < 1 || pages > MOST_PACKED_PAGES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%d pages at once are not possible: from 1 to %d are", pages, MOST_PACKED_PAGES)));
+	room = room_for_pages(require_direct_load(), pages);
+	if (!lz4_unpack_block(VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed), room, (size_t) pages * BLCKSZ))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("%zu bytes are not %d pages, packed as a block of LZ4",
+						(size_t) VARSIZE_ANY_EXHDR(packed), pages)));
+	source = (PageSource) {room, 0, pages};
+	PG_RETURN_INT64(append_sources(PG_GETARG_INT32(2), &source, 1));
 }
 
 /* append_slot(slot int, pages int, target int) -> bigint */

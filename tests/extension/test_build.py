@@ -89,6 +89,7 @@ def test_builds_without_a_build_directory(postgres_server: PostgresServer, tmp_p
         "tipple_direct--1.0--1.1.sql",
         "tipple_direct--1.1--1.2.sql",
         "tipple_direct--1.2--1.3.sql",
+        "tipple_direct--1.3--1.4.sql",
     }
     assert not list(sources.rglob("*.o"))
     wrong = subprocess.run(["make", "-C", sources, "PG_CONFIG=/nowhere"], capture_output=True, text=True)

@@ -20,6 +20,13 @@ PARTITIONED = (
     f"{NUMBERS} PARTITION BY RANGE (id); CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (MINVALUE) TO (20000); "
     "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (20000) TO (MAXVALUE)"
 )
+VERSION_1_3 = """
+ALTER EXTENSION tipple_direct DROP FUNCTION tipple_direct.append_packed(bytea, integer, integer);
+DROP FUNCTION tipple_direct.append_packed(bytea, integer, integer);
+CREATE OR REPLACE FUNCTION tipple_direct.version() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '1.3' $$;
+UPDATE pg_extension SET extversion = '1.3' WHERE extname = 'tipple_direct'
+"""
+"""Makes the extension what it was before it could unpack pages."""
 
 
 @pytest.mark.parametrize(
@@ -40,3 +47,31 @@ def test_pages_go_over_the_session(
     assert proxy.bytes_from_clients > sum(target.value(f"SELECT pg_relation_size('{part}')") for part in parts)
     for part in parts:
         assert_sound(target.server, target.database, part, mapped=False)
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["current", "without unpacking"])
+def test_pages_go_packed_where_both_ways_were_tried(
+    target: PostgresTarget, tmp_path: Path, proxy_to: Callable[..., Proxy], older: bool
+) -> None:
+    """Behind the first 32 MB some go packed, whatever comes of it. An extension that cannot unpack gets none."""
+    target.execute(NUMBERS)
+    if older:
+        target.server.execute(VERSION_1_3, target.database)
+    proxy = proxy_to(target.server, host=FAR)
+    url = target.server.url(LOADER, target.database, FAR, port=proxy.port)
+    rows = 110_000
+    path = write(tmp_path / "in.csv", "".join(f"{n},{n:0700},2024-01-01\n" for n in range(rows)))
+    run = load(url, path, jobs=2, verify="checksum", write_path="direct")
+    assert path_of(run)[0] == "direct", run
+    assert target.rows("SELECT count(*), sum(id), sum(length(note)) FROM t") == [
+        (rows, rows * (rows - 1) // 2, 700 * rows)
+    ]
+    size = target.value("SELECT pg_relation_size('t')")
+    packed_notes = [note for note in run.summary["notes"] if "went packed (LZ4)" in note]
+    if older:
+        assert proxy.bytes_from_clients > size
+        assert not packed_notes
+    else:
+        assert proxy.bytes_from_clients < size * 3 // 4
+        assert len(packed_notes) == 1, run
+    assert_sound(target.server, target.database, "t", mapped=False)

@@ -106,7 +106,7 @@ def test_versions_agree(direct: psycopg.Connection) -> None:
     row = direct.execute(
         "SELECT tipple_direct.version(), extversion FROM pg_extension WHERE extname = 'tipple_direct'"
     ).fetchone()
-    assert row == ("1.3", "1.3")
+    assert row == ("1.4", "1.4")
 
 
 def test_why_not(direct: psycopg.Connection) -> None:

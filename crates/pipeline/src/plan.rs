@@ -11,11 +11,13 @@ use tipple_codec::encode::batch::text_form::Spelling;
 use tipple_codec::route::RoutePlan;
 use tipple_codec::sniff::guessed::Guessed;
 
+mod direct;
 mod found;
 mod known_types;
 mod numbers;
 mod unique;
 
+pub use direct::DirectPlan;
 pub use found::{RefusedRow, RefusedSlice, Sought, SoughtColumn};
 pub use known_types::KnownTypes;
 pub use numbers::{FIRST_PART_N, OFFSET_BITS};
@@ -498,21 +500,6 @@ pub enum Strategy {
     },
 }
 
-/// How pages are built, and how they get to the server.
-#[derive(Debug, Clone, Deserialize)]
-pub struct DirectPlan {
-    /// Per attribute of the table: the column that it comes from; `None` for NULL.
-    pub fields: Vec<Option<usize>>,
-    /// The table's fillfactor, in percent.
-    pub fillfactor: u8,
-    /// Pages that a stream builds before it hands them over.
-    pub slot_pages: usize,
-    /// The server appends what lies ready of so many times as much at once.
-    pub run_slots: usize,
-    /// Whether the server may be on this machine, so that both can share memory.
-    pub share_memory: bool,
-}
-
 /// A statement at the end of a transaction that is the whole job. `:slices`, `:rows` and `:digest` in it are replaced
 /// by figures.
 #[derive(Debug, Clone, Deserialize)]
@@ -565,6 +552,8 @@ pub struct LoadOutcome {
     pub parts: Vec<Part>,
     /// How rows came into their partitions.
     pub routes: Routes,
+    /// Ready-made pages that went over the network, and those among them that went packed.
+    pub sent_pages: (u64, u64),
 }
 
 /// A slice that was stored up to a record only.

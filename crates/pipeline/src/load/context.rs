@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::job::lock;
 use crate::plan::{LoadOutcome, LoadPlan, Part, Piece, Routes, Slice, SourceOutcome};
+use crate::postgres::direct::Pages;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tipple_codec::digest::RowDigest;
@@ -33,6 +34,7 @@ pub struct Context<'p> {
     /// Whether nobody knows the digest of some rows.
     undigested: AtomicBool,
     routes: Mutex<Routes>,
+    sent_pages: Mutex<(u64, u64)>,
     fallback_windows: AtomicU64,
     fallback_example: Mutex<Option<String>>,
 }
@@ -84,6 +86,7 @@ impl<'p> Context<'p> {
             target_digest: Mutex::default(),
             undigested: AtomicBool::new(false),
             routes: Mutex::default(),
+            sent_pages: Mutex::default(),
             fallback_windows: AtomicU64::new(0),
             fallback_example: Mutex::default(),
         }
@@ -250,6 +253,15 @@ impl<'p> Context<'p> {
         sum.server_rows += routes.server_rows;
     }
 
+    /// Counts pages that went over the network, where they could have gone packed, and those that did.
+    pub(super) fn add_sent_pages(&self, run: &[Pages]) {
+        let mut sum = lock(&self.sent_pages);
+        for pages in run {
+            sum.0 += pages.count as u64;
+            sum.1 += if pages.packed.is_some() { pages.count as u64 } else { 0 };
+        }
+    }
+
     /// The digest of all slices counted so far.
     pub(super) fn digest(&self) -> RowDigest {
         *lock(&self.digest)
@@ -318,6 +330,7 @@ impl<'p> Context<'p> {
             cut: std::mem::take(&mut *lock(&self.cut)),
             parts: std::mem::take(&mut *lock(&self.parts)),
             routes: *lock(&self.routes),
+            sent_pages: *lock(&self.sent_pages),
         })
     }
 }

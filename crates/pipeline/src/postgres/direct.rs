@@ -6,6 +6,7 @@
 
 use super::session::{Session, from_server};
 use crate::error::{Error, Result};
+use futures_util::future::join_all;
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
@@ -30,7 +31,20 @@ pub struct Opened<'s> {
 pub struct DirectWriter<'s> {
     session: &'s Session,
     append: Statement,
+    /// Where pages go over the session, and the server can unpack some.
+    append_packed: Option<Statement>,
     block_size: usize,
+}
+
+/// What a stream hands over.
+#[derive(Debug)]
+pub struct Pages {
+    /// Where they are,
+    pub slot: Slot,
+    /// at its begin, so many.
+    pub count: usize,
+    /// The same as a block of LZ4, which goes in their place.
+    pub packed: Option<Vec<u8>>,
 }
 
 /// Memory for a run of pages.
@@ -86,7 +100,7 @@ pub fn open<'s>(
     tables: &[String],
     slots: usize,
     slot_pages: usize,
-    share: bool,
+    (share, packs): (bool, bool),
 ) -> Result<Opened<'s>> {
     let shared_slots = if share { slots } else { 0 };
     let literal = |table: &String| format!("'{}'::regclass", table.replace('\'', "''"));
@@ -115,17 +129,28 @@ pub fn open<'s>(
         }
         None => ("SELECT tipple_direct.append($2, $1)", vec![Type::INT4, Type::BYTEA]),
     };
-    let append = session.wait("preparing to append pages", async {
-        let prepared = session.client().prepare_typed(statement, &parameter).await;
-        prepared.map_err(|error| from_server(&error, "preparing to append pages"))
-    })?;
+    let append = prepared(session, statement, &parameter)?;
+    let append_packed = (shared.is_none() && packs)
+        .then(|| {
+            let parameters = [Type::INT4, Type::BYTEA, Type::INT4];
+            prepared(session, "SELECT tipple_direct.append_packed($2, $3, $1)", &parameters)
+        })
+        .transpose()?;
     let slots = (0..slots)
         .map(|number| match &shared {
             Some(memory) => Slot::Shared { number, memory: memory.clone(), bytes: slot_bytes },
             None => Slot::Own(vec![0; slot_bytes]),
         })
         .collect();
-    Ok(Opened { writer: DirectWriter { session, append, block_size }, slots, block_size })
+    Ok(Opened { writer: DirectWriter { session, append, append_packed, block_size }, slots, block_size })
+}
+
+fn prepared(session: &Session, statement: &str, parameters: &[Type]) -> Result<Statement> {
+    let doing = "preparing to append pages";
+    session.wait(doing, async {
+        let prepared = session.client().prepare_typed(statement, parameters).await;
+        prepared.map_err(|error| from_server(&error, doing))
+    })
 }
 
 /// Where the extension makes shared memory: `/dev/shm/tipple_direct.…/SECRET`.
@@ -158,36 +183,51 @@ fn is_shared_memory(path: &str) -> bool {
 }
 
 impl DirectWriter<'_> {
-    /// Appends a run: the first pages of each of its slots, so many as stand beside it, to the table of this number. Gives
-    /// the rows on them. The slots can be filled anew afterwards.
+    /// `BLCKSZ`.
+    pub fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    /// Whether pages that go over the session can go packed.
+    pub fn packs(&self) -> bool {
+        self.append_packed.is_some()
+    }
+
+    /// Appends a run to the table of this number. Gives the rows on its pages. The slots can be filled anew afterwards.
     ///
     /// # Errors
     /// What the server says.
-    pub fn append(&self, table: usize, run: &[(Slot, usize)]) -> Result<u64> {
+    pub fn append(&self, table: usize, run: &[Pages]) -> Result<u64> {
+        let table = table as i32;
         let mut shared = (Vec::new(), Vec::new());
-        let mut rows = 0;
-        for (slot, pages) in run {
-            match slot {
-                Slot::Shared { number, .. } => {
-                    shared.0.push(*number as i32);
-                    shared.1.push(*pages as i32);
-                }
-                Slot::Own(memory) => rows += self.ask(&[&(table as i32), &&memory[..pages * self.block_size]])?,
+        for pages in run {
+            if let Slot::Shared { number, .. } = pages.slot {
+                shared.0.push(number as i32);
+                shared.1.push(pages.count as i32);
             }
         }
-        if !shared.0.is_empty() {
-            rows += self.ask(&[&(table as i32), &shared.0, &shared.1])?;
-        }
-        Ok(rows)
+        self.session.wait("appending pages", async {
+            if !shared.0.is_empty() {
+                return self.ask(&self.append, &[&table, &shared.0, &shared.1]).await;
+            }
+            // All is under way before the first answer: neither the network nor the server waits for the other.
+            let answers = join_all(run.iter().map(|pages| self.send(table, pages))).await;
+            // Of several errors the first one is the cause.
+            answers.into_iter().sum()
+        })
     }
 
-    fn ask(&self, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64> {
-        let doing = "appending pages";
-        let answer = self.session.wait(doing, async {
-            let answer = self.session.client().query_one(&self.append, parameters).await;
-            answer.map_err(|error| from_server(&error, doing))
-        });
-        let rows: i64 = answer.map_err(or_unsuited)?.get(0);
+    /// Has the server append what lies in memory of this process.
+    async fn send(&self, table: i32, pages: &Pages) -> Result<u64> {
+        if let (Some(packed), Some(statement)) = (&pages.packed, &self.append_packed) {
+            return self.ask(statement, &[&table, packed, &(pages.count as i32)]).await;
+        }
+        self.ask(&self.append, &[&table, &&pages.slot[..pages.count * self.block_size]]).await
+    }
+
+    async fn ask(&self, statement: &Statement, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64> {
+        let answer = self.session.client().query_one(statement, parameters).await;
+        let rows: i64 = answer.map_err(|error| or_unsuited(from_server(&error, "appending pages")))?.get(0);
         u64::try_from(rows).map_err(|_| unexpected("rows below zero"))
     }
 

@@ -568,8 +568,7 @@ class PostgresLoad:
     def _note_outcome(self, result: LoadResult, outcome: dict[str, Any]) -> None:
         result.retries += outcome["retries"]
         result.fallback_windows += outcome["fallback_windows"]
-        if outcome.get("fallback_example"):
-            self.notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
+        self.notes += telling.core_notes(outcome)
         if result.strategy == "partition":
             self.notes += self.plans.route_notes(outcome["routes"])
         result.source_outcomes = outcome["sources"]

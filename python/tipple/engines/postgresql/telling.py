@@ -1,4 +1,4 @@
-"""The rejects of a load that is published, told to whoever writes the files that the user gets."""
+"""What the user gets to know of a load that is published: its rejects, and what the core did on its way."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from tipple._core import RejectFiles
 from tipple.engines import spool
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import ledger, stage
+from tipple.engines.postgresql import direct, ledger, stage
 from tipple.errors import ConnectionFailed, TippleError
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
 
-__all__ = ["teller"]
+__all__ = ["core_notes", "teller"]
+
+
+def core_notes(outcome: dict[str, Any]) -> list[str]:
+    """Notes about what the core did; `outcome` is its own."""
+    notes = []
+    if outcome.get("fallback_example"):
+        notes.append(f"the server itself read some values, such as {outcome['fallback_example']}")
+    # A job that was found done has no such figures.
+    return notes + direct.sending_notes(*outcome.get("sent_pages", (0, 0)))
 
 
 def teller(

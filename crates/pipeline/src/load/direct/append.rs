@@ -5,12 +5,14 @@ use super::super::rejects::{KeptRejects, RejectLog};
 use super::super::sender::RowSender;
 use super::super::slices::{BEGIN_IMMEDIATE, waits};
 use super::CANCEL_CHECK;
+use super::packing::{Packing, Trials};
 use crate::error::{Error, Result};
 use crate::plan::{DirectPlan, PostgresTarget};
 use crate::postgres::copy::Chunk;
-use crate::postgres::direct::{self, DirectWriter, Slot};
+use crate::postgres::direct::{self, DirectWriter, Pages, Slot};
 use crate::postgres::session::Session;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::time::Instant;
 
 /// Text of COPY that is collected before the pages are interrupted for it.
 const COPY_BATCH_BYTES: usize = 4 << 20;
@@ -20,8 +22,8 @@ const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
 /// What streams hand to a session.
 pub(super) enum Parcel {
-    /// The first pages of a slot, for the session's table of this number.
-    Pages { table: usize, slot: Slot, pages: usize },
+    /// Pages for the session's table of this number.
+    Pages(usize, Pages),
     /// Rows that go by COPY.
     Rows(Chunk),
     /// Rejects of a slice that is read, for the ledger.
@@ -33,12 +35,14 @@ pub(super) enum Parcel {
 pub(super) struct Outlet {
     pub(super) free: Receiver<Slot>,
     pub(super) parcels: Sender<Parcel>,
+    pub(super) packing: Packing,
 }
 
 /// The session's side of it.
 pub(super) struct Inlet {
     free: Sender<Slot>,
     parcels: Receiver<Parcel>,
+    packing: Packing,
 }
 
 /// Both sides of a session with so many tables.
@@ -46,7 +50,8 @@ pub(super) fn connect(context: &Context<'_>, plan: &DirectPlan, tables: usize) -
     let slots = slots(context, plan, tables);
     let (free_sender, free) = crossbeam_channel::bounded(slots);
     let (parcels, received) = crossbeam_channel::bounded(slots + context.plan.streams);
-    (Outlet { free, parcels }, Inlet { free: free_sender, parcels: received })
+    let packing = Packing::default();
+    (Outlet { free, parcels, packing: packing.clone() }, Inlet { free: free_sender, parcels: received, packing })
 }
 
 /// A stream fills one slot for each table, while the session has a run of them and another one gathers.
@@ -85,7 +90,8 @@ impl<'c, 'p> Appender<'c, 'p> {
     /// Opens the tables, and gives the streams their memory.
     pub(super) fn open(&self, plan: &DirectPlan, inlet: &Inlet) -> Result<(DirectWriter<'_>, usize)> {
         let slots = slots(self.context, plan, self.tables.len());
-        let opened = direct::open(&self.session, &self.tables, slots, plan.slot_pages, plan.share_memory)?;
+        let opened =
+            direct::open(&self.session, &self.tables, slots, plan.slot_pages, (plan.share_memory, plan.packs))?;
         for slot in opened.slots {
             // The channel has room for all of them.
             let _has_room = inlet.free.send(slot);
@@ -104,6 +110,7 @@ impl<'c, 'p> Appender<'c, 'p> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
         let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
         let mut ready = ReadyPages::new(self.tables.len());
+        let mut trials = writer.packs().then(|| Trials::new(inlet.packing.clone(), writer.block_size()));
         loop {
             let parcel = if ready.is_empty() {
                 inlet.parcels.recv_timeout(CANCEL_CHECK)
@@ -112,7 +119,7 @@ impl<'c, 'p> Appender<'c, 'p> {
                 inlet.parcels.try_recv().map_err(|_| RecvTimeoutError::Timeout)
             };
             match parcel {
-                Ok(Parcel::Pages { table, slot, pages }) => ready.add(table, slot, pages),
+                Ok(Parcel::Pages(table, pages)) => ready.add(table, pages),
                 Ok(Parcel::Rows(chunk)) => {
                     waiting_bytes += chunk.bytes.len();
                     waiting.push(chunk);
@@ -126,7 +133,11 @@ impl<'c, 'p> Appender<'c, 'p> {
                     self.context.check_cancelled()?;
                     if let Some((table, run)) = ready.take(run_slots) {
                         appended += writer.append(table, &run)?;
-                        for (slot, _) in run {
+                        if let Some(trials) = &mut trials {
+                            trials.appended(&run, Instant::now());
+                            self.context.add_sent_pages(&run);
+                        }
+                        for Pages { slot, .. } in run {
                             // Nobody waits for it once all streams have ended.
                             let _may_be_unwanted = inlet.free.send(slot);
                         }
@@ -169,7 +180,7 @@ impl<'c, 'p> Appender<'c, 'p> {
 /// Pages that streams have handed over, by table. Streams that work on different tables hand them over by turns; but the
 /// server waits for its writes at the end of each statement, and so does best with many pages of one table at a time.
 struct ReadyPages {
-    tables: Vec<Vec<(Slot, usize)>>,
+    tables: Vec<Vec<Pages>>,
     slots: usize,
 }
 
@@ -182,13 +193,13 @@ impl ReadyPages {
         self.slots == 0
     }
 
-    fn add(&mut self, table: usize, slot: Slot, pages: usize) {
-        self.tables[table].push((slot, pages));
+    fn add(&mut self, table: usize, pages: Pages) {
+        self.tables[table].push(pages);
         self.slots += 1;
     }
 
     /// A run of at most so many slots, in the order in which they came, for the table that has the most of them.
-    fn take(&mut self, most_slots: usize) -> Option<(usize, Vec<(Slot, usize)>)> {
+    fn take(&mut self, most_slots: usize) -> Option<(usize, Vec<Pages>)> {
         if self.is_empty() {
             return None;
         }
@@ -214,19 +225,19 @@ fn or_unsuited(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadyPages, Slot};
+    use super::{Pages, ReadyPages, Slot};
 
     fn taken(ready: &mut ReadyPages, most_slots: usize) -> Option<(usize, Vec<usize>)> {
         let (table, run) = ready.take(most_slots)?;
-        Some((table, run.into_iter().map(|(_, pages)| pages).collect()))
+        Some((table, run.into_iter().map(|pages| pages.count).collect()))
     }
 
     #[test]
     fn pages_of_one_table_go_together_in_their_order() {
         let mut ready = ReadyPages::new(3);
         assert_eq!(taken(&mut ready, 4), None);
-        for (pages, table) in [2, 0, 2, 0, 2, 2].into_iter().enumerate() {
-            ready.add(table, Slot::Own(Vec::new()), pages);
+        for (count, table) in [2, 0, 2, 0, 2, 2].into_iter().enumerate() {
+            ready.add(table, Pages { slot: Slot::Own(Vec::new()), count, packed: None });
         }
         assert_eq!(taken(&mut ready, 3), Some((2, vec![0, 2, 4])));
         assert_eq!(taken(&mut ready, 3), Some((0, vec![1, 3])));

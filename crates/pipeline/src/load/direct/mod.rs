@@ -1,5 +1,6 @@
 //! Heap pages in one transaction of one session: streams build pages ([`stream`], [`batches`] of columnar sources), each
 //! for its partition where there are partitions ([`divide`]), and the session has the server append them ([`append`]).
+//! Over a network they go packed where that is quicker ([`packing`]).
 //!
 //! Of many streams one session could not keep up, so they have several where there are several partitions. All but the
 //! first commit as soon as they have appended: nobody sees these partitions, the first one's ledger does not know of their
@@ -13,6 +14,7 @@ mod append;
 mod batches;
 mod divide;
 mod outbox;
+mod packing;
 mod stream;
 
 use super::Context;

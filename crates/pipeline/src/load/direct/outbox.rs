@@ -9,7 +9,7 @@ use super::append::{Outlet, Parcel};
 use crate::counters::{StreamCounters, StreamState};
 use crate::error::{Error, Result};
 use crate::postgres::copy::Chunk;
-use crate::postgres::direct::Slot;
+use crate::postgres::direct::{Pages, Slot};
 use crossbeam_channel::RecvTimeoutError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tipple_codec::encode::heap::{PageBuffer, PageLayout};
@@ -72,12 +72,13 @@ impl<'c, 'p> Outbox<'c, 'p> {
     /// Hands over the pages that are built for a relation.
     pub(super) fn hand_over(&mut self, relation: usize) -> Result<()> {
         let Some(buffer) = self.buffers[relation].take() else { return Ok(()) };
-        let (slot, pages) = buffer.finish();
-        if pages == 0 {
+        let (slot, count) = buffer.finish();
+        if count == 0 {
             return Ok(());
         }
+        let packed = self.outlet(relation).packing.pack(&slot[..count * self.layout.block_size]);
         self.counters.enter(StreamState::Send);
-        self.send(relation, Parcel::Pages { table: relation / self.outlets.len(), slot, pages })?;
+        self.send(relation, Parcel::Pages(relation / self.outlets.len(), Pages { slot, count, packed }))?;
         self.counters.enter(StreamState::Encode);
         Ok(())
     }
