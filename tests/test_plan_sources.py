@@ -152,6 +152,7 @@ def test_fixed_widths() -> None:
         ("text", {"quote": "'"}, "requires --format csv"),
         ("tbl", {"escape": "'"}, "requires --format csv"),
         ("text", {"delimiter": "a"}, "cannot be 'a'"),
+        ("text", {"delimiter": "F"}, "cannot be 'F'"),
         ("text", {"delimiter": "\\\\"}, "cannot be"),
         ("text", {"delimiter": "N"}, "must not appear"),
         ("tbl", {"delimiter": "."}, "cannot be '.'"),

@@ -14,7 +14,7 @@ import pytest
 
 import tipple
 from conftest import LONG
-from loading import load_here
+from loading import load, load_here
 from spoilt import SEED
 from targets import DuckdbTarget, Target, write
 from tipple.errors import UsageError
@@ -291,3 +291,24 @@ def test_the_first_reject_holds_another_line_end(
     load_here(engine_target, path, replay=True, check=3, **skipping(rejects, format=format))
     assert engine_target.sorted_rows("t") == [(1, "x"), (2, "ab"), (3, "x")]
     assert rejects.read_bytes() == f"bad{comma}y{end}".encode()
+
+
+@pytest.mark.parametrize("records", [["x", "\\."], ["\\."], ["x", "\\.", "z"]], ids=["last", "alone", "in the midst"])
+def test_a_reject_that_looks_like_the_end_of_data(engine_target: Target, tmp_path: Path, records: list[str]) -> None:
+    """`\\.` alone on the last line ends a file of the text format, and a file of rejects is one."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    path = write(tmp_path / "in.txt", "".join(f"{record}\n" for record in ["1", *records, "2"]))
+    rejects = tmp_path / "bad.txt"
+    options: dict[str, object] = {"format": "text", "on_error": "skip", "max_rejects": 5, "rejects": rejects}
+    first = load(engine_target, path, check=3, **options)
+    assert first.summary is not None
+    assert (first.summary["rows"], first.summary["rejects"]) == (2, len(records))
+    raw = rejects.read_bytes()
+    again = load(engine_target, path, check=3, replay=True, **options)
+    assert again.summary is not None
+    assert (again.summary["rows"], again.summary["rejects"]) == (0, len(records))
+    assert rejects.read_bytes() == raw
+    rejects.write_bytes(raw.replace(b"\\.", b"7", 1))
+    mended = load(engine_target, path, check=3 if len(records) > 1 else 0, replay=True, **options)
+    assert mended.summary is not None
+    assert (mended.summary["rows"], mended.summary["rejects"]) == (1, len(records) - 1)

@@ -266,3 +266,27 @@ def test_a_long_name_in_a_gzip_header(tmp_path: Path) -> None:
     assert "more than 65,535 bytes" in run.stderr
     assert f"gzip -dc {path} | tipple load -" in run.stderr
     assert "damaged" not in run.stderr
+
+
+UTF8_MARK, COUNTED = b"\xef\xbb\xbf", "(the offset counts text after unpacking"
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "offset", "is_counted"),
+    [
+        (b"\xff\xfe" + "1\nx\n".encode("utf-16-le"), {}, 2, True),
+        (b"\xfe\xff" + "1\nx\n".encode("utf-16-be"), {}, 2, True),
+        (UTF8_MARK + b"1\nx\n", {}, 5, False),
+        (UTF8_MARK + b"junk\n1\nx\n", {"skip_lines": 1}, 2, True),
+        (UTF8_MARK + b"# junk\n1\nx\n", {"comment": "#"}, 2, True),
+        (UTF8_MARK + b"1\n# junk\nx\n", {"comment": "#"}, 2, True),
+    ],
+)
+def test_what_an_offset_counts_behind_a_byte_order_mark(
+    engine_target: Target, tmp_path: Path, data: bytes, options: dict[str, object], offset: int, is_counted: bool
+) -> None:
+    """The file's bytes with the mark, or text without it, and then the error says so."""
+    engine_target.execute("CREATE TABLE t (a integer)")
+    run = load(engine_target, write(tmp_path / "in.csv", data), check=1, header="no", **options)
+    assert f"begins at byte {offset}" in " ".join(run.stderr.split())
+    assert (COUNTED in " ".join(run.stderr.split())) == is_counted

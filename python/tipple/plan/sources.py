@@ -329,8 +329,9 @@ def _header(text: str) -> Header:
 
 
 # COPY refuses these in its text format: a backslash before one of them, or the character in data, would be
-# ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789").
-_NO_TEXT_DELIMITERS = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
+# ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789"). It takes A to F, and reads `\xA` as a line end even
+# where A divides the fields: whether a field ends there depends on how far one has read, and files are cut anywhere.
+_NO_TEXT_DELIMITERS = "\\.abcdefghijklmnopqrstuvwxyz0123456789ABCDEF"
 
 
 def _check_dialect(dialect: Dialect) -> None:
@@ -367,7 +368,7 @@ def _check_dialect(dialect: Dialect) -> None:
     if dialect.format != "csv" and dialect.delimiter in _NO_TEXT_DELIMITERS:
         raise UsageError(
             f"--delimiter cannot be {dialect.delimiter!r} in the format {dialect.format}",
-            hint="lower case letters, digits, the dot and the backslash have a meaning there; choose another",
+            hint="lower case letters, A to F, digits, the dot and the backslash have a meaning there; choose another",
         )
     if dialect.delimiter == dialect.quote:
         raise UsageError(

@@ -42,7 +42,13 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
     def json(self, dialect: Dialect, *, renumbered: bool = False) -> str:
         """The core's `Telling`; `renumbered` where the files take the place of the one that was read."""
         quotes = None if dialect.quote is None or dialect.escape is None else (dialect.quote, dialect.escape)
-        told = {"by_row": self.by_row, "quotes": quotes, "null_reasons": self.null_reasons, "renumbered": renumbered}
+        told = {
+            "by_row": self.by_row,
+            "quotes": quotes,
+            "null_reasons": self.null_reasons,
+            "renumbered": renumbered,
+            "has_end_marker": dialect.format == "text",
+        }
         return msgspec.json.encode(told).decode()
 
 

@@ -13,6 +13,8 @@ use tipple_codec::encode::batch::csv_text::put_field;
 
 /// The columns of the reasons.
 const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
+/// What ends the data of the text format.
+const END_MARKER: &[u8] = b"\\.";
 const NOT_NULL_VIOLATION: &str = "23502";
 /// What the SQLSTATEs of constraints begin with: integrity constraint violation.
 const CONSTRAINTS: &str = "23";
@@ -38,6 +40,9 @@ pub struct Telling {
     /// Whether the records are left of a file whose place these files take: they are told by where they stand now.
     #[serde(default)]
     pub renumbered: bool,
+    /// Whether the records are of the text format, where `\.` alone on the last line ends the data.
+    #[serde(default)]
+    pub has_end_marker: bool,
 }
 
 impl Telling {
@@ -122,6 +127,8 @@ pub struct RejectFiles {
     /// Where a cause stands in `told`, by SQLSTATE, column and rule.
     known_causes: HashMap<String, HashMap<String, HashMap<String, usize>>>,
     row: Vec<u8>,
+    /// The last record, if it could be taken for the end of data.
+    marker: Vec<u8>,
 }
 
 impl RejectFiles {
@@ -135,7 +142,7 @@ impl RejectFiles {
         reasons.write_all(HEADER)?;
         let (told, known_causes) = (Told::default(), HashMap::new());
         let written = Written::default();
-        Ok(Self { raw, reasons, sources, telling, told, written, known_causes, row: Vec::new() })
+        Ok(Self { raw, reasons, sources, telling, told, written, known_causes, row: Vec::new(), marker: Vec::new() })
     }
 
     /// Writes rejects, in the order in which they are to stand.
@@ -150,6 +157,10 @@ impl RejectFiles {
                 self.tell(&Reject { record_number: records + 1, offset: bytes, ..reject.clone() })?;
             } else {
                 self.tell(reject)?;
+            }
+            self.marker.clear();
+            if self.telling.has_end_marker && reject.record.trim_ascii_end() == END_MARKER {
+                self.marker.extend_from_slice(&reject.record);
             }
             self.written.records += 1;
             self.written.bytes += reject.record.len() as u64;
@@ -169,6 +180,8 @@ impl RejectFiles {
     /// # Errors
     /// The disk's.
     pub fn finish(mut self) -> io::Result<Told> {
+        // Behind another one it is a record again, which a replay reads.
+        self.raw.write_all(&self.marker)?;
         self.raw.flush()?;
         self.reasons.flush()?;
         // The sort is stable: of as many, those that came first.
@@ -317,6 +330,20 @@ mod tests {
         assert_eq!(told.causes[0].record_number, 1);
         let (_, reasons, _) = written(Telling { by_row: true, ..Telling::default() }, &rejects[..1]);
         assert!(reasons.ends_with("\"a,b.csv\",41,,n,\"invalid: \"\"x\"\"\",22P02\n"), "{reasons}");
+    }
+
+    #[test]
+    fn a_record_that_looks_like_the_end_of_data_is_not_the_last_line() {
+        let text = Telling { has_end_marker: true, ..Telling::default() };
+        let marker = |end: &str| reject(format!("\\.{end}").as_bytes(), None, "an end", "");
+        for end in ["\n", "\r\n"] {
+            let (raw, ..) = written(Telling { has_end_marker: true, ..Telling::default() }, &[marker(end)]);
+            assert_eq!(raw, format!("\\.{end}\\.{end}").as_bytes());
+        }
+        let (raw, ..) = written(text, &[marker("\n"), reject(b"x\n", None, "", "")]);
+        assert_eq!(raw, b"\\.\nx\n");
+        let (raw, ..) = written(Telling::default(), &[marker("\n")]);
+        assert_eq!(raw, b"\\.\n");
     }
 
     #[test]

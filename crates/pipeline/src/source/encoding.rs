@@ -23,6 +23,9 @@ pub(super) struct Table {
 /// holds it is refused as any other that is no text.
 pub const NO_CHARACTER: u8 = 0xff;
 
+/// What UTF-16 may begin with, the low byte first and the high one.
+pub(super) const UTF16_MARKS: [[u8; 2]; 2] = [*b"\xff\xfe", *b"\xfe\xff"];
+
 /// A byte that the encoding has no character for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Undecodable {

@@ -1,10 +1,12 @@
 //! Where in its file a bad record stands: its number is only counted when somebody has to be told.
 
 use super::SourceFile;
-use super::encoding::NO_CHARACTER;
+use super::encoding::{NO_CHARACTER, UTF16_MARKS};
 use crate::error::{BadRecord, Error, Result};
 use crate::plan::Source;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::{Dialect, Family};
 use tipple_codec::scan::Irregularity;
@@ -199,7 +201,7 @@ pub fn describe_structure(
                 .into(),
         ),
         Irregularity::EndMarker => (
-            "the end-of-data marker \\. stands elsewhere than alone on the file's last line".into(),
+            "the end-of-data marker \\. stands elsewhere than alone on the file's last line, or without a line end".into(),
             None,
             "remove it and what follows it, or write a backslash that is data as \\\\".into(),
         ),
@@ -280,11 +282,18 @@ pub(super) fn offset_note(planned: &Source) -> &'static str {
         Some(form) if form.skip_lines > 0 || form.comment.is_some() => {
             " (the offset counts text after unpacking, decoding and leaving lines out)"
         }
-        Some(form) if form.compression.is_some() || form.encoding.is_some() => {
+        Some(form) if form.compression.is_some() || form.encoding.is_some() || says_utf16(planned) => {
             " (the offset counts text after unpacking and decoding)"
         }
         _ => "",
     }
+}
+
+/// Whether a file says by its first bytes that it is UTF-16, which nobody had to name then.
+fn says_utf16(planned: &Source) -> bool {
+    let mut first = [0; 2];
+    let read = File::open(&planned.path).and_then(|mut file| file.read_exact(&mut first));
+    read.is_ok() && UTF16_MARKS.contains(&first)
 }
 
 /// How to write a value so that its meaning is certain.

@@ -3,7 +3,7 @@
 
 use super::SourceFile;
 use super::compression;
-use super::encoding::{self, Named, Transcoder};
+use super::encoding::{self, Named, Transcoder, UTF16_MARKS};
 use super::stdin::Stdin;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ pub(super) struct TextReader {
     unpacked_bytes: u64,
     chunk_bytes: usize,
     begun: bool,
-    /// The length of the byte order mark, where it was UTF-8's.
+    /// The length of the byte order mark, where it was UTF-8's and offsets count the file's bytes.
     mark_bytes: u64,
     comments: Option<CommentFilter>,
     skip_lines: u64,
@@ -168,7 +168,7 @@ impl TextReader {
                     .ok_or_else(|| Error::Invalid { message: format!("the encoding \"{name}\" is not known") })?,
             ),
         };
-        let (little, big) = (self.raw.starts_with(b"\xff\xfe"), self.raw.starts_with(b"\xfe\xff"));
+        let [little, big] = UTF16_MARKS.map(|mark| self.raw.starts_with(&mark));
         let (named, mark) = match named {
             None | Some(Named::Utf16) if little || big => (Named::Utf16, 2),
             None | Some(Named::Utf8) if self.raw.starts_with(UTF8_MARK) => (Named::Utf8, UTF8_MARK.len()),
@@ -183,7 +183,9 @@ impl TextReader {
         };
         self.transcoder = Transcoder::new(named, big);
         self.raw.drain(..mark);
-        self.mark_bytes = if self.transcoder.is_none() { mark as u64 } else { 0 };
+        // Where lines are left out, offsets count what is left, and the mark stood in none of it.
+        let counts = self.transcoder.is_none() && self.skip_lines == 0 && self.comments.is_none();
+        self.mark_bytes = if counts { mark as u64 } else { 0 };
         self.unpacked_bytes += mark as u64;
         self.decode(!more, text)?;
         Ok(more)
