@@ -460,3 +460,21 @@ def test_few_sessions_for_indexes(postgres_target: PostgresTarget, tmp_path: Pat
             connection.execute(limit.format(database, -1).encode())
     assert report.rows == 2
     assert postgres_target.value("SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid") == 5
+
+
+@pytest.mark.parametrize("room", [3, 4])
+def test_few_sessions_for_reading_back(postgres_target: PostgresTarget, tmp_path: Path, room: int) -> None:
+    """What is stored is read back by as many sessions as the server gives: with the test's own and the load's, that is
+    one or two of three."""
+    postgres_target.execute("CREATE TABLE t (id integer, v text); INSERT INTO t VALUES (0, 'old')")
+    server, database = postgres_target.server, postgres_target.database
+    limit = "ALTER DATABASE {} CONNECTION LIMIT {}"
+    path = write(tmp_path / "in.csv", "".join(f"{n},text {n}\n" for n in range(1, 60_001)))
+    with server.connect() as connection:
+        connection.execute(limit.format(database, room).encode())
+        try:
+            report = load(postgres_target, str(path), jobs=3, verify="checksum", retry_for=5)
+        finally:
+            connection.execute(limit.format(database, -1).encode())
+    assert report.rows == 60_000
+    assert postgres_target.value("SELECT sum(id) FROM t") == 60_000 * 60_001 // 2

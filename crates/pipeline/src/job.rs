@@ -1,6 +1,7 @@
 //! Work on a thread of its own that somebody can wait for with a limit.
 
 use crate::error::{Error, Result};
+use crate::panics::{print_no_errors, want_of_threads};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,13 +18,13 @@ struct Shared<T> {
 impl<T: Clone + Send + 'static> Background<T> {
     /// Starts `work`; a panic in it becomes an error.
     pub(crate) fn start(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        print_no_errors();
         let shared = Arc::new(Shared { outcome: Mutex::new(None), changed: Condvar::new() });
         let theirs = shared.clone();
         let run = move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-                // By this the standard library tells of threads that are started within a scope.
-                let told = panic.downcast_ref::<String>().filter(|told| told.starts_with("failed to spawn thread"));
-                Err(told.map_or_else(|| Error::Internal { message: "a thread of the job panicked".into() }, no_thread))
+                let panicked = || Error::Internal { message: "a thread of the job panicked".into() };
+                Err(want_of_threads(&*panic).map_or_else(panicked, no_thread))
             });
             *lock(&theirs.outcome) = Some(outcome);
             theirs.changed.notify_all();

@@ -4,6 +4,7 @@ pub mod error;
 pub mod generate;
 mod job;
 pub mod load;
+mod panics;
 pub mod plan;
 pub mod postgres;
 pub mod rejects;

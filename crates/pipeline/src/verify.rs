@@ -1,7 +1,7 @@
 //! Reads back what a server holds and digests it, several queries at a time.
 
 use crate::counters::Counters;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Background, lock};
 use crate::plan::Connection;
 use crate::postgres::digest;
@@ -73,11 +73,12 @@ impl Drop for VerifyJob {
 fn run(plan: &VerifyPlan, counters: &Arc<Counters>) -> Result<Held> {
     let queue: Mutex<VecDeque<&String>> = Mutex::new(plan.queries.iter().collect());
     let total = Mutex::new(Ok(RowDigest::default()));
+    let unconnected = Mutex::new(None);
     std::thread::scope(|scope| {
         for index in 0..plan.streams.clamp(1, plan.queries.len().max(1)) {
-            let (queue, total) = (&queue, &total);
+            let (queue, total, unconnected) = (&queue, &total, &unconnected);
             scope.spawn(move || {
-                let found = read(plan, counters, queue, index);
+                let found = read(plan, counters, queue, index, unconnected);
                 let mut total = lock(total);
                 match (&*total, found) {
                     (Ok(sum), Ok(found)) => *total = Ok(sum.plus(found)),
@@ -91,6 +92,10 @@ fn run(plan: &VerifyPlan, counters: &Arc<Counters>) -> Result<Held> {
         }
     });
     let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)?;
+    // What one session could not begin, another one has done, unless there was none.
+    if let Some(error) = lock(&unconnected).take().filter(|_| !lock(&queue).is_empty()) {
+        return Err(error);
+    }
     Ok(Held { rows: total.rows, digest: format!("{:032x}", total.sum) })
 }
 
@@ -99,10 +104,19 @@ fn read(
     counters: &Arc<Counters>,
     queue: &Mutex<VecDeque<&String>>,
     index: usize,
+    unconnected: &Mutex<Option<Error>>,
 ) -> Result<RowDigest> {
     let waits = Waits { stall: Duration::from_secs(plan.stall_seconds), counters: counters.clone() };
     let suffix = format!(" verify {}", index + 1);
-    let session = Session::connect(&plan.connection, &suffix, &plan.session, waits)?;
+    let session = match Session::connect(&plan.connection, &suffix, &plan.session, waits) {
+        Ok(session) => session,
+        // A server that has no room for so many sessions is read by those that it has.
+        Err(error @ Error::Connection { .. }) => {
+            lock(unconnected).get_or_insert(error);
+            return Ok(RowDigest::default());
+        }
+        Err(error) => return Err(error),
+    };
     let mut sum = RowDigest::default();
     loop {
         let Some(query) = lock(queue).pop_front() else { return Ok(sum) };

@@ -329,8 +329,8 @@ def _header(text: str) -> Header:
 
 
 # COPY refuses these in its text format: a backslash before one of them, or the character in data, would be
-# ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789"). It takes A to F, and reads `\xA` as a line end even
-# where A divides the fields: whether a field ends there depends on how far one has read, and files are cut anywhere.
+# ambiguous (ProcessCopyOptions: "\\.abcdefghijklmnopqrstuvwxyz0123456789"). It takes A to F, and reads `\xA` as a line
+# end even where A divides the fields; files that are cut anywhere are not read with such a rule.
 _NO_TEXT_DELIMITERS = "\\.abcdefghijklmnopqrstuvwxyz0123456789ABCDEF"
 
 

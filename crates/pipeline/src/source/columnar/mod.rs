@@ -16,11 +16,11 @@ pub mod schema;
 use self::in_path::{Arrangement, with_path_columns};
 use super::SourceFile;
 use crate::error::{Error, Result};
+use crate::panics::quietly;
 use crate::plan::{ColumnarFormat, FieldPlan, Piece, Source};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, SchemaRef};
-use std::cell::Cell;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 /// Something in a source that is read as a whole: a row group or a record batch.
 #[derive(Debug, Clone, Copy)]
@@ -215,31 +215,12 @@ fn guarded<T>(source: &SourceFile<'_>, read: impl FnOnce() -> Result<T>) -> Resu
     outcome
 }
 
-thread_local! {
-    /// Whether a panic of this thread is going to be caught, and told as an error.
-    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs what catches its panics: nothing is printed of them.
-fn quietly<T>(run: impl FnOnce() -> T) -> T {
-    static HOOKED: Once = Once::new();
-    HOOKED.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !IS_CAUGHT.get() {
-                usual(panic);
-            }
-        }));
-    });
-    let before = IS_CAUGHT.replace(true);
-    let outcome = run();
-    IS_CAUGHT.set(before);
-    outcome
-}
-
 /// A file that is not what its format demands.
 fn damaged(source: &SourceFile<'_>, message: impl std::fmt::Display) -> Error {
     let message = message.to_string();
+    if let Some(error) = of_the_system(&message) {
+        return Error::file(&source.planned().path, "read it", &error);
+    }
     // The libraries have one kind of error for both.
     let unread = message.contains("supported") || message.contains("NYI");
     let remedy = if unread {
@@ -251,5 +232,25 @@ fn damaged(source: &SourceFile<'_>, message: impl std::fmt::Display) -> Error {
         file: source.planned().path.display().to_string(),
         message: format!("cannot be read: {message}"),
         remedy: remedy.into(),
+    }
+}
+
+/// The system's error that a library's message ends with, as [`std::io::Error`] writes it: nothing is wrong with the file.
+fn of_the_system(message: &str) -> Option<std::io::Error> {
+    let (_, code) = message.strip_suffix(')')?.rsplit_once("(os error ")?;
+    code.parse().ok().map(std::io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_the_system;
+
+    #[test]
+    fn what_the_system_says_is_found_in_what_libraries_make_of_it() {
+        let told = format!("External: {}", std::io::Error::from_raw_os_error(libc::EIO));
+        assert_eq!(of_the_system(&told).and_then(|error| error.raw_os_error()), Some(libc::EIO));
+        for other in ["Invalid page header", "EOF: (os error five)", "(os error 5) said the file"] {
+            assert!(of_the_system(other).is_none(), "{other}");
+        }
     }
 }
