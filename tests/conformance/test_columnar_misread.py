@@ -200,3 +200,43 @@ def test_numbers_in_the_second_file(
     write_arrow_file(tmp_path / "2.arrow", pa.table({"v": pa.array([-1])}))
     load_here(postgres_target, tmp_path / "*.arrow", check=check)
     assert postgres_target.count("t") == 0
+
+
+@pytest.mark.parametrize("type_text", ["timestamp_ns", "timestamp_ns[]"])
+def test_the_greatest_nanoseconds_are_no_infinity(target: DuckdbTarget, tmp_path: Path, type_text: str) -> None:
+    """DuckDB takes them for one; pandas' first and last moment are made of them."""
+    most = 2**63 - 1
+    within = type_text.endswith("[]")
+    target.execute(f"CREATE TABLE t (v {type_text})")
+
+    def load_values(*values: int, check: int) -> str:
+        array = pa.array(values, pa.int64()).cast(pa.timestamp("ns"))
+        if within:
+            array = pa.ListArray.from_arrays(range(len(values) + 1), array)
+        path = write_parquet(tmp_path / f"in{values[0]}.parquet", pa.table({"v": array}))
+        return load_here(target, path, check=check).stderr
+
+    for refused in (most, -most):
+        assert "out of range" in load_values(refused, check=1)
+    load_values(most - 1, 1 - most, check=0)
+    assert target.value(f"SELECT count(*) FROM t WHERE isinf({'v[1]' if within else 'v'})") == 0
+    assert target.count("t") == 2
+
+
+@pytest.mark.parametrize(
+    ("type_text", "text", "stored"),
+    [("date", "2 Jan 2024", "2024-01-02"), ("numeric(10,2)", "1_000", "1000.00"), ("timestamp", "now", None)],
+)
+def test_texts_that_only_the_server_reads(
+    postgres_target: PostgresTarget, tmp_path: Path, type_text: str, text: str, stored: str | None
+) -> None:
+    """The remedy loads them."""
+    postgres_target.execute(f"CREATE TABLE t (v {type_text})")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"v": pa.array([text])}))
+    refused = " ".join(load_here(postgres_target, path, check=1).stderr.split())
+    assert "is in no form of" in refused
+    assert "--write-path text lets the server read it" in refused
+    load_here(postgres_target, path, write_path="text")
+    assert postgres_target.count("t") == 1
+    if stored is not None:
+        assert postgres_target.value("SELECT v::text FROM t") == stored

@@ -27,6 +27,7 @@ use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
 use tipple_codec::encode::batch::csv_text::CsvRows;
 use tipple_codec::encode::batch::text_form::unpacked;
 use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
+use tipple_codec::value::Refusal;
 
 /// Batches of this process.
 pub type Stream = Box<dyn RecordBatchReader + Send>;
@@ -493,6 +494,18 @@ impl Context<'_> {
         let (reason, sqlstate, remedy) = match problem.unfit {
             Unfit::Refused(refusal) => {
                 let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
+                if refusal == Refusal::Unsure && !is_number && matches!(self.plan.target, Target::Postgres(_)) {
+                    let type_name = locate::type_name(&column.kind);
+                    let reason = format!("\"{text}\" is in no form of {type_name} that is read without the server");
+                    let remedy = "--write-path text lets the server read it, and all else".into();
+                    return Complaint {
+                        column: Some(column.name.clone()),
+                        text,
+                        reason,
+                        sqlstate: sqlstate.into(),
+                        remedy,
+                    };
+                }
                 // Options of delimited text are of no use here.
                 let remedy = match sqlstate {
                     "23502" => "give a value, or drop the constraint".into(),

@@ -56,7 +56,10 @@ fn first_value(array: &dyn Array) -> Option<usize> {
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             first::<TimestampMicrosecondType>(array, |v| v >= LEAST_SECOND * 1_000_000 || v == -i64::MAX)
         }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => first::<TimestampNanosecondType>(array, |v| v != i64::MIN),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            // The greatest ones, by which pandas has a last moment, would become infinities.
+            first::<TimestampNanosecondType>(array, |v| v.checked_abs().is_some_and(|v| v < i64::MAX))
+        }
         DataType::Duration(TimeUnit::Second) => {
             first::<DurationSecondType>(array, |v| v.checked_mul(1_000_000).is_some())
         }
