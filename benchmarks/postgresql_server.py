@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from contest import Digest
 from measure import BenchmarkError, Command
 
-from extension.pages import make_ready
+from extension.pages import forget_packing, make_ready
 from servers.installations import server_user
 from servers.postgres import LOADER, PostgresServer
 from tipple.plan.tpch import CREATE_TABLE
 
-__all__ = ["LOADER", "VERSION", "BenchServer", "bench_server", "make_ready"]
+__all__ = ["LOADER", "VERSION", "BenchServer", "bench_server", "forget_packing", "make_ready"]
 
 VERSION = 18
 

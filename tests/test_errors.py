@@ -7,12 +7,13 @@ import json
 import pickle
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tipple import errors
-from tipple.engines.core import core_error
+from tipple.engines.core import core_error, shortage
 from tipple.errors import BadRecord, ConnectionFailed, Interrupted, TippleError, TooManyRejects, UsageError
 
 
@@ -44,6 +45,25 @@ def test_a_system_that_gives_no_more_threads() -> None:
     assert (error.exit_status, str(error)) == (1, message)
     assert "ulimit -u" in str(error.hint)
     assert "nothing was published" in str(error.hint)
+
+
+def test_a_system_that_gives_no_more_memory() -> None:
+    """It may be the system's, or what DuckDB was allowed."""
+    with pytest.raises(MemoryError) as systems:
+        bytearray(1 << 62)
+    error = shortage(systems.value)
+    assert error is not None
+    assert (error.exit_status, str(error)) == (1, "out of memory")
+    assert "ulimit -v" in str(error.hint)
+    connection = duckdb.connect(config={"memory_limit": "200KB"})
+    with pytest.raises(duckdb.OutOfMemoryException) as duckdbs:
+        connection.execute("SELECT list(i) FROM range(1000000) t(i)").fetchall()
+    error = shortage(duckdbs.value)
+    assert error is not None
+    assert str(error).startswith("out of memory: failed to allocate")
+    assert "SET" not in str(error)
+    assert "--memory-limit" in str(error.hint)
+    assert shortage(RuntimeError("out of memory")) is None
 
 
 def bad_record(**changes: Any) -> BadRecord:

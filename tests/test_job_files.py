@@ -157,6 +157,8 @@ T = "[tables.t]\nsources = 'x'\n"
         ("[tables.t]\nsources = [\n'x',\n\n3]\n", "line 5: tables.t.sources: expected str, got int", None),
         (T + "null = '${nul}'\n[variables]\nnull=''\n", "the variable nul has no value", "did you mean null?"),
         (T + "null = '${env:NOT_THERE}'\n", "tables.t.null: the environment has no variable NOT_THERE", "set it"),
+        ("[defaults]\nnull = ''\ntables.a.sources = 'x'\n", "line 3: defaults.tables: no such key", "[tables.NAME]"),
+        ("[variables]\na = ['x']\n" + T + "null = 'q${a}'\n", "tables.t.null: the variable a is a list", "${a}"),
         (T + "null = '${a'\n", "line 3: tables.t.null: ${ without its }", "$${"),
         (T + "null = '${a b}'\n", "line 3: tables.t.null: ${a b} is not a reference", "${env:NAME}"),
         ("[variables]\na='${b}'\nb='x${a}'\n" + T + "null='${a}'", "the variable a is made of itself: a → b → a", None),
@@ -201,6 +203,15 @@ def test_an_include_that_no_file_can_be(tmp_path: Path) -> None:
     path = write(tmp_path / "job.toml", 'include = "\\u0000"\n')
     with pytest.raises(UsageError, match=r"job.toml, line 1: include: there is no file"):
         read_job_file(path, {}, {})
+
+
+def test_a_long_chain_of_tables(tmp_path: Path) -> None:
+    """Each comes after the one that is written behind it."""
+    count = 2000
+    entries = [f"[tables.t{n}]\nsources = 'x'\nafter = 't{n + 1}'\n" for n in range(count - 1)]
+    entries.append(f"[tables.t{count - 1}]\nsources = 'x'\n")
+    job = read(tmp_path, "".join(entries))
+    assert [table.name for table in job.tables] == [f"t{n}" for n in reversed(range(count))]
 
 
 def test_a_circle_of_includes(tmp_path: Path) -> None:

@@ -272,3 +272,28 @@ def test_an_interruption_before_all_else_is_said_as_json(tmp_path: Path, where: 
             assert failure["exit_status"] == 130
         else:
             assert run.stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["load", "run"])
+def test_want_of_memory_is_no_fault_of_tipples(tmp_path: Path, verb: str) -> None:
+    """Where nobody had thought of it, as in a query of DuckDB's catalog."""
+    write(tmp_path / "t.csv", "1\n")
+    write(tmp_path / "j.toml", "[tables.t]\nsources = 't.csv'\ninto = 'duckdb:///t.duckdb'\nschema = 'auto'\n")
+    words = {
+        "load": ["load", "t.csv", "--table", "t", "--into", "duckdb:///t.duckdb", "--schema", "auto", "--json"],
+        "run": ["run", "j.toml", "--json"],
+    }
+    script = (
+        "import sys, tipple.cli\n"
+        "from unittest import mock\n"
+        "def short(*words, **options): bytearray(1 << 62)\n"
+        "with mock.patch('tipple.engines.duckdb.session.DuckSession.load', short): tipple.cli.main(sys.argv[1:])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, *words[verb]],
+        capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert "out of memory" in run.stderr
+    assert "ulimit -v" in run.stderr
+    assert "ulimit -v" in run.stdout

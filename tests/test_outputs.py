@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import tipple
 from command import run_tipple
 from targets import write
 from tipple.cli.commands import cli
+from tipple.cli.summary import write_summary
 from tipple.errors import TippleError, UsageError
 from tipple.run import rejects
 
@@ -207,3 +209,31 @@ def test_rejects_that_find_no_room(
     assert raised.value.hint is not None
     assert remedy in raised.value.hint
     assert not list(here.glob("bad*"))
+
+
+@pytest.mark.parametrize("kind", ["new", "link", "old", "beside"])
+def test_a_summary_that_finds_no_room(here: Path, kind: str) -> None:
+    """No half of one is there, which a program might read; what is not a summary stays."""
+    path = here / "summary.json"
+    if kind == "link":
+        path.symlink_to("elsewhere")
+    elif kind == "old":
+        path.touch()
+    elif kind == "beside":
+        write(here / "summary.json.unfinished", "of somebody\n")
+    before = {name for name in here.iterdir() if name.is_file()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(TippleError, match="could not be written: File too large"):
+            write_summary(str(path), "x" * 10_000, done="done", repeats=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not path.exists() or path.read_bytes() == b""
+    assert {name for name in here.iterdir() if name.is_file() and name.stat().st_size} == {
+        name for name in before if name.stat().st_size
+    }
+    write_summary(str(path), "complete", done="done", repeats=False)
+    assert path.read_text() == "complete"
+    assert path.is_symlink() == (kind == "link")
+    assert (here / "summary.json.unfinished").exists() == (kind == "beside")

@@ -577,6 +577,7 @@ def test_clean_names(names: list[str], cleaned: list[str]) -> None:
         ("uuid", None, "text"),
         ("bigint", "00123", "text"),
         ("bigint", "+5", "text"),
+        ("bigint", "12\u00a0", "text"),
         ("date", "2024-01-01 12:00:00.1234567", "text"),
         ("timestamp", "2024-01-01 12:00:00.1234567", "text"),
     ],

@@ -186,6 +186,23 @@ def test_years_in_a_row_are_names(tmp_path: Path, text: str, value: str, sure: b
     assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "sure"),
+    [
+        # Two files that were put together; a name that is a value as well.
+        (2 * ("name,city\n" + "".join(f"Person {n},Town {n}\n" for n in range(40))), "yes", False),
+        ("name,city\n" + "".join(f"Person {n},Town {n}\n" for n in range(300)) + "name,Rome\n", "yes", False),
+        # Values that occur often, and records that nothing calls names.
+        ("name,city\n" + "name,Rome\nsurname,city\n" * 10, "no", True),
+        ("name,city\n" + "".join(f"Person {n},Town {n}\nname,Rome\n" for n in range(40)), "no", True),
+        (2 * ("Hill,Kai\n" + "".join(f"Person {n},Town {n}\n" for n in range(40))), "no", True),
+    ],
+)
+def test_usual_names_that_occur_again_below(tmp_path: Path, text: str, value: str, sure: bool) -> None:
+    header = sniff(write(tmp_path / "a.csv", text)).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == (value, sure), header
+
+
 def test_a_header_of_several_files_that_a_value_is_like(tmp_path: Path) -> None:
     texts = ("red,blue\nOption 3,green\nyellow,pink\n", "black,white\ngrey,brown\nred,gold\n")
     paths = [str(write(tmp_path / f"{i}.csv", f"Option 1,Option 2\n{text}")) for i, text in enumerate(texts)]

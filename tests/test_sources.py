@@ -19,6 +19,7 @@ from command import run_tipple
 from loading import load_here
 from targets import DuckdbTarget, write
 from tipple.errors import TippleError, UsageError
+from tipple.run.columnar import recognise
 from tipple.run.doctor import examine_target
 from tipple.run.sources import find_sources
 
@@ -102,6 +103,16 @@ def test_a_directory_that_may_only_be_searched(tmp_path: Path) -> None:
     (tmp_path / "closed").chmod(0o711)
     with somebody_else(tmp_path):
         assert find_sources(["closed/in/*.csv"]) == ["closed/in/a.csv"]
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.parquet", "in.feather"])
+def test_a_file_that_may_not_be_read(tmp_path: Path, name: str) -> None:
+    """Whatever it holds, the right to it is what is missing."""
+    write(tmp_path / name, "1\n").chmod(0)
+    with somebody_else(tmp_path), pytest.raises(TippleError, match=f"{name}: cannot be read: Permission") as caught:
+        recognise([name], "auto")
+    assert caught.value.exit_status == 2
+    assert caught.value.hint == "check the path and the rights to it"
 
 
 @pytest.mark.parametrize("name", ["in", "in/*.csv"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tipple
+from command import run_tipple
 from conformance.test_nothing_lost import during, load, two
 from servers.postgres import LOADER
 from targets import PostgresTarget, write
@@ -122,6 +123,14 @@ KEPT = {
         "ALTER TABLE t ADD CONSTRAINT d CHECK (tableoid = 't'::regclass)",
         "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'd'",
     ),
+    "constraint over whole rows": (
+        "ALTER TABLE t ADD CONSTRAINT d CHECK (id > -2 AND t IS NOT NULL)",
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'd'",
+    ),
+    "unique index over whole rows": (
+        "CREATE UNIQUE INDEX d ON t (id) WHERE t IS NOT NULL", "SELECT pg_get_indexdef('d'::regclass)"
+    ),
+    "index over whole rows": ("CREATE INDEX d ON t (hash_record(t))", "SELECT pg_get_indexdef('d'::regclass)"),
     "array of its rows": ("CREATE TABLE other (a t[])", "SELECT format_type(atttypid, -1) FROM pg_attribute "
                           "WHERE attrelid = 'other'::regclass AND attname = 'a'"),
 }  # fmt: skip
@@ -149,6 +158,22 @@ def test_swap_keeps(postgres_target: PostgresTarget, tmp_path: Path, name: str) 
         assert "copied" not in " ".join(report.notes)
     assert (postgres_target.value("SELECT 't'::regclass::oid") != oid) == (name in CARRIED)
     assert postgres_target.leftovers("t", "r", "other") == set()
+
+
+@pytest.mark.parametrize(
+    "given", ["ALTER TABLE t ADD CONSTRAINT d CHECK (t IS NOT NULL)", "CREATE INDEX d ON t (hash_record(t))"]
+)
+def test_whole_row_references_are_told_before(postgres_target: PostgresTarget, tmp_path: Path, given: str) -> None:
+    """No other table can have them, which the server says when one is made."""
+    postgres_target.execute("CREATE TABLE t (id integer, v text)")
+    postgres_target.execute(given)
+    why = f"its {'constraint' if 'CHECK' in given else 'index'} d has a whole-row reference"
+    assert why in run_tipple("doctor", postgres_target.url, "--table", "t", check=False).stdout
+    planned = load(postgres_target, two(tmp_path), dry_run=True)
+    assert planned.strategy == "single"
+    assert why in planned.strategy_reason
+    with pytest.raises(tipple.UsageError, match=why):
+        load(postgres_target, two(tmp_path), indexes="rebuild")
 
 
 OF_TABLES = ("comment of a constraint", "foreign key", "identity column", "serial column", "statistics")

@@ -190,6 +190,47 @@ def test_what_is_none_of_a_type_without_a_sign(
     assert "cast it where the source is made: to text" in run.stderr
 
 
+FLOATS = {
+    "half": pa.array([2049.0], pa.float16()),
+    "single": pa.array([2147483648.0], pa.float32()),
+    "double": pa.array([2.0**56]),
+    "dictionary": pa.array([2.0**56]).dictionary_encode(),
+    "list": pa.array([[2.0**56]]),
+}
+
+
+@pytest.mark.parametrize("of_type", ["money", "price", "money[]", "interval(3)", "interval year to month"])
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_that_the_server_casts_to_nothing(
+    postgres_target: PostgresTarget, tmp_path: Path, of_type: str, kind: str
+) -> None:
+    """Of their shortest text it would make another number."""
+    postgres_target.execute(f"CREATE DOMAIN price AS money; CREATE TABLE t (v {of_type})")
+    path = write_parquet(tmp_path / "in.parquet", pa.table({"v": FLOATS[kind]}))
+    run = load_here(postgres_target, path, check=2)
+    assert f"the column v of type {of_type} cannot be loaded from" in run.stderr
+    assert "cast it where the source is made: to a decimal" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("of_type", "value", "kind", "stored"),
+    [
+        ("money", 2**56 + 1, pa.int64(), "72057594037927937.00"),
+        ("money", Decimal("72057594037927936.01"), pa.decimal128(38, 2), "72057594037927936.01"),
+        ("money[]", [Decimal("-0.05")], pa.list_(pa.decimal128(5, 2)), "{-0.05}"),
+        ("interval", 2147483647, pa.int64(), "596523:14:07"),
+        ("interval", Decimal("2147483647.000001"), pa.decimal128(20, 6), "596523:14:07.000001"),
+    ],
+)
+def test_exact_numbers_as_money_and_seconds(
+    postgres_target: PostgresTarget, tmp_path: Path, of_type: str, value: Any, kind: pa.DataType, stored: str
+) -> None:
+    postgres_target.execute(f"CREATE TABLE t (v {of_type})")
+    load_here(postgres_target, write_parquet(tmp_path / "in.parquet", pa.table({"v": pa.array([value], kind)})))
+    query = {"money": "v::numeric", "money[]": "v::numeric[]"}.get(of_type, "v")
+    assert postgres_target.value(f"SELECT ({query})::text FROM t") == stored
+
+
 @pytest.mark.parametrize(("first", "check"), [(pa.array(["5"]), 2), (pa.nulls(1), 1)])
 def test_numbers_in_the_second_file(
     postgres_target: PostgresTarget, tmp_path: Path, first: pa.Array, check: int
@@ -235,7 +276,7 @@ def test_texts_that_only_the_server_reads(
     path = write_parquet(tmp_path / "in.parquet", pa.table({"v": pa.array([text])}))
     refused = " ".join(load_here(postgres_target, path, check=1).stderr.split())
     assert "is in no form of" in refused
-    assert "--write-path text lets the server read it" in refused
+    assert "let the server read it: --write-path text" in refused
     load_here(postgres_target, path, write_path="text")
     assert postgres_target.count("t") == 1
     if stored is not None:

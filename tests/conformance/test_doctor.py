@@ -240,6 +240,26 @@ def test_unlogged_tables(postgres_target: PostgresTarget) -> None:
     assert remedy == 'where their rows matter: ALTER TABLE "T 1" SET LOGGED; ALTER TABLE u SET LOGGED;'
 
 
+def test_many_unlogged_tables(postgres_target: PostgresTarget) -> None:
+    """Those that are not told are counted."""
+    postgres_target.execute("; ".join(f"CREATE UNLOGGED TABLE u{n} (a integer)" for n in range(8)))
+    found = find(findings(postgres_target), "unlogged tables")
+    assert found["found"] == "u0, u1, u2, u3, u4 and 3 more"
+    assert found["remedy"].endswith("ALTER TABLE u4 SET LOGGED; and so for 3 more")
+
+
+def test_rows_of_an_index_that_nobody_has_counted(postgres_target: PostgresTarget) -> None:
+    """They are as unknown as its table's."""
+    postgres_target.execute(
+        "CREATE TABLE k (a integer PRIMARY KEY) WITH (autovacuum_enabled = off); "
+        "INSERT INTO k SELECT generate_series(1, 1000)"
+    )
+    for rows, then in ((None, "ANALYZE k"), (1000, "SELECT 1")):
+        sizes = json.loads(doctor(postgres_target, "--sizes", "--table", "k", "--json").stdout)
+        assert {size["name"]: size["rows"] for size in sizes} == {"k": rows, "k_pkey": rows}
+        postgres_target.execute(then)
+
+
 def test_rights(postgres_target: PostgresTarget) -> None:
     server = postgres_target.server
     server.execute(

@@ -5,6 +5,7 @@ What is decided before an engine is asked for more than the table's columns is t
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -320,10 +321,15 @@ def test_columns_without_name_and_value_at_the_end(target: DuckdbTarget, tmp_pat
 
 
 def test_lines_of_json_are_no_csv(target: DuckdbTarget, tmp_path: Path) -> None:
-    for text in ('{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n', '{"id":1}\n{"id":2}\n'):
+    many = [{"id": number, "name": "x"} for number in range(5000)]
+    indented = [json.dumps(many[:3], indent=1), json.dumps({"rows": many}, indent=2)]
+    lines = ['{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n', '{"id":1}\n{"id":2}\n']
+    for text in (*lines, json.dumps(many[:2]), json.dumps(many), *indented):
         run = load(target, write(tmp_path / "in.csv", text), schema="auto", check=2)
-        assert "its records are JSON objects" in run.stderr
+        assert "holds JSON objects" in run.stderr
         assert "COPY (FROM 'a.json')" in run.stderr
+    run = load(target, write(tmp_path / "array.json", json.dumps(many)), schema="auto", check=2)
+    assert "holds JSON objects" in run.stderr
     # The text of the only column may be JSON.
     target.execute("CREATE TABLE t (j json)")
     load(target, write(tmp_path / "in.txt", '{"id":1,"name":"x"}\n{"id":2,"name":"y"}\n'))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -129,3 +131,65 @@ def test_remedies_that_help(tmp_path: Path, text: str, kind: str, said: str, uns
     run = load(url, path, check=1, format="csv", header="no")
     assert said in run.stderr, run.stderr
     assert unsaid not in run.stderr
+
+
+STREAMED = 50_000
+"""Records of a packed file, of which nothing but the beginning is sampled."""
+
+
+def packed(path: Path, header: str, record: Callable[[int], str], late: str) -> Path:
+    """A packed file whose last record is unlike the others."""
+    lines = [record(n) for n in range(STREAMED)]
+    return write(path, gzip.compress("".join([header, *lines, late]).encode(), 1))
+
+
+@pytest.mark.parametrize(
+    ("header", "record", "late", "said", "options"),
+    [
+        (
+            "",
+            "{n},some text of a usual length,x{n},\n",
+            "1,some text,x,0700\n",
+            "--trailing-delimiter no",
+            {"trailing_delimiter": "no"},
+        ),
+        (
+            "",
+            "{n}|some text of a usual length|x{n}|\n",
+            "1|some text|x|0700\n",
+            "--trailing-delimiter no",
+            {"trailing_delimiter": "no"},
+        ),
+        ("id,note\n", "{n},some text of a usual length\n", "12\u00a0,a\n", "the type text", {}),
+        (
+            "id;note;price\n",
+            "{n};some text of a usual length;5,50\n",
+            "1;a;1.234,50\n",
+            "--decimal-separator , --thousands .",
+            {"decimal_separator": ",", "thousands": "."},
+        ),
+        ("day,note\n", "2024-01-31,some text of a usual length\n", "2024-01-31 10:00,a\n", "the type timestamp", {}),
+    ],
+    ids=["trailing", "trailing-bars", "no-break-space", "thousands", "timestamp"],
+)
+def test_remedies_for_values_behind_the_sample(
+    engine_target: Target, tmp_path: Path, header: str, record: str, late: str, said: str, options: dict[str, str]
+) -> None:
+    """They name what was guessed, and help."""
+    path = packed(tmp_path / "in.dat.gz", header, lambda n: record.format(n=n), late)
+    run = load(engine_target, path, schema="auto", check=1)
+    assert said in run.stderr
+    assert "--date-style" not in run.stderr
+    if options:
+        load(engine_target, path, schema="auto", **options)
+        assert engine_target.count("t") == STREAMED + 1
+
+
+def test_a_header_longer_than_the_records(engine_target: Target, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "a,b,c,\n" + "".join(f"r{n},{n},{n}.5\n" for n in range(50)))
+    run = load(engine_target, path, schema="auto", check=1)
+    assert "ALTER TABLE" not in run.stderr
+    assert "--header yes" in run.stderr
+    assert "--skip-lines 1" in run.stderr
+    load(engine_target, path, schema="auto", header="yes")
+    assert engine_target.rows("SELECT count(*), max(b) FROM t") == [(50, 49)]

@@ -228,6 +228,58 @@ def test_an_existing_table(postgres_target: PostgresTarget, tmp_path: Path) -> N
     check_tidy(postgres_target)
 
 
+@pytest.mark.parametrize(
+    ("key", "there", "asked", "left_out", "rows"),
+    [
+        (
+            "range",
+            "FROM (1) TO (3)",
+            "range(a, bounds=[2])",
+            "(MINVALUE) TO ('2'), which would overlap t_e FROM (1)",
+            2,
+        ),
+        ("list", "IN (2, 7)", "list(a, values=[[1, 2], 3])", "IN ('1', '2'), which would overlap t_e IN (2, 7)", 2),
+        (
+            "hash",
+            "WITH (MODULUS 8, REMAINDER 0)",
+            "hash(a, 4)",
+            "WITH (MODULUS 4, REMAINDER 0), which would overlap t_e WITH (modulus 8, remainder 0)",
+            11,
+        ),
+    ],
+    ids=["range", "list", "hash"],
+)
+def test_fixed_partitions_that_overlap_others(
+    postgres_target: PostgresTarget, tmp_path: Path, key: str, there: str, asked: str, left_out: str, rows: int
+) -> None:
+    """Those that are not made are told with the record that they leave without one, and by a note."""
+    postgres_target.execute(f"CREATE TABLE t (a integer) PARTITION BY {key} (a)")
+    postgres_target.execute(f"CREATE TABLE t_e PARTITION OF t FOR VALUES {there}")
+    path = write(tmp_path / "in.csv", "".join(f"{n}\n" for n in range(1, 13 if key == "hash" else 4)))
+    given: dict[str, Any] = {"into": postgres_target.url, "table": "t", "header": "no", "partition_by": asked}
+    with pytest.raises(tipple.BadRecord, match="no partition of the table takes a = ") as caught:
+        tipple.load(path, **given)
+    assert left_out in caught.value.remedy
+    skip = {"on_error": "skip", "max_rejects": 5, "rejects": tmp_path / "bad.csv"}
+    result = tipple.load(path, **given, **skip)
+    assert result.rows == rows
+    assert [note for note in result.notes if left_out in note]
+
+
+def test_fixed_partitions_that_are_there(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """They are those that are wanted, however they are written; of a hash those must fit that are there."""
+    postgres_target.execute("CREATE TABLE t (a date) PARTITION BY RANGE (a)")
+    path = write(tmp_path / "in.csv", "2024-01-15\n2024-02-15\n")
+    asked = {"header": "no", "partition_by": "range(a, bounds=['2024-1-1', '20240201'])", "restart": True}
+    for _ in range(2):
+        result = tipple.load(path, into=postgres_target.url, table="t", **asked)
+        assert not [note for note in result.notes if "made no partition" in note]
+    postgres_target.execute("CREATE TABLE h (a date) PARTITION BY HASH (a)")
+    postgres_target.execute("CREATE TABLE h_e PARTITION OF h FOR VALUES WITH (MODULUS 8, REMAINDER 0)")
+    with pytest.raises(tipple.UsageError, match="factor of the next larger"):
+        tipple.load(path, into=postgres_target.url, table="h", header="no", partition_by="hash(a, 3)")
+
+
 def test_where_it_has_no_meaning(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     postgres_target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")

@@ -430,6 +430,17 @@ def test_what_hangs_on_a_partition_stays(postgres_target: PostgresTarget, tmp_pa
     check_tidy(postgres_target)
 
 
+def test_an_index_over_whole_rows_of_a_partition(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The partition stays, since no other one can have such an index."""
+    postgres_target.execute(RANGES)
+    postgres_target.execute("CREATE UNIQUE INDEX own ON t_mid (a) WHERE t_mid IS NOT NULL")
+    for mode in ("append", "replace"):
+        run = load_text(postgres_target, tmp_path / f"{mode}.csv", f"1,{mode}\n1001,{mode}\n", mode=mode, restart=True)
+        assert "t_mid: its index own has a whole-row reference" in " ".join(run.summary["notes"])
+    assert postgres_target.sorted_rows("t") == [(1, "replace"), (1001, "replace")]
+    check_tidy(postgres_target)
+
+
 @pytest.mark.parametrize(
     "hindrance",
     [
@@ -439,6 +450,7 @@ def test_what_hangs_on_a_partition_stays(postgres_target: PostgresTarget, tmp_pa
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
         "ALTER TABLE t ADD CHECK (tableoid::regclass::text LIKE 't\\_%')",
         "ALTER TABLE t_mid ADD CHECK (tableoid = 't_mid'::regclass)",
+        "ALTER TABLE t_mid ADD CHECK (t_mid IS NOT NULL)",
     ],
 )
 def test_what_needs_the_table_itself(postgres_target: PostgresTarget, tmp_path: Path, hindrance: str) -> None:

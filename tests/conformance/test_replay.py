@@ -384,7 +384,7 @@ def test_what_a_replay_left_and_whose_file_is_gone(engine_target: Target, tmp_pa
 def test_the_same_command_replays_into_partitions(
     postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, object]
 ) -> None:
-    """Options for what is made or replaced do not count: mended records come on top of the good ones."""
+    """Mended records come on top of the good ones."""
     divided = "" if "tablespace" in options else " PARTITION BY RANGE (id)"
     postgres_target.execute(f"CREATE TABLE t (id integer PRIMARY KEY, v integer){divided}")
     if options.get("mode") == "replace" and divided:
@@ -398,4 +398,82 @@ def test_the_same_command_replays_into_partitions(
     assert not any("empty" in note for note in still.summary["notes"])
     rejects.write_text("2,20\n")
     load(postgres_target, path, replay=True, **options)
+    assert postgres_target.sorted_rows("t") == [(1, 10), (2, 20)]
+
+
+@pytest.mark.parametrize("on_conflict", ["update", "ignore"])
+def test_a_replay_that_goes_over_later_records(engine_target: Target, tmp_path: Path, on_conflict: str) -> None:
+    """Of records with one key the last counts, and the replay comes last: a note says so where that changes rows."""
+    engine_target.execute("CREATE TABLE t (a integer PRIMARY KEY, v integer)")
+    path, rejects = write(tmp_path / "in.csv", "2,q\n2,5\n"), tmp_path / "bad.csv"
+    options: dict[str, object] = {"header": "no", "mode": "upsert", "key": "a", "on_conflict": on_conflict}
+    options |= {"on_error": "skip", "max_rejects": 1, "rejects": rejects}
+    load(engine_target, path, check=3, **options)
+    rejects.write_text("2,4\n")
+    run = load(engine_target, path, replay=True, **options)
+    assert run.summary is not None
+    told = [note for note in run.summary["notes"] if "where the sources have later records" in note]
+    assert bool(told) == (on_conflict == "update")
+    assert engine_target.rows("SELECT * FROM t") == [(2, 4 if on_conflict == "update" else 5)]
+
+
+def test_replays_replace_partitions_that_the_load_has_left(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A partition of which all records were rejects has its old rows still; the replay gives what the mended file would
+    have given, and what is replayed later comes on top."""
+    postgres_target.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id)")
+    for low in (0, 10, 20, 30):
+        postgres_target.execute(f"CREATE TABLE t{low} PARTITION OF t FOR VALUES FROM ({low}) TO ({low + 10})")
+        postgres_target.execute(f"INSERT INTO t VALUES ({low}, -1), ({low + 1}, -1)")
+    path = write(tmp_path / "a.csv", "1,10\n2,x\n10,x\n11,x\n21,x\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"header": "no", "mode": "replace", "replace_scope": "partitions"}
+    options |= {"on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    load(postgres_target, path, check=3, **options)
+    rejects.write_text("2,20\n10,100\n11,x\n21,x\n")
+    load(postgres_target, path, replay=True, check=3, **options)
+    rejects.write_text("11,110\n21,210\n")
+    load(postgres_target, path, replay=True, **options)
+    kept = [(30, -1), (31, -1)]
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 10), (2, 20), (10, 100), (11, 110), (21, 210), *kept]
+    run = load(postgres_target, path, check=3, **options)
+    assert run.summary is not None
+    assert run.summary["status"] == "already loaded"
+
+
+def test_a_replay_replaces_no_rows_of_others(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Where another load has come in between, it goes on top of the load's own rows, and is refused elsewhere."""
+    postgres_target.execute("CREATE TABLE t (id integer, v integer) PARTITION BY RANGE (id)")
+    for low in (0, 10):
+        postgres_target.execute(f"CREATE TABLE t{low} PARTITION OF t FOR VALUES FROM ({low}) TO ({low + 10})")
+    path, other = write(tmp_path / "a.csv", "1,10\n2,x\n10,x\n"), write(tmp_path / "b.csv", "12,120\n")
+    rejects = tmp_path / "bad.csv"
+    options: dict[str, object] = {"header": "no", "mode": "replace", "replace_scope": "partitions"}
+    options |= {"on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    load(postgres_target, path, check=3, **options)
+    load(postgres_target, other, header="no")
+    rejects.write_text("2,20\n10,100\n")
+    refused = load(postgres_target, path, replay=True, check=1, **options)
+    assert "all records of public.t10 were rejects" in " ".join(refused.stderr.split())
+    rejects.write_text("2,20\n")
+    load(postgres_target, path, replay=True, **options)
+    assert sorted(postgres_target.rows("SELECT * FROM t")) == [(1, 10), (2, 20), (12, 120)]
+
+
+@pytest.mark.parametrize("options", [{"no_ledger": True}, {}], ids=str)
+def test_a_replay_into_partitions_of_which_nothing_is_known(
+    postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, object]
+) -> None:
+    """It might put rows beside those that they were to replace."""
+    postgres_target.execute("CREATE TABLE t (id integer, v integer) PARTITION BY RANGE (id)")
+    postgres_target.execute("CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    path, rejects = write(tmp_path / "a.csv", "1,10\n2,x\n"), tmp_path / "bad.csv"
+    options = options | {"header": "no", "on_error": "skip", "max_rejects": 9, "rejects": rejects}
+    scope: dict[str, object] = {"mode": "replace", "replace_scope": "partitions"}
+    load(postgres_target, path, check=3, **options, **scope)
+    rejects.write_text("2,20\n")
+    if "no_ledger" not in options:
+        (tmp_path / "bad.csv.replay.json").unlink()
+    refused = load(postgres_target, path, replay=True, check=2, **options, **scope)
+    assert "the ledger does not have which partitions" in " ".join(refused.stderr.split())
+    load(postgres_target, path, replay=True, **options, mode="append")
     assert postgres_target.sorted_rows("t") == [(1, 10), (2, 20)]

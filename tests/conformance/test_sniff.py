@@ -352,3 +352,28 @@ def test_another_encoding(engine_target: Target, tmp_path: Path) -> None:
         assert run.exit_code == 2
         assert "WIN1252" in run.stderr
         assert engine_target.count("t") == 0
+
+
+def test_inches_behind_the_first_part(engine_target: Target, tmp_path: Path) -> None:
+    """Quotes in them swallowed rows."""
+    pad = "some text so that records have a usual length"
+    values = [f'{n}" pipe' if n >= 3000 and n % 99 == 0 else f"part {n}" for n in range(6000)]
+    text = "".join(f"{n}|{value}|{pad}\n" for n, value in enumerate(values))
+    load_text(engine_target, tmp_path / "parts.txt", text, schema="auto")
+    assert engine_target.rows("SELECT column2 FROM t ORDER BY column1") == [(value,) for value in values]
+
+
+def test_names_of_system_columns(engine_target: Target, tmp_path: Path) -> None:
+    """PostgreSQL has columns of these names in every table; a second file finds those that were made."""
+    header = "id,xmin,YMIN,xmax,ctid,tableoid,cmin,cmax,rowid\n"
+    load_text(engine_target, tmp_path / "a.csv", f"{header}1,1.5,2,3,4,5,6,7,8\n2,2.5,3,4,5,6,7,8,9\n", schema="auto")
+    load_text(engine_target, tmp_path / "b.csv", f"{header}3,3.5,4,5,6,7,8,9,1\n", schema="auto")
+    names = ["id", "xmin", "ymin", "xmax", "ctid", "tableoid", "cmin", "cmax", "rowid"]
+    is_duckdb = isinstance(engine_target, DuckdbTarget)
+    columns = ", ".join(name if is_duckdb or name in ("id", "ymin", "rowid") else f"{name}_2" for name in names)
+    rows = engine_target.rows(f"SELECT {columns} FROM t ORDER BY id")
+    assert [[float(value) for value in row] for row in rows] == [
+        [1, 1.5, 2, 3, 4, 5, 6, 7, 8],
+        [2, 2.5, 3, 4, 5, 6, 7, 8, 9],
+        [3, 3.5, 4, 5, 6, 7, 8, 9, 1],
+    ]

@@ -42,6 +42,10 @@ CASES: dict[str, tuple[str, str, list[int]]] = {
         "CREATE TABLE t (id int PRIMARY KEY, k text UNIQUE);" + TRIGGER.format(body="new.k := new.k || new.id"),
         "1,x\n2,x\n3,y\n", [],
     ),
+    "whole rows": (
+        "CREATE TABLE t (id int PRIMARY KEY, k text, CHECK (id > 0 AND t IS NOT NULL));"
+        "CREATE UNIQUE INDEX ON t (k) WHERE t IS NOT NULL", "1,x\n2,x\n3,\n4,y\n", [2, 3],
+    ),
 }  # fmt: skip
 
 

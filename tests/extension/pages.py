@@ -119,6 +119,15 @@ def make_ready(server: PostgresServer, dbname: str) -> None:
     server.execute(f"GRANT tipple_direct TO {LOADER}")
 
 
+def forget_packing(server: PostgresServer, dbname: str) -> None:
+    """Make the extension what it was before it could unpack pages: version 1.3."""
+    server.execute("ALTER EXTENSION tipple_direct DROP FUNCTION tipple_direct.append_packed", dbname)
+    server.execute("DROP FUNCTION tipple_direct.append_packed", dbname)
+    said = "CREATE OR REPLACE FUNCTION tipple_direct.version() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '1.3' $$"
+    server.execute(said, dbname)
+    server.execute("UPDATE pg_extension SET extversion = '1.3' WHERE extname = 'tipple_direct'", dbname)
+
+
 def ready_target(server: PostgresServer, options: str = "") -> Iterator[PostgresTarget]:
     """A fresh database with the extension, made with further `options` of CREATE DATABASE; dropped at the end."""
     reason = extension_missing_reason(server.version)

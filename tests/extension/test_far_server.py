@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extension.pages import assert_sound
+from extension.pages import assert_sound, forget_packing
 from extension.test_write_path import NUMBERS, numbers, path_of
 from loading import load
 from servers.postgres import LOADER
@@ -21,13 +21,6 @@ PARTITIONED = (
     f"{NUMBERS} PARTITION BY RANGE (id); CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (MINVALUE) TO (20000); "
     "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (20000) TO (MAXVALUE)"
 )
-VERSION_1_3 = """
-ALTER EXTENSION tipple_direct DROP FUNCTION tipple_direct.append_packed(bytea, integer, integer);
-DROP FUNCTION tipple_direct.append_packed(bytea, integer, integer);
-CREATE OR REPLACE FUNCTION tipple_direct.version() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '1.3' $$;
-UPDATE pg_extension SET extversion = '1.3' WHERE extname = 'tipple_direct'
-"""
-"""Makes the extension what it was before it could unpack pages."""
 
 
 @pytest.mark.parametrize(
@@ -57,7 +50,7 @@ def test_pages_go_packed_where_both_ways_were_tried(
     """Behind the first 32 MB some go packed, whatever comes of it. An extension that cannot unpack gets none."""
     target.execute(NUMBERS)
     if older:
-        target.server.execute(VERSION_1_3, target.database)
+        forget_packing(target.server, target.database)
     proxy = proxy_to(target.server, host=FAR)
     url = target.server.url(LOADER, target.database, FAR, port=proxy.port)
     rows = 110_000

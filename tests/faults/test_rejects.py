@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import itertools
+import json
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from command import start_tipple
+from command import environment, start_tipple
 from conformance.test_partitions import check_tidy
 from faults.oracle import LONG, duckdb_target, moments, record_count, wait_for
 from faults.test_kill import kill_after
 from loading import load, load_words
 from servers.postgres import PostgresServer
 from spoilt import SEED, TABLE, Spoilt, spoil, told
-from targets import PostgresTarget, Target, write
+from targets import DuckdbTarget, PostgresTarget, Target, write
 
 KEYED = TABLE.replace("NOT NULL", "PRIMARY KEY")
 
@@ -244,3 +249,89 @@ def test_rejects_that_somebody_removes_before_a_load_goes_on(
     assert rejects.read_text() == ("2,bad\n" if has_key else "")
     assert has_key or any("bad.csv has 0 of the 1 rejects" in note for note in run.summary["notes"])
     assert postgres_target.sorted_rows("t") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def killed_at_each_name(place: Path, words: list[str]) -> Iterator[None]:
+    """Has a command killed when it is about to change a name of the rejects: the first, the second, and so on, each
+    time with the directory as it is now."""
+    script = (
+        "import os, signal, sys, tipple.cli\n"
+        "left = int(sys.argv.pop(1))\n"
+        "def watch(event, words):\n"
+        "    global left\n"
+        "    if event in ('os.link', 'os.rename', 'os.remove') and 'bad.csv' in str(words[0]):\n"
+        "        left -= 1\n"
+        "        if left == 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(watch)\n"
+        "tipple.cli.main(sys.argv[1:])\n"
+    )
+    made = place.with_name("made")
+    shutil.copytree(place, made)
+    for number in itertools.count(1):
+        if number > 1:
+            shutil.rmtree(place)
+            shutil.copytree(made, place)
+        command = [sys.executable, "-c", script, str(number), *words]
+        run = subprocess.run(command, cwd=place, env=environment(), capture_output=True, timeout=60, check=False)
+        if run.returncode != -signal.SIGKILL:
+            assert run.returncode == 3, run.stderr
+            assert number > 3
+            return
+        yield
+
+
+def test_killed_while_earlier_rejects_are_put_aside(tmp_path: Path) -> None:
+    """At no moment are there records without what says how they are read, or beside that of others."""
+    place = tmp_path / "place"
+    place.mkdir()
+    url = "duckdb:///d.duckdb"
+    DuckdbTarget(place / "d.duckdb").execute("CREATE TABLE t (a integer, b text); CREATE TABLE u (a integer)")
+    write(place / "t.csv", "1|x\nbad|y\n")
+    write(place / "u.csv", "1\nworse\n")
+    options: dict[str, object] = {"header": "no", "on_error": "skip", "max_rejects": 1, "rejects": "bad.csv"}
+    load(url, "t.csv", cwd=place, check=3, delimiter="|", **options)
+    of_table = {"bad|y\n": '"main"."t"', "worse\n": '"main"."u"'}
+
+    def check(*names: str) -> None:
+        found = [
+            name for name in place.glob("bad.csv*") if name.suffix != ".unfinished" and name.read_text() in of_table
+        ]
+        for name in found:
+            assert json.loads(Path(f"{name}.replay.json").read_text())["table"] == of_table[name.read_text()]
+        assert any(name.read_text() == "bad|y\n" for name in found)
+        assert not names or {name.name for name in place.glob("bad.csv*")} == set(names)
+
+    every = {name + kind for name in ("bad.csv", "bad.csv.before-1") for kind in ("", ".reasons.csv", ".replay.json")}
+    for _ in killed_at_each_name(place, load_words(url, ("u.csv",), "u", options)):
+        check()
+        load(url, "u.csv", table="u", cwd=place, check=3, **options)
+        check(*every)
+        aside = place / "bad.csv.before-1"
+        assert "bad" in Path(f"{aside}.reasons.csv").read_text()
+        assert "worse" in (place / "bad.csv.reasons.csv").read_text()
+        write(aside, "2|y\n")
+        load(url, "t.csv", cwd=place, replay=True, **(options | {"rejects": aside.name}))
+        target = DuckdbTarget(place / "d.duckdb")
+        assert target.sorted_rows("t") == [(1, "x"), (2, "y")]
+        assert target.rows("SELECT * FROM u") == [(1,)]
+
+
+def test_a_replay_that_is_killed_while_it_names_its_files(tmp_path: Path) -> None:
+    """The same command without --replay tells what has become of the rejects."""
+    place = tmp_path / "place"
+    place.mkdir()
+    url = "duckdb:///d.duckdb"
+    DuckdbTarget(place / "d.duckdb").execute("CREATE TABLE t (a integer)")
+    write(place / "t.csv", "1\nbad\nworse\n")
+    options: dict[str, object] = {"header": "no", "on_error": "skip", "max_rejects": 2, "rejects": "bad.csv"}
+    load(url, "t.csv", cwd=place, check=3, **options)
+    write(place / "bad.csv", "2\nworse\n")
+    for _ in killed_at_each_name(place, load_words(url, ("t.csv",), "t", {**options, "replay": True})):
+        is_written = (place / "bad.csv").read_text() == "worse\n"
+        run = load(url, "t.csv", cwd=place, check=3, **options)
+        assert run.summary is not None
+        assert any("do not change the file" in note for note in run.summary["notes"]) == (not is_written)
+        assert any("what it could not store is in bad.csv" in note for note in run.summary["notes"])
+        load(url, "t.csv", cwd=place, replay=True, check=3, **options)
+        assert (place / "bad.csv").read_text() == "worse\n"
+        assert DuckdbTarget(place / "d.duckdb").sorted_rows("t") == [(1,), (2,)]

@@ -89,6 +89,19 @@ def test_strings_as_old_servers_read_them(postgres_target: PostgresTarget, tmp_p
     ]
 
 
+def test_a_role_whose_sessions_end_by_errors(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A record that the server refuses is a reject all the same."""
+    postgres_target.execute("CREATE TABLE t (a integer CHECK (a > 0)); INSERT INTO t VALUES (9)")
+    url = postgres_target.server.url(LOADER, postgres_target.database, options="-c exit_on_error=on")
+    rejects = tmp_path / "bad.csv"
+    load(
+        url, write(tmp_path / "in.csv", "1\n-2\n3\n"), header="no", retry_for=1, on_error="skip", max_rejects=1,
+        rejects=rejects, check=3,
+    )  # fmt: skip
+    assert rejects.read_text() == "-2\n"
+    assert postgres_target.sorted_rows("t") == [(1,), (3,), (9,)]
+
+
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_limit_of_the_servers_for_transactions(postgres_target: PostgresTarget, tmp_path: Path, rows: int) -> None:
     """It is meant for who forgets a transaction, as statement_timeout is for who forgets a statement."""

@@ -75,12 +75,14 @@ def _status(arguments: list[str] | None) -> int:
             say("tipple: the working directory is gone, which names of files are relative to")
             say("  hint: cd to a directory that is there, and run the command again")
             return USAGE_STATUS
-        if isinstance(error, RuntimeError) and "start new thread" in str(error):
-            from tipple.engines.core import MORE_THREADS, NO_THREAD
+        from tipple.engines.core import shortage
 
-            say(f"tipple: {NO_THREAD}")
-            say(f"  hint: {MORE_THREADS}")
-            return FAILED_STATUS
+        short = shortage(error)
+        if short is not None:
+            say(f"tipple: {short}")
+            say(f"  hint: {short.hint}")
+            _tell(short, sys.argv[1:] if arguments is None else arguments)
+            return short.exit_status
         text = " ".join(str(error).split())
         say(f"tipple: internal error: {type(error).__name__}: {text}")
         say("  hint: this is a fault of Tipple; set TIPPLE_TRACEBACK=1 and report what it prints")

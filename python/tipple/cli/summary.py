@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from tipple.errors import TippleError
 from tipple.report.failure import LoadFailure
 from tipple.report.schema import encode_summary
+from tipple.run.outputs import write_at_once
 
 __all__ = ["telling_failure", "write_summary"]
 
@@ -48,7 +48,7 @@ def write_summary(path: str, text: str, *, done: str, repeats: bool) -> None:
         TippleError: it cannot be written after all.
     """
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_at_once(path, text)
     except OSError as error:
         raise TippleError(
             f"{done}, but the summary {path} could not be written: {error.strerror}",

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from tipple._core import FIRST_PART_N, RejectFiles
+from tipple.engines.capabilities import Capabilities, Mode
 from tipple.engines.findings import Finding
 from tipple.engines.merge import MergeCounts
 from tipple.errors import UsageError, VerifyFailed
@@ -20,7 +21,7 @@ from tipple.plan.partitioning import PartitionBy
 from tipple.plan.rejects import RejectPolicy
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
-from tipple.plan.structure import AppliedStructure, Structure, StructureRequest
+from tipple.plan.structure import AppliedStructure, StructureRequest
 from tipple.plan.url import TableName, Target, quote_identifier
 
 STDIN = "-"
@@ -37,7 +38,6 @@ NOTHING_TO_DO = "-"
 LOAD_OR_DEFAULT = "a column that is not loaded needs a value: load it too, or give it a DEFAULT"
 """What to do where such a column takes no NULL."""
 
-Mode = Literal["append", "replace", "upsert", "create"]
 OnConflict = Literal["update", "ignore", "error"]
 Verify = Literal["none", "count", "checksum"]
 ReplaceScope = Literal["table", "partitions"]
@@ -58,39 +58,6 @@ UTC_NAMES = frozenset(
 """Time zones in which a time without a zone means the same everywhere."""
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine can do, so that callers ask data and not the engine's name."""
-
-    engine: str
-    write_paths: tuple[str, ...]
-    """Best first."""
-    modes: tuple[Mode, ...]
-    parallel_sessions: bool
-    """Whether streams have sessions of their own, or hand their rows to one."""
-    resumes_slices: bool
-    """Whether an interrupted atomic job keeps the slices that it has done."""
-    preserves_order: bool
-    """Whether rows can be stored in the order of the sources."""
-    unbounded_numeric: bool
-    """Whether `numeric` without a precision keeps any number of digits."""
-    uneven_lists: bool
-    """Whether lists in a list may have different lengths, or be NULL."""
-    in_process: bool = False
-    """Whether the engine runs in this process, and has memory of its own in it."""
-    names_refused_records: bool
-    """Whether its own refusal of a value says which record it stands in."""
-    partitions: bool = False
-    """Whether tables have partitions that can be loaded apart and replaced."""
-    structures: tuple[Structure, ...] = ()
-    """What `--structure` can make of a table."""
-    tablespaces: bool = False
-    """Whether tables can be laid into places that the server knows by name."""
-    own_schemas: str
-    """A regular expression: the schemas of the engine's own, in which no user's table belongs."""
-    together: frozenset[str]
-    """The strategies by which several loads can be published in one transaction."""
-
-
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of an existing table."""
 
@@ -108,6 +75,8 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine stores of values that it casts itself, where that is not all: the codec's `Part`."""
     doubles: bool = False
     """Whether the engine itself makes floats of 64 bits of smaller ones."""
+    refuses_floats: bool = False
+    """Whether the engine has no cast from floats: of their text it makes what other digits would mean."""
 
     @property
     def casting(self) -> dict[str, Any]:

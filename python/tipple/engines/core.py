@@ -209,6 +209,10 @@ MORE_THREADS = (
     "or use fewer streams (--jobs)"
 )
 """What to do where the system gives no more threads."""
+_MORE_MEMORY = (
+    "allow more of it (ulimit -v, the memory limit of a container or of a service), or load with fewer streams (-j)"
+)
+_HIGHER_LIMIT = "raise --memory-limit, or load with fewer streams (-j)"
 _REMEDY = re.compile(r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave out --pin-cpus|convert them)\b)")
 """Where what to do begins in what the core says."""
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
@@ -394,6 +398,23 @@ def _without_traceback(message: str) -> str:
     lines = message.rpartition(_TRACEBACK)[2].splitlines()
     said = itertools.dropwhile(lambda line: line.startswith(" "), lines)
     return _STREAM_FAILED + " ".join(" ".join(said).split())
+
+
+def shortage(error: BaseException) -> TippleError | None:
+    """What to say of a failure for want of threads or memory, wherever it came up; None of any other."""
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return TippleError(NO_THREAD, hint=MORE_THREADS)
+    # DuckDB has one of its own, and may not be there.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        # DuckDB goes on with its own settings.
+        text = " ".join(str(error).partition("\n\n")[0].removeprefix("Out of Memory Error:").split())
+        return TippleError(f"out of memory: {text}" if text else "out of memory", hint=more_memory(error))
+    return None
+
+
+def more_memory(error: BaseException) -> str:
+    """What to do about one that there was no memory for: the system's, or what DuckDB may take of it."""
+    return _MORE_MEMORY if isinstance(error, MemoryError) or "bad allocation" in str(error) else _HIGHER_LIMIT
 
 
 def full_hint(message: str) -> str | None:

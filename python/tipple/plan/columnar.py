@@ -409,6 +409,25 @@ def server_casting_of(field: Field, column: str, type_text: str) -> dict[str, An
     )
 
 
+def refuse_floats(field: Field, column: str, type_text: str) -> None:
+    """Refuses floats for a column whose engine casts none: the fewest digits that tell one from its neighbours, by
+    which a float is written, are those of another number (2^56 is written as 72057594037927940).
+
+    Args:
+        field: the field.
+        column: its column's name, and `type_text` its type.
+
+    Raises:
+        UsageError: values of the field are floats, or have some in them.
+    """
+    if "Float" in field.arrow_type:
+        raise UsageError(
+            f"the column {column} of type {type_text} cannot be loaded from {field.arrow_type}: the server casts no "
+            "floats to it, and may store another number",
+            hint="cast it where the source is made: to a decimal",
+        )
+
+
 def plan_of(
     format: ColumnarFormat, names: Sequence[str], type_texts: Sequence[str], exact: Collection[str]
 ) -> dict[str, Any]:

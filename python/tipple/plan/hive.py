@@ -100,7 +100,7 @@ def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
         return _by_value(divided, column, type_text)
     if divided.every in CALENDAR_UNITS:
         _require(type_text.startswith(_TIME_TYPES), column, type_text, f"every={divided.every}")
-        name, expression = f"{column}_{divided.every}", _UNITS[divided.every].format(own)
+        name, expression = f"{column}_{divided.every}", _of_finite(column, _UNITS[divided.every].format(own))
     elif divided.every is not None:
         _require(_NUMBER_TYPE.fullmatch(type_text) is not None, column, type_text, f"every={divided.every}")
         name, expression = f"{column}_from", _by_width(divided.every, column, type_text)
@@ -109,8 +109,8 @@ def hive_column(divided: PartitionBy, types: dict[str, str]) -> HiveColumn:
     if name in types:
         raise UsageError(f"--partition-by: the table has a column {name} already", hint="divide it by another column")
     _require_short(name, [*(bound[0] for bound in divided.boundaries), f"-{divided.every or ''}"])
-    counts = divided.every is not None and type_text in _FLOATS
-    condition = f"isfinite({own})" if counts else None
+    may_be_infinite = type_text in _FLOATS or type_text.startswith(_TIME_TYPES)
+    condition = f"isfinite({own})" if divided.every is not None and may_be_infinite else None
     return HiveColumn(name=name, expression=expression, is_own=False, condition=condition)
 
 
@@ -152,8 +152,12 @@ def _by_width(every: str, column: str, type_text: str) -> str:
         least = (
             _of_float(own, type_text, step, scale) if type_text in _FLOATS else _of_exact(own, type_text, step, scale)
         )
-    if type_text not in _FLOATS:
-        return least
+    return _of_finite(column, least) if type_text in _FLOATS else least
+
+
+def _of_finite(column: str, least: str) -> str:
+    """The part that a value belongs to, where only finite ones do."""
+    own = quote_identifier(column)
     message = f"{_literal(f'column {column}: the value ', 'VARCHAR')} || {own} || ' {IN_NO_RANGE}'"
     return f"CASE WHEN NOT isfinite({own}) THEN error({message}) ELSE {least} END"
 

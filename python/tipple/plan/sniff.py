@@ -23,7 +23,7 @@ from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, d
 from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS, is_empty, padding
 from tipple.plan.sniff_score import score as score_of
 
-__all__ = ["choose_layout", "spell"]
+__all__ = ["QUOTED_FOR_A_REASON", "choose_layout", "decide_quote", "spell"]
 
 ProfileOf = Callable[[Layout], Profile]
 
@@ -31,7 +31,7 @@ _NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 """Hardly anybody has these in a field without quotes."""
 _UNUSED_QUOTES = "\x02\x03\x04\x05"
 """A quote that does not occur is how `csv` says that nothing is quoted."""
-_QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
+QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
 """What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
     "csv": Layout(format="csv", delimiter=",", quote='"', escape='"'),
@@ -232,7 +232,7 @@ def _is_text_format(
             return False
         # Spreadsheets and programs write `\N` between fields that they quote.
         only_nulls = whole.count(b"\\") == whole.count(b"\\N")
-        if only_nulls and csv.profile.regularity >= text.profile.regularity and _QUOTED_FOR_A_REASON.search(whole):
+        if only_nulls and csv.profile.regularity >= text.profile.regularity and QUOTED_FOR_A_REASON.search(whole):
             return False
     if csv.quotes_every_value:
         return False
@@ -271,7 +271,7 @@ def _doubt(chosen: Candidate, data: Sequence[bytes], named: str | None) -> Decis
         and profile.quoted_fields
         and profile.quoted_fields < profile.records
         and not chosen.quotes_every_value
-        and not _QUOTED_FOR_A_REASON.search(whole)
+        and not QUOTED_FOR_A_REASON.search(whole)
     ):
         reason = "some fields are in quotes, which may be quotes of CSV, or part of the values"
     if not reason:
@@ -357,7 +357,8 @@ def _between(
         return own, f"{_why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
     trails = own.layout.trails and not named.layout.trails
     apostrophes = own.layout.quote == "'" and own.profile.regularity == 1.0
-    better = own.healthy or trails or apostrophes or own.profile.regularity > named.profile.regularity
+    quotes = own.quotes_instead_of(named)
+    better = own.healthy or trails or apostrophes or quotes or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
         return named, f"as the name says ({name}), though only {_why(named)}"
     return own, f"{_why(own)}; not quite as the name says ({name})"
@@ -518,7 +519,7 @@ def _decisions(
             )
         )
     if layout.format == "csv" and given.quote is None:
-        decisions.append(_quote_decision(chosen, doubt_of_quotes))
+        decisions.append(decide_quote(layout, chosen.profile, doubt_of_quotes))
     if layout.trailing:
         reason = "all sampled records end with a delimiter"
         decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
@@ -534,8 +535,14 @@ def _every_second_is_empty(candidate: Candidate) -> bool:
     return enough and all(map(is_empty, seconds)) and profile.fields % 2 == 1
 
 
-def _quote_decision(chosen: Candidate, doubt: str) -> Decision:
-    layout, profile = chosen.layout, chosen.profile
+def decide_quote(layout: Layout, profile: Profile, doubt: str = "") -> Decision:
+    """How sure the quote of a layout is, and why.
+
+    Args:
+        layout: the one that was chosen.
+        profile: what the sample looks like in it.
+        doubt: why apostrophes may be quotes, or none.
+    """
     quote = spell(layout.quote or '"')
     if (layout.quote or '"') in _UNUSED_QUOTES:
         return Decision(

@@ -8,6 +8,9 @@ from tipple.plan.sniff_profile import Layout, Profile
 
 __all__ = ["Candidate"]
 
+_ENCLOSED_BY_STRAY = 100
+"""So many fields in quotes make a broken record of one whose quotes are out of place."""
+
 
 class Candidate(msgspec.Struct, frozen=True):
     """A layout that is tried on a sample."""
@@ -38,9 +41,21 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def makes_sense_of_quotes(self) -> bool:
-        """Whether some fields are in quotes, and no quote is anything else."""
+        """Whether some fields are in quotes, and hardly a quote is anything else."""
         profile = self.profile
-        return bool(profile.quoted_fields) and not profile.stray_quotes and not profile.unterminated
+        few_strays = _ENCLOSED_BY_STRAY * profile.stray_quotes <= profile.enclosed_fields
+        return bool(profile.quoted_fields) and few_strays and not profile.unterminated
+
+    def quotes_instead_of(self, text: Candidate) -> bool:
+        """Whether this makes sense of quotes that are data in COPY's text format, and of as many records."""
+        formats = self.layout.format == "csv" and text.layout.format == "text"
+        # Of a single column that is not all in quotes, they may as well be those of titles.
+        return (
+            formats
+            and self.profile.fields > 1
+            and self.makes_sense_of_quotes
+            and self.profile.regularity >= text.profile.regularity
+        )
 
     @property
     def quotes_every_value(self) -> bool:

@@ -251,20 +251,20 @@ def describe_dates(profile: Profile, names: Sequence[str | None], date_style: st
 
 
 _NUMBER = r"\s*-?((0|[1-9]\d*)(\.\d*)?|\.\d+)"
-"""Without what a number would lose: leading zeros, a plus."""
+"""Without what a number would lose: leading zeros, a plus. No-break spaces are none to types of numbers."""
 _DATE_AND_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _WIDER_BY_SHAPE = (
     (
-        re.compile(rf"{_NUMBER}\s*"),
+        re.compile(rf"{_NUMBER}\s*", re.ASCII),
         {"bigint": "numeric"},
     ),
     (
-        re.compile(rf"{_NUMBER}([eE][-+]?\d+)?\s*"),
+        re.compile(rf"{_NUMBER}([eE][-+]?\d+)?\s*", re.ASCII),
         {"bigint": "double precision", "numeric": "double precision", "decimal": "double precision"},
     ),
-    (re.compile(rf"{_DATE_AND_TIME}"), {"date": "timestamp"}),
+    (re.compile(rf"{_DATE_AND_TIME}", re.ASCII), {"date": "timestamp"}),
     (
-        re.compile(rf"{_DATE_AND_TIME}(Z|[-+]\d\d(:?\d\d)?)"),
+        re.compile(rf"{_DATE_AND_TIME}(Z|[-+]\d\d(:?\d\d)?)", re.ASCII),
         {"date": "timestamp with time zone", "timestamp": "timestamp with time zone"},
     ),
 )  # fmt: skip

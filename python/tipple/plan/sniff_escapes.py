@@ -49,6 +49,19 @@ class Backslashes:
         self.are_of_paths = self._has_network_path or (self._has_drive and not doubled)
         """Whether some belong to paths, if nothing says that they are escapes."""
 
+    @property
+    def signs(self) -> tuple[bool, ...]:
+        """All that counts, to be compared with what stands behind the backslashes of another sample."""
+        return (
+            self._all_usual,
+            self._all_known,
+            self._has_drive,
+            self._has_network_path,
+            self._has_rare_in_word,
+            self.are_doubled,
+            self.may_be_part_of_words,
+        )
+
     def may_be_escapes(self, *, nulls: bool) -> bool:
         """Whether all of them may be escapes.
 

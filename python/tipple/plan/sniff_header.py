@@ -35,6 +35,10 @@ height width score rank age gender sex color colour version language lang
 _USUAL_WORDS = frozenset(_HEADER_WORDS.split())
 """Words that names of columns are often made of, in many tables that have nothing but texts."""
 _NOT_IN_NAMES = frozenset("@=")
+_ROWS_BY_NAME = 100
+"""Of so many values one may be a name of a column by chance."""
+_ROWS_BY_HEADER = 10
+"""Of so many records one may be a header of a file that others were put behind."""
 _EMPTY_FIELDS = "the first record has empty fields"
 
 
@@ -97,14 +101,18 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
     # Of several files that begin with it, one such text below is chance.
     if text and (alike or len(heads) == 1):
         return _header("no", 0.8 if alike else 0.6, f"{text!r} is like texts below it, but for the number in it")
+    usual = [text for text in texts if _is_usual_name(text)]
+    # A single word may as well be the first value of its column.
+    named = 2 * len(usual) > len(texts) or (2 * len(usual) == len(texts) and all(map(_has_usual_word, texts)))
+    if named and len(texts) > 1 and _seldom_again(profile.columns):
+        reason = f"{usual[0]!r} is a usual name of a column, but texts of the first record occur again below"
+        return _header("yes", 0.6, reason)
     if any(column.like_head for column in profile.columns):
         # Of several files that begin with it, it may still be the header.
         return _header("no", 0.8 if len(heads) == 1 else 0.6, "texts of the first record occur again below")
     if len(heads) > 1 and rows:
         return _header("yes", 0.9, f"all {len(heads)} sampled files begin with it")
-    usual = [text for text in texts if _is_usual_name(text)]
-    # A single word may as well be the first value of its column.
-    if 2 * len(usual) > len(texts) or (2 * len(usual) == len(texts) and all(map(_has_usual_word, texts))):
+    if named:
         confidence = 0.8 if rows and len(texts) > 1 and not (blank and _has_gaps(profile.columns[0])) else 0.6
         return _header("yes", confidence, f"{usual[0]!r} is a usual name of a column")
     odd = [
@@ -202,6 +210,18 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
         if field.kind == "text" and again and again == column.like_head and _is_narrow(values):
             found.append(field.text)
     return found
+
+
+def _seldom_again(columns: Sequence[ColumnProfile]) -> bool:
+    """Whether texts of a first record occur again below, but hardly ever: files with headers were put together, or a
+    name is a value as well.
+    """
+    again = [column.like_head for column in columns]
+    seldom = all(_ROWS_BY_NAME * column.like_head <= _values(column) for column in columns)
+    # As often in every column, in whole records most likely.
+    together = min(again, default=0) == max(again, default=0)
+    few = all(_ROWS_BY_HEADER * column.like_head <= _values(column) for column in columns)
+    return any(again) and (seldom or (together and few))
 
 
 def _numbered_as_below(texts: Sequence[str], columns: Sequence[ColumnProfile]) -> tuple[str, bool]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tipple.plan.url import LONGEST_NAME_BYTES, cut_name
 
 __all__ = ["clean_names", "is_name", "snake"]
 
 
-def clean_names(names: Sequence[str]) -> list[str]:
-    """Names for columns, from a header's texts: lower case, letters, digits and underscores, each of them once."""
+def clean_names(names: Sequence[str], taken_names: Collection[str] = ()) -> list[str]:
+    """Names for columns, from a header's texts: lower case, letters, digits and underscores, each of them once, and
+    none of those that the engine has taken.
+    """
     cleaned: dict[str, None] = {}
     taken: dict[str, int] = {}  # up to which number: a wide file may repeat a text in each of its columns
     for number, name in enumerate(names, start=1):
         base = cut_name(snake(name) or f"column{number}")
         unique, count = base, taken.get(base, 1)
-        while unique in cleaned:
+        while unique in cleaned or unique in taken_names:
             count += 1
             unique = f"{cut_name(base, LONGEST_NAME_BYTES - 1 - len(str(count)))}_{count}"
         cleaned[unique], taken[base] = None, count

@@ -65,7 +65,7 @@ class Variables:
                 return "${"
             if match["body"] is None:
                 raise UsageError("${ without its }", hint="write ${name}, or $${ for a ${ that is meant as it is")
-            return _text(self._look_up(match["body"], within))
+            return _text(match["body"], self._look_up(match["body"], within))
 
         text = _REFERENCE.sub(replace, value)
         return text, changed
@@ -103,6 +103,15 @@ class Variables:
         return f"{hint}; or did you mean {near[0]}?" if near else hint
 
 
-def _text(value: Any) -> str:
-    """A variable's value inside a text, as TOML spells it."""
+def _text(name: str, value: Any) -> str:
+    """A variable's value inside a text, as TOML spells it.
+
+    Raises:
+        UsageError: it has none there.
+    """
+    if isinstance(value, list | dict):
+        raise UsageError(
+            f"the variable {name} is a {'list' if isinstance(value, list) else 'table'}, and no part of a text",
+            hint=f'write "${{{name}}}" and nothing else for all of it',
+        )
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -21,6 +21,7 @@ from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of
 from tipple.plan.path_columns import fields_in_paths, values_in_path
 from tipple.run.arguments import plain_path, refuse_set
 from tipple.run.periods import is_of_pandas, with_periods
+from tipple.run.sources import readable_file
 
 HEAD_BYTES = 16
 
@@ -277,6 +278,7 @@ def recognise(paths: Sequence[str], format: str) -> Columnar | None:
     """The columnar format of files, or None where they are delimited text.
 
     Raises:
+        TippleError: a file cannot be read.
         UsageError: files of different formats, or not in the format that was named.
     """
     if format not in ("auto", "parquet", "arrow"):
@@ -295,12 +297,8 @@ def recognise(paths: Sequence[str], format: str) -> Columnar | None:
 def _head(path: str) -> bytes:
     if not os.path.isfile(path):
         return b""
-    try:
-        with open(path, "rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError:
-        # Said better where the file is identified.
-        return b""
+    with readable_file(path), open(path, "rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: bool) -> None:

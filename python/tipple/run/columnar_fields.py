@@ -20,6 +20,7 @@ from tipple.plan.columnar import (
     pick_fields,
     plan_of,
     refuse_encoded,
+    refuse_floats,
     server_casting_of,
 )
 from tipple.plan.path_columns import wanted_of_paths
@@ -132,6 +133,8 @@ def choose_columnar(
             field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
         if column.codec_type == "opaque" and not takes_arrow:
             field |= server_casting_of(by_name[field["name"]], column.name, column.type_text)
+        if column.refuses_floats:
+            refuse_floats(by_name[field["name"]], column.name, column.type_text)
     moments = {field.name for field in fields if field.is_moment}
     notes = [
         f"{name} holds moments: the column without time zone stores their UTC time"

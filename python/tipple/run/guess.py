@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -41,6 +42,9 @@ _KEEPS_WORDS = _TEXT_TYPES | {"opaque"}
 _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 """SQLSTATEs of a value that its column's type does not have."""
 
+_WITH_THOUSANDS = re.compile(r"\s*-?\d{1,3}(\.\d{3})+(,\d+)?\s*", re.ASCII)
+_WRONG_FIELDS = "22P04"
+"""SQLSTATE of a record with another number of fields than there are columns."""
 _NOT_IN_ENCODING = "22021"
 """SQLSTATE of bytes that are no text in the encoding."""
 
@@ -48,9 +52,15 @@ _NOT_IN_ENCODING = "22021"
 class Guess:
     """Empty where every option was given."""
 
-    def __init__(self, sniffer: Sniffer | None = None, sniffed: Sniffed | None = None) -> None:
+    def __init__(
+        self,
+        sniffer: Sniffer | None = None,
+        sniffed: Sniffed | None = None,
+        system_columns: Collection[str] = frozenset(),
+    ) -> None:
         self._sniffer = sniffer
         self._sniffed = sniffed
+        self._system_columns = system_columns
         self.columns: list[SniffedColumn] = []
         """The columns of `--schema auto`."""
         self.left_out: tuple[int, ...] = ()
@@ -102,7 +112,7 @@ class Guess:
         # Empty fields and dashes become `column1` and so on, which a table without header has as well.
         if not any(map(is_name, names)):
             return None
-        cleaned = clean_names(names)
+        cleaned = clean_names(names, self._system_columns)
         return cleaned if all(name in known for name in cleaned) else None
 
     def table(
@@ -127,7 +137,7 @@ class Guess:
                 hint="check the files, or give --schema FILE.sql",
             )
         padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
-        column_names = clean_names(padded)
+        column_names = clean_names(padded, self._system_columns)
         if names is not None:
             given = self._sniffer.given.header if self._sniffer is not None else None
             known = column_names if head is not None and given != "yes" else []
@@ -274,11 +284,19 @@ class Guess:
             # A number in a notation of its own has to be rewritten before it shows a type.
             plain = self._dialect is not None and self._dialect.has_plain_numbers
             value = error.text if plain else None
+            notation = ""
+            if not plain and self._points_may_be_between_thousands(error.text or ""):
+                notation = ", or say --decimal-separator , --thousands . if points stand between thousands"
             wider = wider_type(type_text, value, unbounded_numeric=self._unbounded_numeric)
             return (
                 f"the type {type_text} of the column {error.column} was guessed from a sample (--schema auto). Mend "
-                f"the value, or give the column the type {wider}: --dry-run --json prints the CREATE TABLE statement "
-                "(create_table), to be changed and given by --schema FILE.sql"
+                f"the value{notation}, or give the column the type {wider}: --dry-run --json prints the CREATE TABLE "
+                "statement (create_table), to be changed and given by --schema FILE.sql"
+            )
+        if self._trailing_is_guessed and error.sqlstate == _WRONG_FIELDS:
+            return (
+                f"{error.remedy}; or, if the last field is empty in most records only, --trailing-delimiter no reads "
+                "it: that a delimiter follows the last field was guessed from a sample"
             )
         encoding = self._odd_encoding(error.file) if error.sqlstate == _NOT_IN_ENCODING else None
         if encoding is not None:
@@ -291,6 +309,19 @@ class Guess:
         if self._options and any(decision.confidence < LOW_CONFIDENCE for decision in self._decisions):
             return f"{error.remedy}; or the sources, which were read with {self._options}, are of another format"
         return None
+
+    @property
+    def _trailing_is_guessed(self) -> bool:
+        """Whether the sample alone says that a delimiter follows the last field."""
+        sniffer, dialect = self._sniffer, self._dialect
+        if sniffer is None or dialect is None or not sniffer.auto or sniffer.named == "tbl":
+            return False
+        return sniffer.given.trailing_delimiter is None and dialect.trailing_delimiter
+
+    def _points_may_be_between_thousands(self, text: str) -> bool:
+        dialect = self._dialect
+        commas_only = dialect is not None and dialect.decimal_separator == "," and dialect.thousands is None
+        return commas_only and _WITH_THOUSANDS.fullmatch(text) is not None
 
     def _odd_encoding(self, path: str) -> str | None:
         """The encoding of a file that is of another one than the rest."""

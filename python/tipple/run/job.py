@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from tipple.engines import find_engine
-from tipple.engines.base import NOTHING_TO_DO, Capabilities, Session
+from tipple.engines.base import NOTHING_TO_DO, Session
+from tipple.engines.capabilities import Capabilities
+from tipple.engines.core import shortage
 from tipple.errors import ConnectionFailed, Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
@@ -202,7 +204,8 @@ class _TableRun(Part):
             self.status = "interrupted" if self.job.stop.is_set() else "not published"
         except BaseException as error:
             # After Ctrl-C, whatever a load ends by is most likely the statement that was cancelled.
-            self.error, self.status = error, "interrupted" if self.job.stop.is_set() else "failed"
+            self.error = shortage(error) or error
+            self.status = "interrupted" if self.job.stop.is_set() else "failed"
         finally:
             self.job.ended(self)
 

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import msgspec
@@ -241,6 +242,8 @@ def _hint_for_key(key: str, known: Mapping[str, Any]) -> str:
     """What may be meant by a key that there is not."""
     if key in OPTIONS_OF_RUN:
         return f"it is an option of the command: tipple run --{key}"
+    if key == "tables":
+        return "keys below [defaults] or [tables.NAME] belong to that: write [tables.NAME] on a line of its own"
     if key == "resume":
         return "leave it out: the job goes on by itself when it is run again"
     if known is TOP_LEVEL and key in option_types():
@@ -373,6 +376,10 @@ class _Reader:
                     document.refuse(("tables", name), f"this table is in the job already: {earlier}", None)
                 found[name] = document, options
         if not found:
+            for document in self.documents:
+                for key in document.content.get("defaults", {}):
+                    # Such as tables.NAME.sources, written below [defaults].
+                    document.known_key(option_types(), ("defaults", key))
             raise UsageError(f"{self.path}: the job has no tables", hint="write [tables.NAME] with sources = […]")
         tables = {name: self._table(name, document, options) for name, (document, options) in found.items()}
         self._check_order(tables, {name: document for name, (document, _) in found.items()})
@@ -525,35 +532,32 @@ def refuse_shared_tables(
 
 
 def _in_order(tables: Mapping[str, TableEntry]) -> Sequence[TableEntry]:
+    """The tables as they are written, but for those that others come after: these stand before them."""
     done: dict[str, TableEntry] = {}
-
-    def visit(table: TableEntry) -> None:
-        for other in table.after:
-            if other not in done:
-                visit(tables[other])
-        done.setdefault(table.name, table)
-
     for table in tables.values():
-        visit(table)
+        # Those that wait for the one behind them; by recursion, a long chain would be too deep.
+        waiting = [table]
+        while waiting:
+            last = waiting[-1]
+            other = next((name for name in last.after if name not in done), None)
+            if other is None:
+                done.setdefault(last.name, waiting.pop())
+            else:
+                waiting.append(tables[other])
     return list(done.values())
 
 
 def _circle(tables: Mapping[str, TableEntry]) -> list[str]:
     """Tables of which each waits for the next, and the last for the first; none where there is an order."""
-    ordered: set[str] = set()
-
-    def visit(name: str, way: list[str]) -> list[str]:
-        if name in way:
-            return way[way.index(name) :]
-        if name not in ordered:
-            for other in tables[name].after:
-                found = visit(other, [*way, name])
-                if found:
-                    return found
-            ordered.add(name)
-        return []
-
-    return next((found for name in tables if (found := visit(name, []))), [])
+    try:
+        TopologicalSorter({name: table.after for name, table in tables.items()}).prepare()
+    except CycleError as error:
+        # Each is one that the next waits for, and the first is named at the end again.
+        circle: list[str] = error.args[1][:0:-1]
+        places = list(tables)
+        begin = circle.index(min(circle, key=places.index))
+        return [*circle[begin:], *circle[:begin]]
+    return []
 
 
 def _ancestors(table: TableEntry, tables: Mapping[str, TableEntry]) -> set[str]:

@@ -21,11 +21,11 @@ from tipple.engines.base import (
     Identity,
     IndexPlan,
     LoadTask,
-    Mode,
     OnConflict,
     ReplaceScope,
     Verify,
 )
+from tipple.engines.capabilities import Mode
 from tipple.engines.findings import short
 from tipple.errors import BadRecord, SourceChanged, TippleError, TooManyRejects, UsageError
 from tipple.plan import memory
@@ -53,6 +53,7 @@ from tipple.run.rejects import (
     check_writable,
     earlier_rejects,
     of_replay,
+    of_updates,
     outputs_of,
     reject_policy,
     removed_rejects,
@@ -61,7 +62,7 @@ from tipple.run.rejects import (
     where_kept,
     write_rejects,
 )
-from tipple.run.remedy import core_remedy, first_remedy, seen_remedy
+from tipple.run.remedy import core_remedy, seen_remedy
 from tipple.run.replay import read_reading
 from tipple.run.request import Request
 from tipple.run.resume import options_to_keep
@@ -278,7 +279,7 @@ def load(
     require_index_plan(indexes, mode, asked_structure, partition_by, atomic=atomic)
     divided = require_partitions(target.engine, partition_by, replace_scope, mode=mode, files=structure == "parquet")
     if replay:
-        replace_scope, tablespaces = "table", ()
+        tablespaces = ()
     stream_identity: Identity | None = None
     columnar: Columnar | None
     options = Given(
@@ -346,7 +347,7 @@ def load(
             session = held.enter_context(_part.session(target, read_only=dry_run))
         with held:
             with runner.phase("prepare"):
-                replayed = read_reading(policy) if replay and policy is not None else None
+                replayed = read_reading(policy.reading_path) if replay and policy is not None else None
                 request = Request(
                     session=session,
                     name=name,
@@ -368,6 +369,7 @@ def load(
                 request.read_every_value(judges=policy is not None)
                 if replay and policy is not None:
                     request.replay(policy.path)
+                    request.notes += of_updates(policy, updates=upserts and on_conflict == "update")
                     # Rejects are kept as text that was unpacked, decoded and cleared of comments; rows as CSV.
                     kept = msgspec.structs.replace(request.dialect, encoding=None, skip_lines=0, comment=None)
                     identities = [identify(path, kept, refuse=False) for path in loaded]
@@ -504,12 +506,10 @@ def load(
     except BadRecord as error:
         if (reason := request.null_in_key(error.column, error.sqlstate)) is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
-        first, names = "", [column.name for column in request.columns]
+        names = [column.name for column in request.columns]
         error = error.with_remedy(seen_remedy(error, names, identities))
-        if request.columnar_plan is None:
-            first = first_remedy(error, request.dialect, names, request.heads.of, header=request.header, replay=replay)
         made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()
-        remedy = first + (
+        remedy = request.first_remedy(error, replay=replay) + (
             request.guess.remedy(error)
             or core_remedy(error, request.dialect, task.table.name, made_key=made_key, beside=_part.beside)
         )

@@ -17,7 +17,7 @@ from tipple.errors import UsageError
 from tipple.report.schema import VERSION_FIELDS
 from tipple.run.sources import files_of
 
-__all__ = ["Files", "NamedFile", "check_place", "claim_outputs", "no_stale_summary"]
+__all__ = ["Files", "NamedFile", "check_place", "claim_outputs", "no_stale_summary", "unfinished", "write_at_once"]
 
 SUMMARY = "--summary"
 
@@ -66,6 +66,8 @@ def claim_outputs(files: Files, summary: str | None) -> None:
     outputs = list(files.outputs)
     if summary is not None:
         check_place(SUMMARY, summary)
+        if _is_named_last(summary):
+            check_place(SUMMARY, unfinished(summary))
         outputs.append(NamedFile(SUMMARY, summary))
     _refuse_overwriting(outputs, files.inputs)
     if summary is not None:
@@ -145,6 +147,40 @@ def check_place(option: str, path: str) -> None:
         why = f": {error.strerror}"
     if why or os.path.isdir(path) or not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written{why}", hint=hint)
+
+
+def unfinished(path: str) -> str:
+    """Where a file is written until it is complete."""
+    return f"{path}.unfinished"
+
+
+def write_at_once(path: str, text: str) -> None:
+    """Writes a file so that none is there that lacks its end, whatever happens.
+
+    What has the name already, as a pipe or a link has, keeps it, and is written as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    is_named_last = _is_named_last(path)
+    written = unfinished(path) if is_named_last else path
+    try:
+        with open(written, "w", encoding="utf-8") as file:
+            file.write(text)
+        if is_named_last:
+            os.replace(written, path)
+    except BaseException:
+        with suppress(OSError):
+            if is_named_last:
+                os.remove(written)
+            elif os.path.isfile(path):
+                os.truncate(path, 0)
+        raise
+
+
+def _is_named_last(path: str) -> bool:
+    """Whether both names are free: what has one is not Tipple's to write over."""
+    return not os.path.lexists(path) and not os.path.lexists(unfinished(path))
 
 
 def _remove_stale(path: str) -> None:

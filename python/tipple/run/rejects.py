@@ -6,6 +6,7 @@ import fcntl
 import filecmp
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -19,7 +20,7 @@ from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName
 from tipple.report.model import RejectCause
-from tipple.run.outputs import NamedFile, check_place
+from tipple.run.outputs import NamedFile, check_place, unfinished
 from tipple.run.replay import Reading, read_reading
 from tipple.run.request import Request
 
@@ -93,7 +94,10 @@ def write_rejects(
     Raises:
         TippleError: a file cannot be written.
     """
-    raw, reasons, how = unfinished = [_unfinished(path) for path in policy.paths]
+    raw, reasons, how = paths = [unfinished(path) for path in policy.paths]
+    # Who is killed in between leaves no records beside what tells of others how they are read: a replay's are some of
+    # those that it has read, and others get their name when that stands there.
+    first = [policy.path, policy.reading_path] if replay else [policy.reading_path, policy.path]
     names = [os.fsencode(name) for name in sources]
     try:
         with _alone(policy):
@@ -104,10 +108,10 @@ def write_rejects(
                 with open(how, "wb") as kept:
                     kept.write(msgspec.structs.replace(reading, open_ended=open_ended).json)
                 aside = None if replay else _put_aside(policy, raw)
-                for path, name in zip(unfinished, policy.paths, strict=True):
-                    os.replace(path, name)
+                for name in (*first, policy.reasons_path):
+                    os.replace(unfinished(name), name)
             except BaseException:
-                for path in unfinished:
+                for path in paths:
                     with suppress(OSError):
                         os.remove(path)
                 raise
@@ -134,7 +138,7 @@ def _alone(policy: RejectPolicy) -> Iterator[None]:
     The lock is that of the last file to get its name: who has waited for it holds a file that is complete by then, or
     was removed, and begins anew with another one.
     """
-    path = _unfinished(policy.reading_path)
+    path = unfinished(policy.reasons_path)
     descriptor = _locked(path)
     while not _is_named(descriptor, path):
         os.close(descriptor)
@@ -198,16 +202,41 @@ def _causes(told: Iterable[tuple[str, str, int, int, int, str]], sources: Sequen
 
 def _put_aside(policy: RejectPolicy, written: str) -> str | None:
     """Gives the files that are there other names, if they hold other records than those that were written; returns the
-    name of the first."""
+    name of the first.
+
+    What says how the records are read has both names until they have the other one: without it a replay would store
+    some of them changed. Who is killed before that is followed by one who takes the same names.
+    """
     path = policy.path
     if not os.path.exists(path) or os.path.getsize(path) == 0 or filecmp.cmp(path, written, shallow=False):
         return None
     names = (msgspec.structs.replace(policy, path=f"{path}.before-{number}") for number in itertools.count(1))
-    free = next(name for name in names if not any(map(os.path.exists, name.paths)))
-    for old, new in zip(policy.paths, free.paths, strict=True):
+    free = next(name for name in names if _is_free(name, policy))
+    beside = list(zip(policy.paths[1:], free.paths[1:], strict=True))
+    for old, new in beside:
+        if os.path.exists(old) and not os.path.exists(new):
+            _give_second_name(old, new)
+    os.rename(path, free.path)
+    for old, _ in beside:
         with suppress(FileNotFoundError):
-            os.rename(old, new)
+            os.remove(old)
     return free.path
+
+
+def _is_free(names: RejectPolicy, policy: RejectPolicy) -> bool:
+    """Whether the files of `policy` may be given these names: those beside the records may have them already."""
+    return not os.path.exists(names.path) and all(
+        not os.path.exists(new) or (os.path.exists(old) and filecmp.cmp(old, new, shallow=False))
+        for old, new in zip(policy.paths[1:], names.paths[1:], strict=True)
+    )
+
+
+def _give_second_name(path: str, name: str) -> None:
+    try:
+        os.link(path, name)
+    except OSError:
+        # Not every file system has second names.
+        shutil.copyfile(path, name)
 
 
 def _remark(source: str, record_number: int, lines: int | None) -> str:
@@ -253,18 +282,35 @@ def of_replay(policy: RejectPolicy, replay: JobRecord) -> str:
     return f"{said}, but for {replay.rejects:,} that it could not store, and {policy.path} is gone: {kept}"
 
 
+def of_updates(policy: RejectPolicy, *, updates: bool) -> list[str]:
+    """What to say where an upsert `updates` rows: of a key the last record counts, and a replay comes last."""
+    if not updates or not has_rejects(policy):
+        return []
+    return [
+        f"records in {policy.path} go over the rows with their keys, also where the sources have later records of "
+        "these: take such records out of the file beforehand"
+    ]
+
+
 def unwritten_replay(policy: RejectPolicy, job_id: str, replay_id: str) -> list[str]:
     """What to say where a replay was killed between its commit and its files: the file still has what it has loaded."""
-    try:
-        reading = read_reading(policy)
-    except TippleError:
-        return []
+    reading = _reading_at(policy.reading_path)
     if reading is None or reading.job != job_id or reading.written_by in ("", replay_id):
+        return []
+    unnamed = _reading_at(unfinished(policy.reading_path))
+    if unnamed is not None and unnamed.written_by == replay_id and not os.path.exists(unfinished(policy.path)):
+        # What is left has its name already, and only what stands beside it has not.
         return []
     return [
         f"{policy.path} still has the records that job {replay_id} has loaded, as that was interrupted before it wrote "
         "what is left: do not change the file, and run the same command with --replay, which loads nothing twice"
     ]
+
+
+def _reading_at(path: str) -> Reading | None:
+    with suppress(TippleError):
+        return read_reading(path)
+    return None
 
 
 def has_rejects(policy: RejectPolicy) -> bool:
@@ -292,7 +338,7 @@ def check_writable(policy: RejectPolicy) -> None:
     """
     for path in policy.paths:
         check_place("--rejects", path)
-        check_place("--rejects", _unfinished(path))
+        check_place("--rejects", unfinished(path))
         if os.path.exists(path) and not os.path.isfile(path):
             # A new file takes the place of the old one, also that of /dev/null.
             raise UsageError(f"--rejects {path} is not a regular file", hint="give another name")
@@ -302,12 +348,7 @@ def outputs_of(policy: RejectPolicy | None) -> list[NamedFile]:
     """What a load writes of its rejects."""
     if policy is None:
         return []
-    return [NamedFile("--rejects", name) for path in policy.paths for name in (path, _unfinished(path))]
-
-
-def _unfinished(path: str) -> str:
-    """Where a file is written until it is complete."""
-    return f"{path}.unfinished"
+    return [NamedFile("--rejects", name) for path in policy.paths for name in (path, unfinished(path))]
 
 
 def reject_policy(

@@ -28,6 +28,7 @@ _TOO_FEW_FIELDS = "missing data"
 _TOO_MANY_FIELDS = "extra data"
 _NUMBER_WITH_COMMAS = re.compile(r"\s*[-+]?\d[\d.,' ]*[.,]\d+\s*")
 _BAD_DATE = ("22007", "22008")
+_ISO_DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
 _SHORT_DATE = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _FIRST_RECORDS = 10
 """Among so many a record of another number of fields may be a title, or a remark."""
@@ -41,6 +42,7 @@ def first_remedy(
     *,
     header: bool,
     replay: bool,
+    is_new: bool,
 ) -> str:
     """What to try before anything else: of words that mean NULL, of headers that were not taken for one, and of lines
     above them; else nothing.
@@ -52,6 +54,7 @@ def first_remedy(
         head_of: reads the first record of a source.
         header: whether a header was skipped, so that nothing can stand above it.
         replay: whether rejects are read, whose lines are all records: options that leave some out do not count.
+        is_new: whether the table is made as the sources are.
     """
     text = error.text or ""
     if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
@@ -63,6 +66,9 @@ def first_remedy(
     if is_date and dialect.date_style is None and "--date-style" not in error.remedy:
         return "if day, month and year stand in another order, --date-style DMY, MDY or YMD says which; or else "
     if error.record_number == 1 and _TOO_MANY_FIELDS in error.reason and dialect.format != "fixed" and not replay:
+        if is_new:
+            leave_out = "--skip-lines 1 leaves it out of every file"
+            return f"if it names the columns, --header yes skips it; if it is a title, {leave_out}; or else "
         return "if the sources have got a column that the table lacks, ALTER TABLE … ADD COLUMN gives it one; or else "
     above = error.record_number <= _FIRST_RECORDS and not header and not replay and not dialect.skip_lines
     if above and _TOO_FEW_FIELDS in error.reason:
@@ -71,9 +77,9 @@ def first_remedy(
 
 
 def _is_date_in_some_order(text: str) -> bool:
-    """Whether it holds a day, a month and a year, whichever is which."""
+    """Whether it holds a day, a month and a year, whichever is which: with hyphens a year that comes first is known."""
     found = _SHORT_DATE.search(text)
-    if found is None:
+    if found is None or _ISO_DATE.search(text):
         return False
     one, two, three = map(int, re.findall(r"\d+", found[0]))
     for year, month, day in ((one, two, three), (three, two, one), (three, one, two)):

@@ -20,7 +20,6 @@ import msgspec
 from tipple.engines.base import TableColumn
 from tipple.errors import TippleError, UsageError, printable_text, shorten_text
 from tipple.plan.decodable import decodable
-from tipple.plan.rejects import RejectPolicy
 from tipple.plan.sniff_profile import Given
 from tipple.plan.sources import Dialect, plan_dialect
 
@@ -89,19 +88,20 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def read_reading(policy: RejectPolicy) -> Reading | None:
-    """What was kept beside rejects; None where there is nothing, as of rejects that somebody has put together.
+def read_reading(path: str) -> Reading | None:
+    """What was kept beside rejects, in a file `RejectPolicy.reading_path`; None where there is nothing, as of rejects
+    that somebody has put together.
 
     Raises:
         TippleError: it cannot be read.
     """
     with suppress(FileNotFoundError):
         try:
-            with open(policy.reading_path, "rb") as file:
+            with open(path, "rb") as file:
                 return msgspec.json.decode(file.read(), type=Reading)
         except (msgspec.DecodeError, IsADirectoryError, PermissionError) as error:
             raise TippleError(
-                f"cannot read {policy.reading_path}, which says how the rejects are to be read: {error}",
+                f"cannot read {path}, which says how the rejects are to be read: {error}",
                 hint="load the sources again by the same command without --replay, which loads nothing twice and "
                 "writes it; without that file the options are found out from the sources",
             ) from None

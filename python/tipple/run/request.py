@@ -12,12 +12,12 @@ import msgspec
 from tipple.engines.base import (
     STDIN,
     Identity,
-    Mode,
     Session,
     Table,
     TableColumn,
 )
-from tipple.errors import UsageError
+from tipple.engines.capabilities import Mode
+from tipple.errors import BadRecord, UsageError
 from tipple.plan.columnar import new_table
 from tipple.plan.notation import notations
 from tipple.plan.path_columns import note_of_paths
@@ -39,7 +39,7 @@ from tipple.run.fields import (
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
 from tipple.run.missing_table import no_table, schema_text
-from tipple.run.remedy import new_column
+from tipple.run.remedy import first_remedy, new_column
 from tipple.run.replay import Reading, refuse_misread
 from tipple.run.sniff import Sniffer
 from tipple.run.sources import with_encoding
@@ -155,7 +155,7 @@ class Request:
             expected = len(self.wanted_columns)
         elif found is not None:
             expected = sum(not column.generated for column in found.columns)
-        self.guess = Guess(self.sniffer, self.sniffer.look(expected, self.sources))
+        self.guess = self._guessed(expected)
         self.dialect = self.guess.sniffed.dialect
         if self.sniffer.dialect.encoding is None:
             self.sources = [with_encoding(source, self.dialect.encoding) for source in self.sources]
@@ -223,9 +223,13 @@ class Request:
             guessed={self.columns[index].name: kind for index, kind in guessed},
         )
 
+    def _guessed(self, expected_fields: int | None) -> Guess:
+        sniffed = self.sniffer.look(expected_fields, self.sources)
+        return Guess(self.sniffer, sniffed, self.session.capabilities.system_columns)
+
     def _guessed_before(self) -> list[tuple[int, Any]]:
         """What an earlier run guessed of the same sources, where the table was missing."""
-        guess = Guess(self.sniffer, self.sniffer.look(None, self.sources))
+        guess = self._guessed(None)
         guess.table(
             self.name,
             head=self._common_header() if self.header else None,
@@ -554,6 +558,20 @@ class Request:
             return found
         # A name that is there twice is one that `--schema auto` made two of, or an error.
         return self.guess.as_columns(fields, loadable) or (found if len(found) == len(fields) else None)
+
+    def first_remedy(self, error: BadRecord, *, replay: bool) -> str:
+        """What to try before anything else about a bad record, or about one of rejects that are read by a `replay`."""
+        if self.columnar_plan is not None:
+            return ""
+        return first_remedy(
+            error,
+            self.dialect,
+            [column.name for column in self.columns],
+            self.heads.of,
+            header=self.header,
+            replay=replay,
+            is_new=bool(self.guess.columns),
+        )
 
     @property
     def dialect_json(self) -> dict[str, Any]:

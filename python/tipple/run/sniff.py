@@ -12,7 +12,8 @@ import msgspec
 from tipple import _core
 from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
-from tipple.plan.sniff import choose_layout
+from tipple.plan.sniff import choose_layout, decide_quote
+from tipple.plan.sniff_again import is_contradicted, loses_quotes
 from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_null
 from tipple.plan.sniff_encoding import to_utf8
@@ -33,11 +34,16 @@ from tipple.run.sniff_refusals import (
 
 __all__ = ["Sniffed", "Sniffer"]
 
+ProfileOf = Callable[[Layout], Profile]
+"""Says what the whole sample looks like in a layout; what was asked for once is kept."""
+
 SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
 SMALL_TOTAL_BYTES = 192 * 1024
-"""What every candidate is tried on; the whole sample is read in the chosen dialect only."""
-_JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
+"""What every candidate is tried on; the whole sample is read in the chosen dialect, and in all others where it
+shows what this part does not."""
+_JSON = re.compile(rb"\s*(?:\xef\xbb\xbf)?(\[\s*)?(?=\{\s*\")")
+_INDENTED_JSON = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:\[\s*)?\{[ \t]*\r?\n\s*\"[^\"\r\n]*\"\s*:")
 _JSON_HINT = "it seems to be JSON: make Parquet of it first (in DuckDB: COPY (FROM 'a.json') TO 'a.parquet')"
 _EMPTY_LINES = re.compile(rb"(?:\xef\xbb\xbf)?((?:\r\n|\n|\r)+)")
 REGULAR_SHARE = 0.9
@@ -156,13 +162,14 @@ class Sniffer:
         if guesses_columns:
             refuse_other_first_line_end(sample.paths, chunks)
         layout = self._planned_layout
+        profile_of = functools.cache(lambda layout: self._profile(chunks, layout))
         if self.auto:
-            layout, found = self._layout(sample, chunks, expected_fields, layout)
+            layout, found = self._layout(sample, chunks, profile_of, expected_fields, layout)
             if expected_fields is None:
                 # Where the columns are known, such a line is a bad record, which can be skipped.
                 self._refuse_empty_lines(sample, chunks, layout)
             decisions += found
-        profile = self._with_codes(chunks, layout)
+        profile = self._with_codes(profile_of(layout), chunks, layout)
         if guesses_columns:
             refuse_mixed_line_ends(sample.paths, chunks, profile)
         own = [
@@ -176,7 +183,8 @@ class Sniffer:
         profile = _without_header(profile, has_header=has_header)
 
         def again(tried: Notations) -> Profile:
-            return _without_header(self._with_codes(chunks, layout, tried), has_header=has_header)
+            read = self._with_codes(self._profile(chunks, layout, tried), chunks, layout, tried)
+            return _without_header(read, has_header=has_header)
 
         decide = functools.partial(decide_notations, profile, self.given, again, delimiter=layout.delimiter)
         noted = decide()
@@ -238,13 +246,21 @@ class Sniffer:
         return usual if makes_sense else None
 
     def _layout(
-        self, sample: Sample, chunks: Sequence[Chunk], expected_fields: int | None, fallback: Layout
+        self,
+        sample: Sample,
+        chunks: Sequence[Chunk],
+        profile_of: ProfileOf,
+        expected_fields: int | None,
+        fallback: Layout,
     ) -> tuple[Layout, list[Decision]]:
         if not chunks and self.named is not None:
             return fallback, []
-        layout, decisions, told = self._choose(_small(chunks), expected_fields)
+        small = _small(chunks)
+        layout, decisions, told = self._choose(small, expected_fields)
         if not told:
-            layout, decisions, told = self._choose(chunks, expected_fields)
+            layout, decisions, told = self._choose(chunks, expected_fields, profile_of)
+        elif small != chunks:
+            layout, decisions = self._checked(layout, decisions, small, chunks, profile_of, expected_fields)
         if not told and self.named is None:
             examples = {named_format([path]): path for path in reversed(self.paths)}
             if len(examples) > 1:
@@ -271,12 +287,34 @@ class Sniffer:
                 detail={"path": path},
             )
         # As the text of the only column JSON is welcome; what delimiters and quotes make of it is nothing.
-        is_json = self.given.delimiter is None and bool(chunks) and _is_json_line(chunks[0].data)
-        if is_json and (self.named == "csv" or self._profile(_small(chunks), layout).fields > 1):
+        is_json = self.given.delimiter is None and bool(chunks) and _is_json(chunks[0].data)
+        if is_json and (self.named == "csv" or profile_of(layout).fields > 1):
             path = sample.paths[chunks[0].file]
-            raise UsageError(f"{path}: its records are JSON objects", hint=_JSON_HINT, detail={"path": path})
-        self._same_format(sample, chunks, layout)
+            raise UsageError(f"{path} holds JSON objects", hint=_JSON_HINT, detail={"path": path})
+        self._same_format(sample, chunks, profile_of(layout))
         return layout, decisions
+
+    def _checked(
+        self,
+        layout: Layout,
+        decisions: list[Decision],
+        small: Sequence[Chunk],
+        chunks: Sequence[Chunk],
+        profile_of: ProfileOf,
+        expected_fields: int | None,
+    ) -> tuple[Layout, list[Decision]]:
+        """What was chosen by a `small` sample, or the choice by all of it where that shows more."""
+        part, whole = self._profile(small, layout), profile_of(layout)
+        samples = ([chunk.data for chunk in small], part), ([chunk.data for chunk in chunks], whole)
+        if is_contradicted(layout, *samples, named=self.named):
+            again, found, told = self._choose(chunks, expected_fields, profile_of)
+            if told and not loses_quotes(layout, part, again):
+                return again, found
+        seen = part.quoted_fields, part.stray_quotes, part.unterminated
+        if seen == (whole.quoted_fields, whole.stray_quotes, whole.unterminated):
+            return layout, decisions
+        quote = decide_quote(layout, whole)
+        return layout, [quote if found.option == "quote" else found for found in decisions]
 
     def _refuse_empty_lines(self, sample: Sample, chunks: Iterable[Chunk], layout: Layout) -> None:
         """Refuses empty lines above the first record: they are none of several columns, and hide a header."""
@@ -294,35 +332,36 @@ class Sniffer:
                     detail={"path": path},
                 )
 
-    def _choose(self, chunks: Sequence[Chunk], expected_fields: int | None) -> tuple[Layout, list[Decision], bool]:
+    def _choose(
+        self, chunks: Sequence[Chunk], expected_fields: int | None, profile_of: ProfileOf | None = None
+    ) -> tuple[Layout, list[Decision], bool]:
         return choose_layout(
             [chunk.data for chunk in chunks],
-            lambda layout: self._profile(chunks, layout),
+            profile_of or (lambda layout: self._profile(chunks, layout)),
             given=self.given,
             named=self.named,
             expected_fields=expected_fields,
         )
 
-    def _same_format(self, sample: Sample, chunks: Sequence[Chunk], layout: Layout) -> None:
+    def _same_format(self, sample: Sample, chunks: Sequence[Chunk], profile: Profile) -> None:
         """Refuses files that are of different formats, before a record of one is blamed for it."""
-        if len(sample.paths) < 2:
-            return
-        if self._profile(chunks, layout).regularity == 1.0:
+        if len(sample.paths) < 2 or profile.regularity == 1.0:
             return
         found: dict[tuple[str, bool], str] = {}
         for number, path in enumerate(sample.paths):
             own_chunks = _small([chunk for chunk in chunks if chunk.file == number])
             own, _, told = self._choose(own_chunks, None)
-            profile = self._profile(own_chunks, own)
-            if told and profile.fields > 1 and profile.regularity >= REGULAR_SHARE:
+            seen = self._profile(own_chunks, own)
+            if told and seen.fields > 1 and seen.regularity >= REGULAR_SHARE:
                 ends = " at line ends too" if own.trailing else ""
                 found.setdefault((own.delimiter, own.trails), f"{own.format} with {own.delimiter!r}{ends} ({path})")
         if len(found) > 1:
             raise _different(found.values())
 
-    def _with_codes(self, chunks: Sequence[Chunk], layout: Layout, notations: Notations | None = None) -> Profile:
+    def _with_codes(
+        self, profile: Profile, chunks: Sequence[Chunk], layout: Layout, notations: Notations | None = None
+    ) -> Profile:
         """The profile in which codes such as 12E5 are told from numbers."""
-        profile = self._profile(chunks, layout, notations)
         if not any("float" in column.kinds for column in profile.columns):
             return profile
         return mark_codes(profile, self._profile([masked(chunk) for chunk in chunks], layout, notations))
@@ -352,14 +391,23 @@ def _chunks(sample: Sample, encoding: str | None = None) -> list[Chunk]:
     ]
 
 
-def _is_json_line(data: bytes) -> bool:
-    """Whether a sample begins with a whole JSON object in one line."""
-    if not _JSON.match(data):
+def _is_json(data: bytes) -> bool:
+    """Whether a sample begins with a JSON object in a line of its own, with an array of objects, or with one of either
+    over several lines, which may not end in the sample.
+    """
+    found = _JSON.match(data)
+    if found is None:
         return False
+    if _INDENTED_JSON.match(data):
+        return True
+    is_array = found[1] is not None
+    text = data[found.end() :] if is_array else data[found.end() :].split(b"\n", 1)[0]
     try:
-        return isinstance(json.loads(data.lstrip().split(b"\n", 1)[0]), dict)
-    except ValueError:
+        _, end = json.JSONDecoder().raw_decode(decoded := text.decode(errors="replace"))
+    except (ValueError, RecursionError):
         return False
+    rest = decoded[end:].lstrip()
+    return rest[:1] in (",", "]") if is_array else not rest
 
 
 def _without_header(profile: Profile, *, has_header: bool) -> Profile:

@@ -497,7 +497,9 @@ impl Context<'_> {
                 if refusal == Refusal::Unsure && !is_number && matches!(self.plan.target, Target::Postgres(_)) {
                     let type_name = locate::type_name(&column.kind);
                     let reason = format!("\"{text}\" is in no form of {type_name} that is read without the server");
-                    let remedy = "--write-path text lets the server read it, and all else".into();
+                    let remedy =
+                        "write it in its ISO form where the file is made, or let the server read it: --write-path text"
+                            .into();
                     return Complaint {
                         column: Some(column.name.clone()),
                         text,

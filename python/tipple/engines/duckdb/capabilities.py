@@ -1,6 +1,6 @@
 """What Tipple can do with DuckDB, as data; imports no driver."""
 
-from tipple.engines.base import Capabilities
+from tipple.engines.capabilities import Capabilities
 
 CAPABILITIES = Capabilities(
     engine="duckdb",

@@ -10,6 +10,7 @@ import duckdb
 
 from tipple import _core
 from tipple.engines.base import LOAD_OR_DEFAULT
+from tipple.engines.core import more_memory
 from tipple.engines.duckdb.connection import DISK_FULL, FREE_SPACE, first_row
 from tipple.errors import TippleError
 from tipple.plan.hive import IN_NO_RANGE, TOO_LONG
@@ -132,7 +133,7 @@ def duckdb_error(error: Exception, doing: str) -> TippleError:
     message = " ".join(str(error).split("\n\nLINE ")[0].split())
     hint = "nothing was published; mend the cause and run the same command again"
     if isinstance(error, duckdb.OutOfMemoryException):
-        hint = "raise --memory-limit, or load with fewer streams (-j); nothing was published"
+        hint = f"{more_memory(error)}; nothing was published"
     elif isinstance(error, duckdb.ConstraintException) or (
         isinstance(error, _WRITING) and "constraint violation" in message
     ):

@@ -1,6 +1,6 @@
 """What Tipple can do with PostgreSQL, as data; imports no driver."""
 
-from tipple.engines.base import Capabilities
+from tipple.engines.capabilities import Capabilities
 
 CAPABILITIES = Capabilities(
     engine="postgresql",
@@ -15,6 +15,7 @@ CAPABILITIES = Capabilities(
     partitions=True,
     structures=("heap", "btree", "sorted", "columnstore", "memory"),
     tablespaces=True,
+    system_columns=frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"}),
     own_schemas="information_schema|pg_.*",
     together=frozenset({"swap", "merge", "partition"}),
 )

@@ -23,6 +23,7 @@ from tipple.engines.postgresql import (
     ledger,
     merge_checks,
     obstacles,
+    partition_replays,
     partition_steps,
     partition_ways,
     partitions,
@@ -281,9 +282,9 @@ class Chooser:
         if task.rejects is not None and task.mode != "upsert":
             self._require_no_reference_to_itself()
         if not task.atomic:
-            if task.mode in ("replace", "upsert"):
+            if task.mode in ("replace", "upsert") or task.replace_scope == "partitions":
                 raise UsageError(
-                    f"--no-atomic cannot {task.mode} rows",
+                    f"--no-atomic cannot {'upsert' if task.mode == 'upsert' else 'replace'} rows",
                     hint="leave out --no-atomic, or empty the table and append",
                 )
             return Choice("incremental", "asked for by --no-atomic: every slice is visible once it is done", exists)
@@ -295,6 +296,7 @@ class Chooser:
                 f"{self.table} has no partitions that --replace-scope partitions could replace",
                 hint="leave it out: --mode replace then replaces all rows of the table",
             )
+        partition_replays.require_known(self.connection, task)
         # What is filled unseen has another name, and mostly another schema: its rows are sent as those of a table that
         # no subscriber has, or not at all.
         published = None
@@ -412,15 +414,15 @@ class Chooser:
         by_partition = self.task.partition_by is not None or self.task.replace_scope == "partitions"
         if obstacle is None and not by_partition and self.task.structure is None:
             obstacle = partition_ways.preference(self.connection, self.task)
+        # A replay's few records have their partitions, most likely, and may go through the table if they replace none.
+        if self.task.request.get("on_error") == "replay" and self.task.replace_scope == "table":
+            by_partition = False
         if obstacle is None and self.task.rejects is not None:
-            # A replay's few records have their partitions, most likely, and go through the table where need be.
-            replays = self.task.request.get("on_error") == "replay"
-            obstacle = self._why_keys_judge_at_once(by_partition=by_partition and not replays)
+            obstacle = self._why_keys_judge_at_once(by_partition=by_partition)
         if obstacle is None:
             self.notes.extend(partitions.warnings(self.connection, self.task))
             return Choice("partition", "each partition is filled unseen, and takes its place", self.exists)
-        # A replay's few records have their partitions, most likely.
-        if by_partition and not self.goes_on and self.task.request.get("on_error") != "replay":
+        if by_partition and not self.goes_on:
             replaces = self.task.replace_scope == "partitions"
             routed = "leave out --partition-by: the server then routes the rows, to partitions that were made before"
             raise UsageError(

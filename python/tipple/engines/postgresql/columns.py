@@ -30,6 +30,7 @@ _PLAIN_TYPES = {
     "cidr": "cidr",
 }
 
+_NOT_FROM_FLOATS = frozenset({"money", "interval"})
 _FULL_INTERVAL = 0x7FFF
 """timestamp.h, INTERVAL_FULL_RANGE: an interval that is not declared as `DAY TO SECOND` or the like."""
 
@@ -126,7 +127,14 @@ def _columns(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn
             array = {"element": codec_type, "element_oid": element_oid}
             codec_type = {"array": array} if comma else "opaque"
         columns.append(
-            TableColumn(name=name, type_text=type_text, codec_type=codec_type, not_null=not_null, generated=generated)
+            TableColumn(
+                name=name,
+                type_text=type_text,
+                codec_type=codec_type,
+                not_null=not_null,
+                generated=generated,
+                refuses_floats=in_catalog and type_name in _NOT_FROM_FLOATS,
+            )
         )
     return tuple(columns)
 

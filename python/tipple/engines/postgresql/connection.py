@@ -42,6 +42,8 @@ CONTROL_SETTINGS = (
     "SET statement_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
     "SET idle_session_timeout TO 0",
+    # A record that is refused ends no session: what went before it is kept behind a savepoint.
+    "SET exit_on_error TO off",
     # What is done behind a lock must see the rows that others have committed while it was waited for.
     "SET default_transaction_isolation TO 'read committed'",
     # As every statement here, and a file of CREATE TABLE statements, is written.

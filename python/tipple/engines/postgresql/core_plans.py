@@ -67,7 +67,7 @@ class CorePlans:
         self.hopeless: set[str] = set()
         """Keys for which no partition can be made, though --partition-by makes those that are missing."""
         self.left_out: dict[str, str] = {}
-        """The bounds of partitions for some of them, each with the partition that is in the way."""
+        """The bounds of partitions that could not be made, each with the partition that is in the way."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -81,6 +81,7 @@ class CorePlans:
 
     def slices(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
         """A load into `into`, slice by slice, or by pages in one transaction."""
+        self.left_out |= owned.plan.get("left_out", {})
         in_order = self.task.preserve_order or structure.needs_order(self.task) or self._judges_by_keys(owned)
         target = self._target(owned, into, {"name": "slices", "keep_order": in_order})
         if self.write_path == "direct":

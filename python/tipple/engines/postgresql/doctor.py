@@ -27,6 +27,8 @@ Connection = psycopg.Connection[Any]
 Check = Callable[[Connection], Iterator[Finding]]
 
 OLD_TRANSACTION_MINUTES = 10
+SHOWN_NAMES = 5
+"""Of a longer list so many are told, and how many more there are."""
 EXTENSION = "tipple_direct"
 """The server extension that takes ready-made pages."""
 
@@ -397,16 +399,24 @@ def _unlogged(connection: Connection) -> Iterator[Finding]:
     # The ledger's own is unlogged for a reason, and must stay so.
     rows = connection.execute(
         "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE relpersistence = 'u' AND relkind = 'r' AND nspname <> 'tipple' ORDER BY 1 LIMIT 5"
+        "WHERE relpersistence = 'u' AND relkind = 'r' AND nspname <> 'tipple' ORDER BY 1"
     ).fetchall()
     if rows:
+        names = [name for (name,) in rows]
+        statements = " ".join(f"ALTER TABLE {name} SET LOGGED;" for name in names[:SHOWN_NAMES])
+        more = f" and so for {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
         yield Finding(
             level="note",
             subject="unlogged tables",
-            found=", ".join(name for (name,) in rows),
+            found=_listed(names),
             effect="they are emptied by a crash, and standbys do not have them",
-            remedy=f"where their rows matter: {' '.join(f'ALTER TABLE {name} SET LOGGED;' for (name,) in rows)}",
+            remedy=f"where their rows matter: {statements}{more}",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return f"{', '.join(names[:SHOWN_NAMES])}{more}"
 
 
 def _publications(connection: Connection) -> Iterator[Finding]:
@@ -415,7 +425,7 @@ def _publications(connection: Connection) -> Iterator[Finding]:
         yield Finding(
             level="slow",
             subject="publications for all tables",
-            found=", ".join(name for (name,) in rows[:5]),
+            found=_listed([name for (name,) in rows]),
             effect="every row of every load is decoded and sent to the subscribers, those of Tipple's ledger too: a "
             "subscriber without the schema tipple stops",
             remedy="publish the tables that subscribers need by name, or schema by schema",

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.base import Published
+from tipple.engines.base import LoadTask, Published
 from tipple.engines.loaded_before import MOST_BYTES, Loaded, nothing_changed
 from tipple.engines.moments import in_utc
 from tipple.engines.postgresql import stage
@@ -17,6 +17,11 @@ from tipple.plan.url import TableName
 
 _STANDS_ALONE = "({job}.mode IN ('replace', 'create') OR {job}.plan ? 'creates')"
 """Whether a job's rows were all that the table had."""
+
+
+def kept_mode(task: LoadTask) -> str:
+    """The mode of a job, as the ledger has it: rows of a replay come on top of others, whatever it replaces beside."""
+    return "replace partitions" if task.mode == "replace" and task.replace_scope == "partitions" else task.mode
 
 
 def was_undone(connection: psycopg.Connection[Any], job: LedgerJob, followers: Sequence[bytes]) -> bool:

@@ -379,7 +379,7 @@ class JobOwner:
             if strategy == "merge" and staging is not None:
                 self._create_merge_staging(staging)
             elif strategy == "partition" and staging is not None:
-                plan["checks"] = partitions.create_staging(self.connection, task, staging, cut)
+                plan |= partitions.create_staging(self.connection, task, staging, cut)
                 self.furnish(staging, is_new=True)
                 if takes_pages is not None and takes_pages(staging):
                     plan["direct"] = True
@@ -404,7 +404,7 @@ class JobOwner:
                     job_id=job_id,
                     request_key=task.request_key if self.replaces is None else None,
                     table=self.table,
-                    mode=task.mode if task.replace_scope == "table" else "replace partitions",
+                    mode=history.kept_mode(task),
                     request=task.request,
                     plan=plan,
                     staging=staging.sql if staging else None,

@@ -1,7 +1,7 @@
 """The constraints of a table that an upsert's staged rows may violate, as queries over all of them at once.
 
-What cannot be asked for like this (exclusion constraints, triggers, constraints over columns that are not loaded) shows
-when the rows are merged: see `merge_refusals.py`.
+What cannot be asked for like this (exclusion constraints, triggers, constraints over columns that are not loaded or
+over whole rows) shows when the rows are merged: see `merge_refusals.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
+from tipple.engines.postgresql import whole_rows
 from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 __all__ = ["Alone", "Unique", "alone", "uniques"]
@@ -20,7 +21,7 @@ __all__ = ["Alone", "Unique", "alone", "uniques"]
 # CHECK before foreign keys, each in the order of their names, as the server looks at them. Before 18 there is no
 # column `conenforced`, nor `conperiod`. A foreign key to a partitioned table has one to each partition below it. The
 # server looks at all rows of the other table, whatever policies hide, and compares in that table's collation.
-_ALONE = """
+_ALONE = f"""
 SELECT c.conname, pg_get_expr(c.conbin, c.conrelid), c.contype::text, c.confmatchtype = 'f',
        c.confrelid::regclass::text, p.relname, c.confrelid = c.conrelid,
        c.confrelid <> 0 AND has_table_privilege(c.confrelid, 'SELECT') AND NOT row_security_active(c.confrelid)
@@ -34,7 +35,7 @@ SELECT c.conname, pg_get_expr(c.conbin, c.conrelid), c.contype::text, c.confmatc
        ARRAY(SELECT a.attname::text FROM unnest(c.confkey) WITH ORDINALITY k (n, place)
              JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.n ORDER BY place)
 FROM pg_constraint c LEFT JOIN pg_class p ON p.oid = c.confrelid
-WHERE c.conrelid = to_regclass(%s) AND c.contype IN ('c', 'f')
+WHERE c.conrelid = to_regclass(%s) AND c.contype IN ('c', 'f') AND ({whole_rows.CHECKED}) IS NOT TRUE
   AND to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false'
   AND NOT EXISTS (SELECT FROM pg_constraint whole WHERE whole.oid = c.conparentid AND whole.conrelid = c.conrelid)
 ORDER BY c.contype, c.conname
@@ -58,7 +59,7 @@ LIMIT 1
 """
 """Triggers for each row before INSERT or UPDATE (`tgtype`'s bits, from the server's `pg_trigger.h`)."""
 
-_UNIQUE = """
+_UNIQUE = f"""
 SELECT (SELECT relname FROM pg_class WHERE oid = i.indexrelid),
        ARRAY(SELECT pg_get_indexdef(i.indexrelid, place, false) FROM generate_series(1, i.indnkeyatts) place),
        pg_get_expr(i.indpred, i.indrelid), i.indnullsnotdistinct,
@@ -68,7 +69,8 @@ SELECT (SELECT relname FROM pg_class WHERE oid = i.indexrelid),
                AND d.objid IN (i.indexrelid) AND d.refobjid = i.indrelid AND d.refobjsubid > 0
              UNION SELECT a.attname::text FROM unnest(i.indkey::smallint[]) k (n)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n)
-FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique ORDER BY i.indexrelid
+FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND NOT {whole_rows.INDEXED}
+ORDER BY i.indexrelid
 """
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, sequences, views
+from tipple.engines.postgresql import estranged, sequences, views, whole_rows
 from tipple.plan.url import TableName, quote_identifier
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.
@@ -128,6 +128,10 @@ UNION ALL SELECT conrelid, 'its constraint ' || conname || ' is not valid' FROM 
     WHERE conrelid = ANY (%(oids)s::oid[]) AND contype IN ('c', 'n') AND NOT convalidated
 UNION ALL SELECT conrelid, 'its constraint ' || conname || ' asks which table a row is in' FROM pg_constraint
     WHERE conrelid = ANY (%(oids)s::oid[]) AND contype = 'c' AND -6 = ANY (conkey)
+UNION ALL SELECT conrelid, 'its constraint ' || conname || ' has a whole-row reference' FROM pg_constraint
+    WHERE conrelid = ANY (%(oids)s::oid[]) AND {whole_rows.CHECKED}
+UNION ALL SELECT i.indrelid, 'its index ' || c.relname || ' has a whole-row reference' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = ANY (%(oids)s::oid[]) AND {whole_rows.INDEXED}
 UNION ALL SELECT c.conrelid, 'its constraint ' || c.conname || ' has a comment' FROM pg_constraint c
     JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_constraint'::regclass
     WHERE c.conrelid = ANY (%(oids)s::oid[]) AND %(restructured)s
@@ -205,6 +209,11 @@ UNION ALL SELECT 'the publication ' || p.pubname || ' covers its schema' FROM pg
     JOIN pg_publication p ON p.oid = n.pnpubid JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = %(oid)s
 UNION ALL SELECT 'the constraint ' || conname || ' asks which table a row is in' FROM pg_constraint
     WHERE conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s)) AND contype = 'c' AND -6 = ANY (conkey)
+UNION ALL SELECT 'the constraint ' || conname || ' has a whole-row reference' FROM pg_constraint
+    WHERE conrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s)) AND {whole_rows.CHECKED}
+UNION ALL SELECT 'the index ' || c.relname || ' has a whole-row reference' FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid IN (SELECT relid FROM pg_partition_tree(%(oid)s) WHERE NOT isleaf) AND {whole_rows.INDEXED}
 UNION ALL SELECT 'another role owns it' FROM pg_class WHERE oid = %(oid)s AND NOT pg_has_role(relowner, 'USAGE')
 UNION ALL SELECT 'another role owns its partition ' || c.oid::regclass
     FROM pg_partition_tree(%(oid)s) JOIN pg_class c ON c.oid = relid WHERE NOT pg_has_role(c.relowner, 'USAGE')

@@ -34,6 +34,7 @@ from tipple.engines.postgresql import (
     unlogged,
 )
 from tipple.engines.postgresql.partition_bounds import Partition
+from tipple.engines.postgresql.partition_replays import PartitionPlace
 from tipple.engines.postgresql.partition_steps import MOVING, Step
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
@@ -101,6 +102,8 @@ class PartitionPublish:
         self.is_new = task.definition is not None
         self.mixes = False
         """Whether some rows were copied, and others have taken their place with a partition."""
+        self.replaced: list[PartitionPlace] = []
+        """The places of those whose rows were replaced, or that are new."""
         self.index_names: dict[str, str] = {}
         """Indexes of hidden partitions, and the names that a user knows them by."""
 
@@ -220,6 +223,7 @@ class PartitionPublish:
                 stage.require_new_snapshots(self.connection)
             self._move(moving, renames)
         filled = [step.real for step in steps if step.action == "insert" and step.leaf.size_bytes]
+        self.replaced = [(step.leaf.place.parent, step.leaf.place.identity) for step in steps if step.replaces]
         stage.drop(self.connection, self.staging)
         self._say(steps)
         # Where nobody knows which partition has got rows, it may be any.
@@ -252,7 +256,7 @@ class PartitionPublish:
 
     def _require_replaced(self, steps: list[Step]) -> None:
         """Refuses to put rows beside those that they were to replace, in partitions that were not there before."""
-        if self.task.mode != "replace" or self.task.replace_scope != "partitions":
+        if self.task.replace_scope != "partitions":
             return
         known = {step.real.oid for step in steps if step.real is not None}
         others = [
@@ -286,8 +290,7 @@ class PartitionPublish:
 
     def _copy(self, steps: list[Step]) -> None:
         columns = stage.stored_columns(self.connection, self.task.table)
-        if self.task.mode == "replace":
-            self._delete_replaced(steps)
+        self._delete_replaced(steps)
         filled = []
         for step in steps:
             if step.action == "insert" and step.leaf.size_bytes:
@@ -305,9 +308,13 @@ class PartitionPublish:
     def _delete_replaced(self, steps: list[Step]) -> None:
         """Rows that are to be replaced in partitions that stay."""
         swapped = {step.real.oid for step in steps if step.action == "swap" and step.real is not None}
-        inserted = {step.real.oid for step in steps if step.action == "insert" and step.real is not None}
+        inserted = {
+            step.real.oid for step in steps if step.action == "insert" and step.replaces and step.real is not None
+        }
+        whole = self.task.mode == "replace" and self.task.replace_scope == "table"
+        if not whole and not inserted:
+            return
         for partition in partition_steps.read_target(self.connection, self.task.table).leaves:
-            whole = self.task.replace_scope == "table"
             if partition.oid not in swapped and (whole or partition.oid in inserted):
                 try:
                     emptying.empty(self.connection, partition.name, self.task.table)
@@ -504,10 +511,11 @@ class PartitionPublish:
     def _say(self, steps: list[Step]) -> None:
         counts: Counter[str] = Counter(step.action for step in steps)
         parts = [f"{counts[action]} {shown}" for action, shown in SHOWN.items() if counts[action]]
-        if any(step.leaf.place.bound == partition_bounds.DEFAULT and step.action == "insert" for step in steps):
+        default = [step for step in steps if step.leaf.place.bound == partition_bounds.DEFAULT]
+        if any(step.action == "insert" for step in default):
             if self.structure is not None:
                 self.notes.append("the default partition keeps its own structure: its rows went in by INSERT")
-            if self.task.replace_scope == "partitions":
+            if self.task.replace_scope == "partitions" and any(step.replaces for step in default):
                 self.notes.append(
                     "records that belong to no other partition have replaced all rows of the default partition"
                 )

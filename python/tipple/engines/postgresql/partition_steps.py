@@ -15,7 +15,16 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, missing, obstacles, partition_bounds, partitions, sequences, stage
+from tipple.engines.postgresql import (
+    estranged,
+    missing,
+    obstacles,
+    partition_bounds,
+    partition_replays,
+    partitions,
+    sequences,
+    stage,
+)
 from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
 from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
@@ -67,6 +76,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """The target's partition with the same bound."""
     action: Action
     why: str = ""
+    replaces: bool = False
+    """Whether rows that the target's partition has are to go."""
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +129,8 @@ def decide(
     filled = stage.having_rows(connection, [leaf.name for leaf in leaves if leaf.size_bytes])
     detour = obstacles.detour(connection, task.table)
     divided = {partition.name.sql for partition in real.partitions if partition.kind == "p"}
-    decision = _Decision(connection, task, filled, divided, detour, may_swap=may_swap, may_mix=may_mix)
+    replayed = partition_replays.replayed_by(connection, task) if partition_replays.is_replay(task) else None
+    decision = _Decision(connection, task, filled, divided, detour, replayed, may_swap=may_swap, may_mix=may_mix)
     matched = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
     decision.look_at([(leaf, real) for leaf, real in matched if real is not None and decision.touches(leaf)])
     steps = [decision.step(leaf, real) for leaf, real in matched]
@@ -150,7 +162,7 @@ def _overlaps(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
 def beside(
     connection: psycopg.Connection[Any], task: LoadTask, staging: TableName
 ) -> list[tuple[TableName, TableName]]:
-    """Hidden partitions with rows, and those of the target with the same bound that have rows too.
+    """Hidden partitions with rows, and those of the target with the same bound that have rows too, which are to stay.
 
     Those that publish has detached already are none: what is in the way of their rows is in its way.
     """
@@ -158,7 +170,12 @@ def beside(
     staged = partitions.staged(connection, staging)
     leaves = [leaf for leaf in staged if leaf.size_bytes and leaf.hidden_parent is not None and not leaf.detaching]
     found = [(leaf, by_place.get((leaf.place.parent, leaf.place.identity))) for leaf in leaves]
-    matched = [(leaf, real) for leaf, real in found if real is not None]
+    replayed = partition_replays.replayed_by(connection, task) if partition_replays.is_replay(task) else None
+    matched = [
+        (leaf, real)
+        for leaf, real in found
+        if real is not None and (replayed is None or (leaf.place.parent, leaf.place.identity) in replayed.places)
+    ]
     having = stage.having_rows(connection, [table for leaf, real in matched for table in (leaf.name, real.name)])
     return [(leaf.name, real.name) for leaf, real in matched if {leaf.name, real.name} <= having]
 
@@ -179,13 +196,16 @@ class _Decision:
         filled: set[TableName],
         divided: set[str],
         detour: str | None,
+        replayed: partition_replays.Replayed | None,
         *,
         may_swap: bool,
         may_mix: bool,
     ) -> None:
         """`filled` are hidden partitions with rows, `divided` partitions of the table, quoted, that have partitions;
-        `detour` says what the table has got that rows must meet.
+        `detour` says what the table has got that rows must meet, `replayed` whose rejects these are, of a load that has
+        replaced partitions.
         """
+        self.replayed = replayed
         self.divided = divided
         self.detour = detour
         self.connection = connection
@@ -197,6 +217,8 @@ class _Decision:
 
     def replaces(self, leaf: Staged) -> bool:
         """Whether rows of the target's partition are to go."""
+        if self.replayed is not None:
+            return leaf.name in self.filled and (leaf.place.parent, leaf.place.identity) not in self.replayed.places
         return self.task.mode == "replace" and (leaf.name in self.filled or self.task.replace_scope == "table")
 
     def touches(self, leaf: Staged) -> bool:
@@ -234,6 +256,8 @@ class _Decision:
         has_rows, replaces = leaf.name in self.filled, self.replaces(leaf)
         action: Action
         why = ""
+        if replaces and real is not None and self.replayed is not None and self._has_rows(real):
+            self.replayed.require_own(real.name)
         if leaf.place.bound == partition_bounds.DEFAULT:
             action = "insert" if has_rows or (replaces and real is not None) else "leave"
         elif real is None:
@@ -256,7 +280,10 @@ class _Decision:
                 action, why = "insert", f"{real.name}: {obstacle}"
             else:
                 action = "swap" if replaces else self._append_action(leaf, real)
-        return Step(leaf=leaf, real=real, action=action, why=why)
+        return Step(leaf=leaf, real=real, action=action, why=why, replaces=replaces)
+
+    def _has_rows(self, real: Partition) -> bool:
+        return bool(self.facts.sizes.get(real.name, 0)) and real.name in self.facts.filled
 
     def _require_way(self, leaf: Staged) -> None:
         """Refuses to make a new partition of rows that must come through the table: without it, that takes none."""

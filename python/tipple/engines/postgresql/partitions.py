@@ -144,7 +144,7 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
                 f"the default partition {partition.name} has rows: publishing has to scan it under lock; "
                 "move its rows into partitions of their own to spare that"
             )
-            if task.replace_scope == "partitions":
+            if task.mode == "replace" and task.replace_scope == "partitions":
                 found.append(
                     f"one record that belongs to no other partition replaces all rows of {partition.name}: "
                     "it is the default partition"
@@ -152,15 +152,18 @@ def warnings(connection: psycopg.Connection[Any], task: LoadTask) -> list[str]:
     return found
 
 
-def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, cut: Cut) -> list[str]:
-    """The hidden table with its partitions; call it in a transaction. Gives the CHECK constraints of a new table that
-    it has already.
+def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, cut: Cut) -> dict[str, Any]:
+    """The hidden table with its partitions; call it in a transaction. Gives what the job's plan has to keep.
+
+    That is, as `checks`, the CHECK constraints of a new table that it has already, and as `left_out` the bounds of
+    partitions that were asked for and are not made, each with the partition that is in the way.
 
     Raises:
         UsageError: the partitions that were asked for cannot be made.
     """
     asked = task.partition_by
     given: list[str] = []
+    wanted: dict[str, str] = {}
     if task.definition is not None and asked is not None:
         partition_growth.key_type(task, asked)
         bare = msgspec.structs.replace(task.definition, options_text="")
@@ -194,31 +197,66 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
             with connection.transaction(force_rollback=True):
                 # By themselves, the partitions that were asked for must not overlap.
                 connection.execute(made.encode())
-                _add_fixed(connection, task, staging, asked)
+                wanted = _add_fixed(connection, task, staging, asked)
         connection.execute(made.encode())
         sequences.lend(connection, staging, task.table)
         _create_like(connection, staging, task.table, real)
+    left_out: dict[str, str] = {}
     if asked is not None:
-        _add_fixed(connection, task, staging, asked, beside=task.definition is None)
+        if task.definition is None:
+            left_out = _add_beside(connection, task, staging, wanted)
+        else:
+            _add_fixed(connection, task, staging, asked)
         if asked.grows:
             keys = partition_growth.sampled_keys(task, asked, cut)
             type_text = partition_growth.key_type(task, asked)
             bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=True)
             _add_partitions(connection, task, staging, bounds)
-    return given
+    return {"checks": given, "left_out": left_out}
 
 
 def _add_fixed(
-    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, asked: PartitionBy, *, beside: bool = False
-) -> None:
-    refused = _add_partitions(connection, task, staging, partition_growth.fixed_bounds(asked))
-    if refused and not beside:
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, asked: PartitionBy
+) -> dict[str, str]:
+    """Adds the partitions that do not depend on the rows to a hidden table that has none; gives their bounds, each with
+    its form that no setting of a session changes."""
+    bounds = partition_growth.fixed_bounds(asked)
+    refused = _add_partitions(connection, task, staging, bounds)
+    if refused:
         order = "value once" if asked.method == "list" else "boundary once, in rising order"
         first = next(iter(refused)).removeprefix("FOR VALUES ")
         raise UsageError(
             f"--partition-by makes partitions that overlap or are empty: {first}",
             hint=f"give each {order}: as the column's type has them, 01 is 1",
         )
+    made = [TableName(staging.schema, f"{staging.name}_{number}") for number in range(len(bounds))]
+    identities = partition_bounds.identities_of(connection, made)
+    return {bound: identities[name] for bound, name in zip(bounds, made, strict=True)}
+
+
+def _add_beside(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, wanted: dict[str, str]
+) -> dict[str, str]:
+    """Adds the partitions of `wanted` (see `_add_fixed`) to a hidden table that has those of the target; gives the
+    bounds of those that overlap one with another bound, each with that one.
+
+    Raises:
+        UsageError: the server cannot make one.
+    """
+    refused = _add_partitions(connection, task, staging, list(wanted))
+    there = partition_bounds.identities_of(connection, [other for other in refused.values() if other is not None])
+    left_out = {}
+    for bound, other in refused.items():
+        if other is None:
+            # None of them is empty, so it is a hash, which must fit the others.
+            raise UsageError(
+                f"{task.table} cannot have the partition {bound.removeprefix('FOR VALUES ')} beside those that it has: "
+                "of the moduli of all, each must be a factor of the next larger one",
+                hint="ask for as many partitions as it has, or leave out --partition-by",
+            )
+        if there[other] != wanted[bound]:
+            left_out[bound] = partition_growth.shown(connection, task.table, other)
+    return left_out
 
 
 def _make(connection: psycopg.Connection[Any], statement: str) -> None:

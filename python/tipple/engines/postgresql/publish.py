@@ -26,6 +26,7 @@ from tipple.engines.postgresql import (
     ledger,
     merge,
     obstacles,
+    partition_replays,
     refused,
     sequences,
     set_aside,
@@ -320,7 +321,10 @@ class Publish:
                 may_swap=self.may_swap, may_mix=self.may_mix, is_patient=self.is_patient
             )
             if takes_unlogged and self.task.ledger:
-                self._note_unlogged(owned)
+                self._note(owned, {"unlogged": True})
+                unlogged.remember(self.connection, owned.job_id)
+            if self.task.replace_scope == "partitions" and self.task.rejects is not None and self.task.ledger:
+                self._note(owned, {partition_replays.PLAN_KEY: partitions.replaced})
             self.mixes = partitions.mixes
             # Other tables may follow in this transaction.
             self.connection.execute("SET LOCAL default_tablespace TO DEFAULT")
@@ -337,12 +341,11 @@ class Publish:
                 raise taken_over()
         return True
 
-    def _note_unlogged(self, owned: OwnedJob) -> None:
-        """Says that a crash takes rows of the job from partitions that are not logged."""
-        facts = (json.dumps({"unlogged": True}), owned.job_id, owned.epoch)
-        if self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
+    def _note(self, owned: OwnedJob, facts: dict[str, Any]) -> None:
+        """Adds to what the ledger has of the job: that a crash takes rows of it from partitions that are not logged, or
+        which partitions it has replaced."""
+        if self.connection.execute(ledger.ADD_TO_PLAN, (json.dumps(facts), owned.job_id, owned.epoch)).rowcount != 1:
             raise taken_over()
-        unlogged.remember(self.connection, owned.job_id)
 
     def add_references(self, owned: OwnedJob, choice: Choice) -> None:
         """Gives a new table its foreign keys, when the tables are there which they refer to."""

@@ -23,9 +23,11 @@ def sizes(connection: psycopg.Connection[Any], table: TableName | None) -> list[
                coalesce(i.indrelid, h.inhparent)::regclass::text, pg_get_expr(c.relpartbound, c.oid),
                pg_relation_size(c.oid) / current_setting('block_size')::bigint,
                CASE WHEN c.relkind = 'i' THEN pg_relation_size(c.oid) ELSE pg_table_size(c.oid) END,
-               CASE WHEN c.reltuples < 0 THEN NULL ELSE c.reltuples::bigint END
+               -- Of a table that nobody has counted, an index has no count either, though the server says 0.
+               CASE WHEN least(c.reltuples, t.reltuples) < 0 THEN NULL ELSE c.reltuples::bigint END
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         LEFT JOIN pg_index i ON i.indexrelid = c.oid
+        LEFT JOIN pg_class t ON t.oid = i.indrelid
         LEFT JOIN pg_inherits h ON h.inhrelid = c.oid AND c.relispartition
         WHERE c.relkind IN ('r', 'p', 'i', 'm')
           AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'tipple')
