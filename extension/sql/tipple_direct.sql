@@ -38,6 +38,16 @@ TRUNCATE loaded;
 SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
 SELECT tipple_direct.append(decode(repeat('00', 8192), 'hex'));
 ROLLBACK;
+BEGIN;
+TRUNCATE loaded;
+SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.append_packed('\x00', 0);
+ROLLBACK;
+BEGIN;
+TRUNCATE loaded;
+SELECT block_size FROM tipple_direct.open('loaded', 0, 0);
+SELECT tipple_direct.append_packed('\x00', 1);
+ROLLBACK;
 
 -- The wrong order.
 SELECT tipple_direct.append('');
