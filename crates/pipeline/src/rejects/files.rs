@@ -13,8 +13,8 @@ use tipple_codec::encode::batch::csv_text::put_field;
 
 /// The columns of the reasons.
 const HEADER: &[u8] = b"file,record_number,byte_offset,column,reason,sqlstate\n";
-/// What ends the data of the text format.
-const END_MARKER: &[u8] = b"\\.";
+/// What ends the data of the text format, before each kind of record end.
+const END_MARKERS: [&[u8]; 3] = [b"\\.\n", b"\\.\r\n", b"\\.\r"];
 const NOT_NULL_VIOLATION: &str = "23502";
 /// What the SQLSTATEs of constraints begin with: integrity constraint violation.
 const CONSTRAINTS: &str = "23";
@@ -159,7 +159,7 @@ impl RejectFiles {
                 self.tell(reject)?;
             }
             self.marker.clear();
-            if self.telling.has_end_marker && reject.record.trim_ascii_end() == END_MARKER {
+            if self.telling.has_end_marker && END_MARKERS.contains(&&reject.record[..]) {
                 self.marker.extend_from_slice(&reject.record);
             }
             self.written.records += 1;
@@ -334,16 +334,18 @@ mod tests {
 
     #[test]
     fn a_record_that_looks_like_the_end_of_data_is_not_the_last_line() {
-        let text = Telling { has_end_marker: true, ..Telling::default() };
-        let marker = |end: &str| reject(format!("\\.{end}").as_bytes(), None, "an end", "");
-        for end in ["\n", "\r\n"] {
-            let (raw, ..) = written(Telling { has_end_marker: true, ..Telling::default() }, &[marker(end)]);
-            assert_eq!(raw, format!("\\.{end}\\.{end}").as_bytes());
+        let raw_of = |has_end_marker: bool, records: &[&str]| {
+            let rejects: Vec<_> = records.iter().map(|it| reject(it.as_bytes(), None, "an end", "")).collect();
+            let (raw, ..) = written(Telling { has_end_marker, ..Telling::default() }, &rejects);
+            String::from_utf8(raw).unwrap()
+        };
+        for end in ["\n", "\r\n", "\r"] {
+            assert_eq!(raw_of(true, &[&format!("\\.{end}")]), format!("\\.{end}\\.{end}"));
         }
-        let (raw, ..) = written(text, &[marker("\n"), reject(b"x\n", None, "", "")]);
-        assert_eq!(raw, b"\\.\nx\n");
-        let (raw, ..) = written(Telling::default(), &[marker("\n")]);
-        assert_eq!(raw, b"\\.\n");
+        // No end of data: another record stands behind it, it has a blank, or the format is another one.
+        assert_eq!(raw_of(true, &["\\.\n", "x\n"]), "\\.\nx\n");
+        assert_eq!(raw_of(true, &["\\. \n"]), "\\. \n");
+        assert_eq!(raw_of(false, &["\\.\n"]), "\\.\n");
     }
 
     #[test]
