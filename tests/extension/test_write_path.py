@@ -350,7 +350,7 @@ def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp
         )
         postgres_server.execute(f"GRANT tipple_direct TO {LOADER}")
         refused = load(target, path, write_path="direct", mode="replace", check=2)
-        assert "0.9" in refused.stderr
+        assert "of the version 0.9 in this database, and its library of 1." in refused.stderr
         postgres_server.execute(
             "DROP EXTENSION tipple_direct; CREATE EXTENSION tipple_direct VERSION '1.0'", target.database
         )

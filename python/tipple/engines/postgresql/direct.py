@@ -140,11 +140,16 @@ def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
         if connections.is_lost(error):
             raise
         return f"the extension tipple_direct does not work ({error.diag.message_primary or error})"
-    numbers = {str(version), str(loaded[0]) if loaded is not None else "none"}
-    if len(numbers) > 1 or _numbers(str(version)) < OLDEST_VERSION:
+    library = str(loaded[0]) if loaded is not None else "none"
+    if str(version) != library:
         return (
-            f"the extension tipple_direct is of the version {' with a library of '.join(sorted(numbers))}, not of "
-            f"{'.'.join(map(str, OLDEST_VERSION))} or later (ALTER EXTENSION tipple_direct UPDATE)"
+            f"the extension tipple_direct is of the version {version} in this database, and its library of {library} "
+            "(ALTER EXTENSION tipple_direct UPDATE)"
+        )
+    if _numbers(library) < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        return (
+            f"the extension tipple_direct is of the version {version}, not of {oldest} or later (install a newer one)"
         )
     return None
 
