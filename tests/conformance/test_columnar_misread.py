@@ -262,22 +262,3 @@ def test_the_greatest_nanoseconds_are_no_infinity(target: DuckdbTarget, tmp_path
     load_values(most - 1, 1 - most, check=0)
     assert target.value(f"SELECT count(*) FROM t WHERE isinf({'v[1]' if within else 'v'})") == 0
     assert target.count("t") == 2
-
-
-@pytest.mark.parametrize(
-    ("type_text", "text", "stored"),
-    [("date", "2 Jan 2024", "2024-01-02"), ("numeric(10,2)", "1_000", "1000.00"), ("timestamp", "now", None)],
-)
-def test_texts_that_only_the_server_reads(
-    postgres_target: PostgresTarget, tmp_path: Path, type_text: str, text: str, stored: str | None
-) -> None:
-    """The remedy loads them."""
-    postgres_target.execute(f"CREATE TABLE t (v {type_text})")
-    path = write_parquet(tmp_path / "in.parquet", pa.table({"v": pa.array([text])}))
-    refused = " ".join(load_here(postgres_target, path, check=1).stderr.split())
-    assert "is in no form of" in refused
-    assert "let the server read it: --write-path text" in refused
-    load_here(postgres_target, path, write_path="text")
-    assert postgres_target.count("t") == 1
-    if stored is not None:
-        assert postgres_target.value("SELECT v::text FROM t") == stored

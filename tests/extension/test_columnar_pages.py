@@ -191,6 +191,18 @@ def test_many_such_rows(target: PostgresTarget, tmp_path: Path, kind: str) -> No
     assert target.leftovers("t") == set()
 
 
+def test_a_text_that_only_the_server_reads(target: PostgresTarget, tmp_path: Path) -> None:
+    """The load begins anew without pages, and nothing of the first round stays."""
+    target.execute(NUMBERS)
+    rows = 60_000
+    days = ["2024-03-04"] * (rows - 1) + ["2 Jan 2024"]
+    pq.write_table(pa.table({"id": range(rows), "day": days}), tmp_path / "in.parquet", row_group_size=9000)
+    run = load(target, tmp_path / "in.parquet", jobs=2)
+    assert path_of(run) == ("text", 'only the server can read "2 Jan 2024" in column day')
+    assert target.rows("SELECT count(*), sum(id), count(DISTINCT day) FROM t") == [(rows, rows * (rows - 1) // 2, 2)]
+    assert target.leftovers("t") == set()
+
+
 def test_rejects_of_both_ways(target: PostgresTarget, tmp_path: Path) -> None:
     """Of rows on pages and of rows that go by COPY, each with its number."""
     target.execute("CREATE TABLE t (id integer NOT NULL, n smallint, note text)")

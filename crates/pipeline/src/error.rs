@@ -80,6 +80,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A text of a columnar source is one that only the server can read; nothing is published.
+    #[error("{reason}")]
+    OnlyServerReads {
+        /// The text, and its column.
+        reason: String,
+    },
     /// Keys must judge while rows are stored; nothing is published.
     #[error("{reason}")]
     UnreadableKeys {

@@ -415,6 +415,9 @@ pub struct PostgresTarget {
     pub unique: Option<UniqueKeys>,
     /// Whether values go as COPY binary or as COPY text.
     pub write_path: WritePath,
+    /// Whether the load can begin anew as COPY text where only the server can read a value of a batch.
+    #[serde(default)]
+    pub server_may_read: bool,
     /// The server's major version.
     pub server_version: u16,
     /// The job in the ledger, if one is kept.

@@ -352,6 +352,8 @@ def core_error(error: Exception) -> TippleError:
             return CommitInDoubt(f"the connection was lost while committing: {message}", detail=facts)
         case "unsuited":
             return Unsuited(facts["reason"])
+        case "only_server_reads":
+            return OnlyServerReads(facts["reason"])
         case "unreadable_keys":
             return UnreadableKeys(facts["reason"])
         case "columns_changed":
@@ -505,6 +507,10 @@ class ServerRefused(TippleError):
 
 class Unsuited(TippleError):
     """The write path does not fit the records after all; nothing was stored, and another one does."""
+
+
+class OnlyServerReads(TippleError):
+    """A text of a columnar source, and its column, that only the server can read; nothing was published."""
 
 
 class UnreadableKeys(TippleError):

@@ -26,8 +26,7 @@ use tipple_codec::encode::batch::conform::{Conformer, Taker, output_schema, with
 use tipple_codec::encode::batch::copy_text::BatchTextEncoder;
 use tipple_codec::encode::batch::csv_text::CsvRows;
 use tipple_codec::encode::batch::text_form::unpacked;
-use tipple_codec::encode::batch::{BatchProblem, Loss, Unfit, UnreadableType};
-use tipple_codec::value::Refusal;
+use tipple_codec::encode::batch::{BatchProblem, UnreadableType};
 
 /// Batches of this process.
 pub type Stream = Box<dyn RecordBatchReader + Send>;
@@ -48,7 +47,7 @@ pub(super) struct Opening {
 pub(super) struct ColumnarJob {
     plan: ColumnarPlan,
     /// The target's columns as values are read for them.
-    columns: Vec<Column>,
+    pub(super) columns: Vec<Column>,
     /// In which batches are handed over.
     schema: SchemaRef,
     shared: Option<Shared>,
@@ -431,7 +430,7 @@ impl Fed<'_> {
         log: &mut Option<RejectLog<'_, '_>>,
         problem: &BatchProblem,
     ) -> Result<()> {
-        self.reject(context, log, problem.row, self.complaint(context, problem))
+        self.reject(context, log, problem.row, self.complaint(context, problem)?)
     }
 
     /// Keeps a row in `log`; without one it is the error.
@@ -457,15 +456,18 @@ impl Fed<'_> {
         text
     }
 
-    fn complaint(&self, context: &Context<'_>, problem: &BatchProblem) -> Complaint {
+    /// What is wrong with a value, unless the server is to be asked.
+    fn complaint(&self, context: &Context<'_>, problem: &BatchProblem) -> Result<Complaint> {
         let text = self.shape.conformer.value_text(self.batch, problem.row, problem.column);
         let is_number = unpacked(self.batch.column(problem.column).data_type()).is_numeric();
-        context.batch_complaint(problem, &text, is_number)
+        let left = context.left_to_server(problem, &text, is_number);
+        left.map_or_else(|| Ok(context.batch_complaint(problem, &text, is_number)), Err)
     }
 
     fn explain(&self, context: &Context<'_>, problem: &BatchProblem) -> Error {
         let place = Place { offset: self.place.offset + problem.row as u64, ..self.place };
-        context.explain_complaint(place, self.complaint(context, problem))
+        self.complaint(context, problem)
+            .map_or_else(|left| left, |complaint| context.explain_complaint(place, complaint))
     }
 }
 
@@ -484,79 +486,6 @@ impl Context<'_> {
     /// Whether the sources can be read once more.
     pub(super) fn can_begin_anew(&self) -> bool {
         !self.is_in_memory() && !self.plan.sources.iter().any(Source::is_stdin)
-    }
-
-    /// What is wrong with a value of a batch; `is_number`: whether the source has a number there.
-    fn batch_complaint(&self, problem: &BatchProblem, text: &[u8], is_number: bool) -> Complaint {
-        let columns = self.columnar.as_ref().map_or(&self.plan.columns, |job| &job.columns);
-        let column = &columns[problem.column];
-        let text = locate::shown(text);
-        let (reason, sqlstate, remedy) = match problem.unfit {
-            Unfit::Refused(refusal) => {
-                let (reason, sqlstate, remedy) = locate::describe_refusal(refusal, column, &text);
-                if refusal == Refusal::Unsure && !is_number && matches!(self.plan.target, Target::Postgres(_)) {
-                    let type_name = locate::type_name(&column.kind);
-                    let reason = format!("\"{text}\" is in no form of {type_name} that is read without the server");
-                    let remedy =
-                        "write it in its ISO form where the file is made, or let the server read it: --write-path text"
-                            .into();
-                    return Complaint {
-                        column: Some(column.name.clone()),
-                        text,
-                        reason,
-                        sqlstate: sqlstate.into(),
-                        remedy,
-                    };
-                }
-                // Options of delimited text are of no use here.
-                let remedy = match sqlstate {
-                    "23502" => "give a value, or drop the constraint".into(),
-                    "22021" => "mend the value, or give the column a type for bytes".into(),
-                    "22007" if is_number => format!(
-                        "a number does not say what it counts, or from when: make it a {} where the source is made, or \
-                         load it into a column of numbers",
-                        locate::type_name(&column.kind)
-                    ),
-                    _ => remedy,
-                };
-                (reason, sqlstate, remedy)
-            }
-            // No server refuses these, so there is no code for them.
-            Unfit::Lossy(Loss::Nanoseconds) => (
-                format!(
-                    "value \"{text}\" has nanoseconds, and {} counts microseconds",
-                    locate::type_name(&column.kind)
-                ),
-                "",
-                "round the column to microseconds, or load it into a column of type text".into(),
-            ),
-            Unfit::Lossy(Loss::TimeOfDay) => (
-                format!("value \"{text}\" has a time of day, which {} does not store", locate::type_name(&column.kind)),
-                "",
-                "cut the column to days, or load it into a column of type timestamp".into(),
-            ),
-            Unfit::Lossy(Loss::Day) => (
-                format!("value \"{text}\" has a day, which {} does not store", locate::type_name(&column.kind)),
-                "",
-                "leave nothing but the time of day, or load it into a column of type timestamp".into(),
-            ),
-            Unfit::Lossy(Loss::Fraction) => (
-                format!("value \"{text}\" has a number with a fraction, where the column stores whole ones"),
-                "",
-                "round it where the source is made, or give the column a type for such numbers".into(),
-            ),
-            Unfit::Lossy(Loss::Number) => (
-                format!("value \"{text}\" has a number, where the column stores true and false"),
-                "",
-                "make it true or false where the source is made, or give the column a type for numbers".into(),
-            ),
-            Unfit::Lossy(Loss::Field) => (
-                format!("value \"{text}\" has a field that the column's type does not have"),
-                "",
-                "leave it out where the source is made, or give the column's type that field".into(),
-            ),
-        };
-        Complaint { column: Some(column.name.clone()), text, reason, sqlstate: sqlstate.into(), remedy }
     }
 
     /// What the server said of the row that stands so many rows behind a place of a columnar source.

@@ -5,6 +5,7 @@
 
 pub mod arrow;
 mod batch_chunks;
+mod batch_complaint;
 mod chunks;
 pub mod columnar;
 mod context;

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psycopg
 
+from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
     absorb,
@@ -35,8 +36,9 @@ from tipple.engines.postgresql import (
     tablespaces,
     unlogged,
 )
+from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy, taken_over
-from tipple.errors import UsageError
+from tipple.errors import JobBusy, UsageError
 from tipple.plan.partitioning import INSTEAD_OF_SCOPE
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName
@@ -545,6 +547,29 @@ class Chooser:
         facts = (json.dumps({"copies": copies}), owned.job_id, owned.epoch)
         if self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
             raise taken_over()
+
+    def leave_to_server(self, reason: str) -> None:
+        """Goes on as COPY text."""
+        self.write_path, self.write_path_reason = "text", reason
+
+    def cut(self, choice: Choice) -> Cut:
+        """All that there is to load."""
+        task = self.task
+        return core.cut(
+            partitions.with_larger_slices(self.connection, task) if choice.strategy == "partition" else task
+        )
+
+    def require_together(self, choice: Choice, strategy: str) -> None:
+        """Refuses to publish alone what was to be published with others: the table has changed since.
+
+        Raises:
+            JobBusy: it has.
+        """
+        if self.task.together is not None and strategy not in CAPABILITIES.together:
+            raise JobBusy(
+                f"{self.table} cannot be published together with the other tables any more: {choice.reason}",
+                hint="nothing was published; run the job again: it says then what stands against it",
+            )
 
     def foresee_direct(self, choice: Choice) -> None:
         """Chooses the write path as `begin` would, without making anything."""

@@ -286,11 +286,16 @@ class CorePlans:
             "slice_setting": merge.SLICE_SETTING if owned.strategy == "merge" else None,
             "column_list": self.task.column_list,
             "write_path": self.write_path,
+            "server_may_read": self._server_may_read(owned),
             "server_version": self.session.version,
             "ledger": self._ledger(owned) if self.task.ledger else None,
             "retry_seconds": self.task.retry_seconds,
             "stall_seconds": self.task.stall_seconds,
         }
+
+    def _server_may_read(self, owned: OwnedJob) -> bool:
+        """Whether a load can begin anew as COPY text: what is visible already is not taken back."""
+        return self.task.write_path == "auto" and not self.task.reads_once and owned.strategy != "incremental"
 
     def _known_types(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
         """The core's `KnownTypes`; what the server reads as text is right whatever a column has become."""

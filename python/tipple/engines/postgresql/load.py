@@ -39,15 +39,15 @@ from tipple.engines.postgresql import (
     telling,
     unique_keys,
 )
-from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.direct import giving_way, has_stored
 from tipple.engines.postgresql.failure import INPUT_AGAIN, LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.engines.postgresql.other_way import OtherWay
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
-from tipple.errors import BadRecord, JobBusy, TippleError, TooManyRejects, UsageError
+from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class PostgresLoad:
         self.chooser = Chooser(session, task, self.notes, self.job)
         self.plans = CorePlans(session, task, self.notes, self.chooser)
         self.publish = Publish(session, task, self.notes, self.job)
+        self.other_way = OtherWay(task, self.notes, self.job, self.chooser, self._in_users_words)
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -177,11 +178,11 @@ class PostgresLoad:
             if owned is None and self.chooser.goes_on:
                 self.chooser.goes_on = False
                 choice = self.chooser.choose()
-            self._require_together(choice, choice.strategy if owned is None else owned.strategy)
+            self.chooser.require_together(choice, choice.strategy if owned is None else owned.strategy)
         if owned is None:
             self.chooser.require_rights(choice)
             with runner.phase("split"):
-                cut = self._cut(choice)
+                cut = self.chooser.cut(choice)
             with runner.phase("prepare"):
                 owned = self.chooser.begin(choice, cut)
         else:
@@ -215,27 +216,19 @@ class PostgresLoad:
                     return self._run_single(runner, owned, choice, cut)
                 return self._run_slices(runner, owned, choice, cut)
             except core.Unsuited as error:
-                owned, cut = self._begin_otherwise(runner, owned, choice, error)
+                owned, cut = self.other_way.without_pages(runner, owned, choice, error)
+            except core.OnlyServerReads as error:
+                owned, choice, cut = self.other_way.by_text(runner, owned, error)
             except core.UnreadableKeys as error:
-                owned, choice, cut = self._judge_at_once(runner, owned, late_keys.told(error, owned.plan, self.task))
+                reason = late_keys.told(error, owned.plan, self.task)
+                owned, choice, cut = self.other_way.judging_at_once(runner, owned, reason)
             except psycopg.Error as error:
                 # An index cannot take a row that repeats no key: with the index in place, its record is known.
                 staged = owned.strategy in ("swap", "partition") and not self.chooser.keys_judge_at_once
                 if not staged or self.task.reads_once or not unique_keys.is_records_fault(error.sqlstate):
                     raise
-                owned, choice, cut = self._judge_at_once(runner, owned, error.diag.message_primary or str(error))
-
-    def _require_together(self, choice: Choice, strategy: str) -> None:
-        """Refuses to publish alone what was to be published with others: the table has changed since.
-
-        Raises:
-            JobBusy: it has.
-        """
-        if self.task.together is not None and strategy not in CAPABILITIES.together:
-            raise JobBusy(
-                f"{self.table} cannot be published together with the other tables any more: {choice.reason}",
-                hint="nothing was published; run the job again: it says then what stands against it",
-            )
+                reason = error.diag.message_primary or str(error)
+                owned, choice, cut = self.other_way.judging_at_once(runner, owned, reason)
 
     def _in_users_words(self, text: str) -> str:
         """What the server says, with the names that a user knows tables and indexes by."""
@@ -244,64 +237,6 @@ class PostgresLoad:
         for own, name in self.publish.index_names.items():
             text = text.replace(f'"{own}"', f'"{name}"')
         return stage.in_public(text, self.table, structure.key_names(self.task))
-
-    def _cut(self, choice: Choice) -> Cut:
-        """All that there is to load."""
-        task = self.task
-        return core.cut(
-            partitions.with_larger_slices(self.connection, task) if choice.strategy == "partition" else task
-        )
-
-    def _begin_otherwise(
-        self, runner: Runner, owned: OwnedJob, choice: Choice, error: core.Unsuited
-    ) -> tuple[OwnedJob, Cut]:
-        """Begins anew, and with everything, where pages turn out not to be the way; nothing is published yet."""
-        reason = self._in_users_words(str(error))
-        if self.task.reads_once:
-            raise TippleError(
-                f"ready-made pages are not the way for this input, which can be read only once: {reason}",
-                hint="nothing was published; load it once more with --write-path binary",
-            )
-        self.job.give_up(owned)
-        spool.discard(self.task, whole=True)
-        if self.task.write_path == "direct":
-            raise TippleError(
-                f"--write-path direct is not possible: {reason}",
-                hint=f"nothing was published; {error.hint or 'leave out the option: rows then go by COPY'}",
-            )
-        self.chooser.leave_direct(reason)
-        self._say(runner, f"begun anew without ready-made pages: {reason}")
-        with runner.phase("split"):
-            # What was left of an interrupted job is not all.
-            cut = self._cut(choice)
-        with runner.phase("prepare"):
-            return self.job.begin(choice.strategy, cut), cut
-
-    def _judge_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
-        """Begins anew where keys or indexes must judge each record as it is stored; nothing is published yet."""
-        self.job.give_up(owned)
-        spool.discard(self.task, whole=True)
-        reason = self._in_users_words(reason)
-        judges = "keys" if late_keys.of_job(owned.plan) else "indexes"
-        self._say(runner, f"begun anew with the {judges} in place: {reason}")
-        self.chooser.keys_judge_at_once = True
-        with runner.phase("prepare"):
-            try:
-                choice = self.chooser.choose()
-                self._require_together(choice, choice.strategy)
-            except (UsageError, JobBusy) as error:
-                raise TippleError(
-                    f"{self.table}: its {judges} must judge each record as it is stored ({reason}), but {error}",
-                    hint="nothing was published; load this table by itself, without the option that is in the way, or "
-                    "mend the record",
-                ) from None
-            cut = self._cut(choice)
-            return self.chooser.begin(choice, cut), choice, cut
-
-    def _say(self, runner: Runner, text: str) -> None:
-        """Notes what the user should know at once too: a load takes as long again."""
-        self.notes.append(text)
-        runner.warn(text)
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
         self.job.came_by_pages = has_stored(job.plan)

@@ -1,0 +1,90 @@
+"""Loads that begin anew by another way, where the one that was chosen turns out not to be one for these records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tipple.engines import core, spool
+from tipple.engines.base import Cut, LoadTask, Runner
+from tipple.engines.postgresql import late_keys
+from tipple.engines.postgresql.choice import Choice, Chooser
+from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.errors import JobBusy, TippleError, UsageError
+
+
+class OtherWay:
+    """The other ways of one load; nothing of it is published when one is taken."""
+
+    def __init__(
+        self, task: LoadTask, notes: list[str], job: JobOwner, chooser: Chooser, in_users_words: Callable[[str], str]
+    ) -> None:
+        """`notes` gets what was done; `in_users_words` gives the names that a user knows to what a server says."""
+        self.task = task
+        self.notes = notes
+        self.job = job
+        self.chooser = chooser
+        self._in_users_words = in_users_words
+
+    def without_pages(
+        self, runner: Runner, owned: OwnedJob, choice: Choice, error: core.Unsuited
+    ) -> tuple[OwnedJob, Cut]:
+        """Begins anew, and with everything, where records do not suit pages."""
+        reason = self._in_users_words(str(error))
+        if self.task.reads_once:
+            raise TippleError(
+                f"ready-made pages are not the way for this input, which can be read only once: {reason}",
+                hint="nothing was published; load it once more with --write-path binary",
+            )
+        self._give_up(owned)
+        if self.task.write_path == "direct":
+            raise TippleError(
+                f"--write-path direct is not possible: {reason}",
+                hint=f"nothing was published; {error.hint or 'leave out the option: rows then go by COPY'}",
+            )
+        self.chooser.leave_direct(reason)
+        self._say(runner, f"begun anew without ready-made pages: {reason}")
+        with runner.phase("split"):
+            # What was left of an interrupted job is not all.
+            cut = self.chooser.cut(choice)
+        with runner.phase("prepare"):
+            return self.job.begin(choice.strategy, cut), cut
+
+    def by_text(self, runner: Runner, owned: OwnedJob, error: core.OnlyServerReads) -> tuple[OwnedJob, Choice, Cut]:
+        """Begins anew as COPY text, where only the server can read a text of a columnar source."""
+        self._give_up(owned)
+        self._say(runner, f"begun anew as COPY text: only the server can read {error}")
+        self.chooser.leave_to_server(f"only the server can read {error}")
+        with runner.phase("prepare"):
+            choice = self.chooser.choose()
+            self.chooser.require_together(choice, choice.strategy)
+            cut = self.chooser.cut(choice)
+            return self.chooser.begin(choice, cut), choice, cut
+
+    def judging_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
+        """Begins anew where keys or indexes must judge each record as it is stored."""
+        self._give_up(owned)
+        reason = self._in_users_words(reason)
+        judges = "keys" if late_keys.of_job(owned.plan) else "indexes"
+        self._say(runner, f"begun anew with the {judges} in place: {reason}")
+        self.chooser.keys_judge_at_once = True
+        with runner.phase("prepare"):
+            try:
+                choice = self.chooser.choose()
+                self.chooser.require_together(choice, choice.strategy)
+            except (UsageError, JobBusy) as error:
+                raise TippleError(
+                    f"{self.task.table}: its {judges} must judge each record as it is stored ({reason}), but {error}",
+                    hint="nothing was published; load this table by itself, without the option that is in the way, or "
+                    "mend the record",
+                ) from None
+            cut = self.chooser.cut(choice)
+            return self.chooser.begin(choice, cut), choice, cut
+
+    def _give_up(self, owned: OwnedJob) -> None:
+        self.job.give_up(owned)
+        spool.discard(self.task, whole=True)
+
+    def _say(self, runner: Runner, text: str) -> None:
+        """Notes what the user should know at once too: a load takes as long again."""
+        self.notes.append(text)
+        runner.warn(text)
