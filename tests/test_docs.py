@@ -21,7 +21,14 @@ from tipple.plan.sources import plan_dialect
 from tipple.plan.url import parse_table_name, parse_target
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/concepts.md", "docs/reference.md", "CONTRIBUTING.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/guide.md",
+    "docs/concepts.md",
+    "docs/reference.md",
+    "docs/figures.md",
+    "CONTRIBUTING.md",
+)
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 # A quoted text, an escaped character, a comment, what ends a command (a redirection with its number too), the rest.
 _SHELL = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|(?<!\S)\#.*|(?P<end>(?:(?<=\s)\d+)?[;|&<>()]+)|.""")
