@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/transports.py [--scale 1] [--rounds 5]
 
-Each load is a whole command into a new table, without statistics, verified by count and checksum. Through the connection
-pages go as they are, to an extension of version 1.3.
+Each load is a whole command into a new table, without statistics, verified by count and checksum. Through the
+connection pages go as they are, to an extension of version 1.3.
 """
 
 from __future__ import annotations
