@@ -154,6 +154,8 @@ pub struct ServerError {
     pub context: Option<String>,
     /// The constraint that was violated, if it was one.
     pub constraint: Option<String>,
+    /// The server's function that raised it: what it is about, where its words are in the server's own language.
+    pub routine: Option<String>,
     /// What the pipeline was doing.
     pub doing: String,
 }

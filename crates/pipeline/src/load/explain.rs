@@ -199,7 +199,11 @@ impl Context<'_> {
             Some(position) => self.field_text(record, position),
         };
         let reason = detail.as_ref().map_or_else(|| message.clone(), |detail| format!("{message} ({detail})"));
-        let remedy = remedy(sqlstate, &reason);
+        let remedy = match sqlstate.as_str() {
+            // There is no constraint to drop.
+            "23514" if server.routine.as_deref() == Some("ExecFindPartition") => PARTITION_REMEDY.into(),
+            sqlstate => remedy(sqlstate, &reason),
+        };
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy }
     }
 
@@ -258,11 +262,13 @@ impl Context<'_> {
     }
 }
 
+/// What helps where no partition takes a record.
+const PARTITION_REMEDY: &str = "add a partition for it, or mend the value";
+
 /// What helps against a violation; `reason` is the server's words, or ours where we have found it.
 pub(super) fn remedy(sqlstate: &str, reason: &str) -> String {
     match sqlstate {
-        // There is no constraint to drop.
-        "23514" if reason.contains("no partition of ") => "add a partition for it, or mend the value".into(),
+        "23514" if reason.contains("no partition of ") => PARTITION_REMEDY.into(),
         "23505" => "remove the duplicate, or drop the constraint for the load".into(),
         "23502" => "give a value, drop the constraint, or check --null".into(),
         "23503" => "load the referenced table first".into(),

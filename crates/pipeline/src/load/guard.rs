@@ -204,6 +204,7 @@ mod tests {
             hint: None,
             context: None,
             constraint: None,
+            routine: None,
             doing: String::new(),
         }));
         CopyFailure { column: column.map(Into::into), ..error.into() }

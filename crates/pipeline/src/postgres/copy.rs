@@ -1,6 +1,7 @@
 //! COPY … FROM STDIN with encoded chunks, in binary or text form as each chunk needs, and with a log that leads from
 //! the line number in a server's message back to the file.
 
+use super::copy_context;
 use super::session::{Session, from_server};
 use crate::error::{Error, Result};
 use crate::plan::WritePath;
@@ -244,7 +245,7 @@ impl<'s> CopyWriter<'s> {
                 ),
             }
             .into()),
-            Err(error) => Err(open.explain(error)),
+            Err(error) => Err(open.explain(error, (self.table, self.column_list))),
         }
     }
 
@@ -301,10 +302,10 @@ impl OpenCopy {
     }
 
     /// Finds the record that the server's context (`COPY t, line 7, column c: …`) speaks of.
-    fn explain(&self, error: Error) -> CopyFailure {
+    fn explain(&self, error: Error, (table, column_list): (&str, &str)) -> CopyFailure {
         let Error::Server(server) = &error else { return error.into() };
         let Some(context) = &server.context else { return error.into() };
-        let (line, column) = parse_context(context);
+        let (line, column) = copy_context::place(context, table, column_list);
         let found = line.and_then(|line| {
             let index = line.checked_sub(1)?;
             let chunk = self.log.partition_point(|(before, _)| *before <= index).checked_sub(1)?;
@@ -316,36 +317,5 @@ impl OpenCopy {
             Some((origin.clone(), index as usize))
         });
         CopyFailure { record, column, origin, error: Box::new(error) }
-    }
-}
-
-/// Line number and column of a COPY error's context.
-fn parse_context(context: &str) -> (Option<u64>, Option<String>) {
-    // Other lines may stand before it: a type's own (`JSON data, line 1: …`), a trigger's function.
-    let begins_line = |place: usize| place == 0 || context.as_bytes()[place - 1] == b'\n';
-    let Some((copy, _)) = context.match_indices("COPY ").find(|(place, _)| begins_line(*place)) else {
-        return (None, None);
-    };
-    let Some(rest) = context[copy..].split_once(", line ") else { return (None, None) };
-    let digits: String = rest.1.chars().take_while(char::is_ascii_digit).collect();
-    let column = rest.1[digits.len()..]
-        .strip_prefix(", column ")
-        .map(|column| column.split_once(": ").map_or(column, |(name, _)| name).lines().next().unwrap_or("").to_owned());
-    (digits.parse().ok(), column)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_context;
-
-    #[test]
-    fn contexts_name_line_and_column() {
-        assert_eq!(parse_context("COPY t, line 7, column a: \"x\""), (Some(7), Some("a".into())));
-        assert_eq!(parse_context("COPY my, table, line 12, column b"), (Some(12), Some("b".into())));
-        assert_eq!(parse_context("COPY t, line 3"), (Some(3), None));
-        assert_eq!(parse_context("SQL function \"f\" statement 1\nCOPY t, line 3"), (Some(3), None));
-        let json = "JSON data, line 1: COPY x\nCOPY t, line 3, column j";
-        assert_eq!(parse_context(json), (Some(3), Some("j".into())));
-        assert_eq!(parse_context("PL/pgSQL function f() line 3 at RAISE"), (None, None));
     }
 }

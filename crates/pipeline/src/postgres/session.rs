@@ -235,7 +235,7 @@ pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
         SqlState::TOO_MANY_CONNECTIONS,
     ];
     // A pooler says of a lost connection that the protocol was violated; of what COPY was sent, the server itself does.
-    let of_rows = server.where_().is_some_and(|place| place.starts_with("COPY "));
+    let of_rows = server.where_().is_some();
     if lost.contains(server.code()) || (server.code().code().starts_with("08") && !of_rows) {
         return Error::Connection { message: server.message().into(), doing: doing.into() };
     }
@@ -246,6 +246,7 @@ pub fn from_server(error: &tokio_postgres::Error, doing: &str) -> Error {
         hint: server.hint().map(Into::into),
         context: server.where_().map(Into::into),
         constraint: server.constraint().map(Into::into),
+        routine: server.routine().map(Into::into),
         doing: doing.into(),
     }))
 }
