@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command import environment
+from command import environment, run_tipple
+from loading import load
 from targets import DuckdbTarget, write
 
 
@@ -42,8 +43,8 @@ def test_a_report_that_nobody_takes(tmp_path: Path, output: str, words: tuple[st
     target = DuckdbTarget(tmp_path / "x.duckdb")
     target.execute("CREATE TABLE t (a integer)")
     write(tmp_path / "t.csv", "1\nx\n")
-    load = ("load", "t.csv", "--into", target.url, "--table", "t", "--on-error", "skip", "--max-rejects", "1")
-    run = tipple(tmp_path, *load, *words, output=output)
+    asked = ("load", "t.csv", "--into", target.url, "--table", "t", "--on-error", "skip", "--max-rejects", "1")
+    run = tipple(tmp_path, *asked, *words, output=output)
     assert run.returncode == 3, run.stderr
     assert f"the rows are published, but the report could not be written to stdout: {said}" in run.stderr
     assert target.count("t") == 1
@@ -297,3 +298,24 @@ def test_want_of_memory_is_no_fault_of_tipples(tmp_path: Path, verb: str) -> Non
     assert "out of memory" in run.stderr
     assert "ulimit -v" in run.stderr
     assert "ulimit -v" in run.stdout
+
+
+@pytest.mark.parametrize("zone", ["UTC+24", "UTC-24"])
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_a_zone_as_far_as_a_day(tmp_path: Path, zone: str, form: str) -> None:
+    """Python has none so far from UTC, and times are told all the same."""
+    url = f"duckdb:///{tmp_path / 't.duckdb'}"
+    env = {"TZ": zone}
+    run = load(url, write(tmp_path / "a.csv", "n\n1\n2\n"), schema="auto", progress=form, env=env)
+    assert run.summary is not None
+    assert "published" in run_tipple("jobs", url, "show", run.summary["job_id"], env=env).stdout
+    assert run_tipple("jobs", url, env=env).exit_code == 0
+
+
+def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path / 't.duckdb'}"
+    run = load(url, write(tmp_path / "\x1b]0;owned\x07\x1b[31mred.csv", "n\n1\n2\n"), schema="auto")
+    assert run.summary is not None
+    shown = run_tipple("jobs", url, "show", run.summary["job_id"]).stdout
+    assert "\x1b" not in shown
+    assert r"\x1b]0;owned\x07\x1b[31mred.csv" in shown

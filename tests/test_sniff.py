@@ -11,7 +11,7 @@ import pytest
 from sniffing import decision, sniff, types
 from targets import write
 from tipple.errors import UsageError
-from tipple.plan.sniff_columns import describe_dates, wider_type
+from tipple.plan.sniff_columns import describe_dates
 from tipple.plan.sniff_encoding import decide_encoding, to_utf8
 from tipple.plan.sniff_names import clean_names
 from tipple.plan.sniff_options import options_text
@@ -559,31 +559,3 @@ def test_characters_cut_by_a_chunk() -> None:
 def test_clean_names(names: list[str], cleaned: list[str]) -> None:
     assert clean_names(names) == cleaned
     assert clean_names(cleaned) == cleaned
-
-
-@pytest.mark.parametrize(
-    ("guessed", "value", "wider"),
-    [
-        ("bigint", "1.5", "numeric"),
-        ("bigint", "99999999999999999999", "numeric"),
-        ("bigint", "1e5", "text"),
-        ("bigint", "1.5e5", "double precision"),
-        ("bigint", "x", "text"),
-        ("numeric", "1e5", "double precision"),
-        ("date", "2024-01-01 12:00", "timestamp"),
-        ("timestamp", "2024-01-01 12:00:00+02", "timestamp with time zone"),
-        ("date", "31.12.2024", "text"),
-        ("boolean", "maybe", "text"),
-        ("uuid", None, "text"),
-        ("bigint", "00123", "text"),
-        ("bigint", "+5", "text"),
-        ("bigint", "12\u00a0", "text"),
-        ("date", "2024-01-01 12:00:00.1234567", "text"),
-        ("timestamp", "2024-01-01 12:00:00.1234567", "text"),
-    ],
-)
-def test_wider_types(guessed: str, value: str | None, wider: str) -> None:
-    assert wider_type(guessed, value, unbounded_numeric=True) == wider
-    # There is no `numeric` without limits then, and a double would lose digits of the long integer.
-    expected = {"1.5": "double precision", "99999999999999999999": "decimal(38,0)"}.get(value or "", wider)
-    assert wider_type(guessed, value, unbounded_numeric=False) == expected

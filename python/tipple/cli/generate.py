@@ -10,6 +10,7 @@ import msgspec
 from rich.table import Table
 
 from tipple.cli.output import after_the_deed, console, print_json
+from tipple.engines import moments
 from tipple.plan.size import format_bytes, format_count, format_duration, format_rate
 from tipple.plan.tpch import TABLES
 from tipple.report.progress import PROGRESS_FORMS, ProgressForm, open_progress
@@ -116,7 +117,7 @@ def tpch(
     Files are named as dbgen names them: lineitem.tbl, and with parts lineitem.tbl.1 to lineitem.tbl.N
     (lineitem.1.csv in the other formats). All of them appear at once, at the end, or none does.
     """
-    progress = open_progress(progress_form, sys.stderr)
+    progress = open_progress(progress_form, sys.stderr, now=moments.now)
     try:
         report = run_generate(
             out=out,

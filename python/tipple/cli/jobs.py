@@ -12,7 +12,7 @@ from rich.table import Table
 from tipple.cli.output import after_the_deed, console, print_json
 from tipple.engines.base import JobRecord
 from tipple.engines.moments import for_people
-from tipple.errors import UsageError
+from tipple.errors import UsageError, printable_text
 from tipple.plan.size import format_count
 from tipple.run.jobs import cancel_job, clean_jobs, list_jobs, resume_job, show_jobs
 
@@ -147,7 +147,7 @@ def _show(records: Sequence[JobRecord]) -> None:
         if record.staging:
             click.echo(f"staging   {record.staging}")
         for source in record.sources:
-            click.echo(f"source    {source}")
+            click.echo(f"source    {printable_text(source)}")
 
 
 def _state(record: JobRecord) -> str:

@@ -14,4 +14,17 @@ def in_utc(moment: datetime.datetime) -> str:
 
 def for_people(text: str) -> str:
     """What `in_utc` has written, by this machine's zone, which is named."""
-    return datetime.datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    return _by_this_machine(datetime.datetime.fromisoformat(text)).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def now() -> datetime.datetime:
+    """The time of day, with this machine's zone."""
+    return _by_this_machine(datetime.datetime.now(datetime.UTC))
+
+
+def _by_this_machine(moment: datetime.datetime) -> datetime.datetime:
+    try:
+        return moment.astimezone()
+    except ValueError:
+        # TZ may lie further from UTC than Python's zones do: a day, or more.
+        return moment.astimezone(datetime.UTC)

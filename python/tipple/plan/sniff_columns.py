@@ -256,11 +256,11 @@ _DATE_AND_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _WIDER_BY_SHAPE = (
     (
         re.compile(rf"{_NUMBER}\s*", re.ASCII),
-        {"bigint": "numeric"},
+        {"bigint": "numeric", "decimal": "numeric"},
     ),
     (
         re.compile(rf"{_NUMBER}([eE][-+]?\d+)?\s*", re.ASCII),
-        {"bigint": "double precision", "numeric": "double precision", "decimal": "double precision"},
+        {"bigint": "double precision", "numeric": "double precision"},
     ),
     (re.compile(rf"{_DATE_AND_TIME}", re.ASCII), {"date": "timestamp"}),
     (
@@ -278,16 +278,19 @@ def wider_type(type_text: str, value: str | None, *, unbounded_numeric: bool) ->
     for shape, wider in _WIDER_BY_SHAPE:
         if value is not None and shape.fullmatch(value) and family in wider:
             found = wider[family]
-            return found if found != "numeric" or unbounded_numeric else _wider_number(value)
+            return found if found != "numeric" or unbounded_numeric else _wider_number(value, type_text)
     return "text"
 
 
-def _wider_number(value: str) -> str:
-    """The type of integers and this number too, for an engine whose decimals have a limit."""
+def _wider_number(value: str, type_text: str) -> str:
+    """The type of integers, or of a decimal type, and this number too, for an engine whose decimals have a limit."""
     whole, _, fraction = value.strip().lstrip("+-").partition(".")
-    if len(whole) + len(fraction) <= _DOUBLE_DIGITS and fraction:
+    guessed = re.fullmatch(r"decimal\(\d+,(\d+)\)", type_text)
+    if guessed is None and len(whole) + len(fraction) <= _DOUBLE_DIGITS and fraction:
         return "double precision"
-    return f"decimal({_DECIMAL_DIGITS},{len(fraction)})" if len(whole) + len(fraction) <= _DECIMAL_DIGITS else "text"
+    # A double would lose digits of others.
+    scale = max(len(fraction), int(guessed[1]) if guessed is not None else 0)
+    return f"decimal({_DECIMAL_DIGITS},{scale})" if len(whole) + scale <= _DECIMAL_DIGITS else "text"
 
 
 def define_table(name: TableName, columns: Sequence[SniffedColumn]) -> TableDefinition:

@@ -92,7 +92,7 @@ def parse_target(text: str) -> Target:
     scheme = scheme.lower()
     if not separator:
         named = re.fullmatch(r"(?:duckdb:)?([\w./~-]+)", text, re.IGNORECASE)
-        if named is not None:
+        if named is not None and not named[1].endswith("/"):
             raise UsageError(f"the target {text!r} is not a URL", hint=f"for a DuckDB file write duckdb:///{named[1]}")
         raise UsageError("the target is not a URL", hint=URL_EXAMPLES)
     engine = ENGINE_BY_SCHEME.get(scheme)

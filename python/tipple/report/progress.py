@@ -107,7 +107,7 @@ def open_progress(
     form: ProgressForm,
     stream: TextIO | None,
     *,
-    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now().astimezone(),
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     console: ProgressConsole | None = None,
 ) -> Progress:
     """The progress display of the wanted form.

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
-from tipple.engines import find_engine, loaded_before, spool
+from tipple.engines import find_engine, loaded_before, moments, spool
 from tipple.engines.base import (
     CHOSEN,
     NOTHING_TO_DO,
@@ -231,7 +231,7 @@ def load(
         UsageError: wrong arguments; nothing was started.
         ConnectionFailed: no connection to the target; nothing was started.
         BadRecord: a record that the target cannot store; nothing was published.
-        TooManyRejects: more of them than `max_rejects` allows; with `atomic` nothing was published.
+        TooManyRejects: more of them than `max_rejects` allows, if any; with `atomic` nothing was published.
         JobBusy: another job holds the table.
         SourceChanged: a file is not what it was when the job began.
         VerifyFailed: source and target disagree; nothing was published.
@@ -319,7 +319,7 @@ def load(
         if resume is not None and STDIN in paths:
             raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
         _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
-        display = open_progress(progress, stderr()) if isinstance(progress, str) else _Called(progress)
+        display = open_progress(progress, stderr(), now=moments.now) if isinstance(progress, str) else _Called(progress)
         runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
         if memory_limit_bytes is not None and _part.alone:
             # Of tables side by side nobody can tell whose memory it is.
@@ -515,7 +515,7 @@ def load(
         )
         if policy is not None and policy.max_count == 0:
             asked = "--replay" if replay else "--on-error skip"
-            remedy += f"; {asked} allows no reject without --max-rejects, a number or a share"
+            remedy += f"; {asked} allows no reject without --max-rejects above 0, a number or a share"
         elif policy is not None and replace_scope == "partitions" and error.sqlstate == _FOREIGN_KEY:
             remedy += "; partitions that are replaced are judged as a whole: --on-error skip leaves out no such record"
         raise error.with_remedy(f"{remedy}; {_what_is_stored(atomic=atomic, ledger=ledger)}") from None
