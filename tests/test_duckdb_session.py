@@ -1,12 +1,17 @@
-"""The session that DuckDB's loads share."""
+"""Sessions with DuckDB databases: what loads share, and files that cannot be written."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from command import environment
+from targets import DuckdbTarget, write
 from tipple.engines.duckdb import connect
 from tipple.engines.duckdb.session import DuckSession
 from tipple.plan.url import parse_target
@@ -25,3 +30,30 @@ def test_a_transaction_that_was_given_up_is_not_committed(tmp_path: Path) -> Non
         session.commit()
     session.connection.execute("ROLLBACK")
     session.close()
+
+
+def test_a_directory_that_takes_no_log(tmp_path: Path) -> None:
+    """DuckDB writes its log beside the file: without room for it rows would be stored, and none of them committed."""
+    place = tmp_path / "place"
+    place.mkdir()
+    target = DuckdbTarget(place / "d.duckdb")
+    target.execute("CREATE TABLE t (a integer)")
+    source = write(tmp_path / "a.csv", "1\n")
+    place.chmod(0o555)
+    # Root may write everywhere, unless that right is taken from it.
+    held_back = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    prefix = held_back if os.geteuid() == 0 else []
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [*prefix, sys.executable, "-m", "tipple", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+
+    try:
+        refused = run("load", source, "--into", target.url, "--table", "t")
+        looked = run("doctor", target.url, source, "--table", "t", "--json")
+    finally:
+        place.chmod(0o755)
+    assert refused.returncode == 2
+    assert f"this user may not write to {place}" in " ".join(refused.stderr.split())
+    assert looked.returncode == 1
+    assert f"this user may only read {place}" in looked.stdout

@@ -159,6 +159,12 @@ T = "[tables.t]\nsources = 'x'\n"
         (T + "null = '${env:NOT_THERE}'\n", "tables.t.null: the environment has no variable NOT_THERE", "set it"),
         ("[defaults]\nnull = ''\ntables.a.sources = 'x'\n", "line 3: defaults.tables: no such key", "[tables.NAME]"),
         ("[variables]\na = ['x']\n" + T + "null = 'q${a}'\n", "tables.t.null: the variable a is a list", "${a}"),
+        (
+            "[variables]\na = 'x'\ntables.a.sources = 'x'\n" + T,
+            "line 3: variables.tables.a.sources: a variable is a value",
+            "write [tables.NAME]",
+        ),
+        ("[variables]\ndefaults.null = 'x'\n", "line 2: variables.defaults.null: a variable is a value", "[defaults]"),
         (T + "null = '${a'\n", "line 3: tables.t.null: ${ without its }", "$${"),
         (T + "null = '${a b}'\n", "line 3: tables.t.null: ${a b} is not a reference", "${env:NAME}"),
         ("[variables]\na='${b}'\nb='x${a}'\n" + T + "null='${a}'", "the variable a is made of itself: a → b → a", None),

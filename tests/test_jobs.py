@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
-import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,15 @@ import psycopg
 import pytest
 
 import tipple
-from command import start_tipple
+from command import environment, start_tipple
 from faults.oracle import wait_for
+from loading import load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
 from tipple.cli.commands import cli
 from tipple.engines.postgresql import backends
 from tipple.engines.postgresql.ledger import table_lock
+from tipple.engines.postgresql.processes import is_surely_dead, this_process
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
@@ -170,21 +174,101 @@ def test_a_session_is_told_apart_whatever_role_it_takes_on(assumed: str) -> None
         assert connection.execute("SELECT current_user <> session_user").fetchone() == (True,)
 
 
+def note_of_a_dead_process() -> str:
+    """What the ledger would have of a process that has ended."""
+    program = "from tipple.engines.postgresql.processes import this_process; print(this_process())"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def begin_as(note: str, session: psycopg.Connection[Any], target: PostgresTarget, tmp_path: Path) -> dict[str, Any]:
+    """An unfinished job into the table `t` of a process with this note, whose lock the session holds; gives the options
+    of a load."""
+    target.execute("CREATE TABLE t (a integer)")
+    options: dict[str, Any] = {"into": target.url, "table": "t", "header": "no", "progress": "none"}
+    tipple.load(write(tmp_path / "1.csv", "1\n"), **options)
+    session.execute("SELECT pg_advisory_lock(%s)", (table_lock(TableName("public", "t")),))
+    session.execute(
+        "INSERT INTO tipple.job (job_id, target, mode, request, plan, state, epoch, owner_pid, owner) SELECT "
+        "gen_random_uuid(), target, mode, request, plan, 'loading', 1, pg_backend_pid(), %s FROM tipple.job",
+        (note,),
+    )
+    return options
+
+
 def test_the_session_of_another_role_is_not_ended(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     """Its owner is gone, as the ledger has it; who may not end it hears that the table is in use."""
-    postgres_target.execute("CREATE TABLE t (a integer)")
-    options: dict[str, Any] = {"into": postgres_target.url, "table": "t", "header": "no", "progress": "none"}
-    tipple.load(write(tmp_path / "1.csv", "1\n"), **options)
-    with postgres_target.server.connect(postgres_target.database) as other:
-        other.execute("SELECT pg_advisory_lock(%s)", (table_lock(TableName("public", "t")),))
-        other.execute(
-            "INSERT INTO tipple.job (job_id, target, mode, request, plan, state, epoch, owner_pid, owner) SELECT "
-            "gen_random_uuid(), target, mode, request, plan, 'loading', 1, pg_backend_pid(), %s FROM tipple.job",
-            (f"{socket.gethostname()}:0",),
-        )
+    with closing(postgres_target.server.connect(postgres_target.database)) as other:
+        options = begin_as(note_of_a_dead_process(), other, postgres_target, tmp_path)
         with pytest.raises(tipple.JobBusy, match="another Tipple job is loading into"):
             tipple.load(write(tmp_path / "2.csv", "2\n"), **options)
     assert postgres_target.sorted_rows("t") == [(1,)]
+
+
+def test_the_session_of_a_dead_owner_is_ended(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """A server behind a network that was down may not have noticed that its client is gone."""
+    with closing(psycopg.connect(postgres_target.url, autocommit=True)) as other:
+        options = begin_as(note_of_a_dead_process(), other, postgres_target, tmp_path)
+        tipple.load(write(tmp_path / "2.csv", "2\n"), **options)
+    assert postgres_target.sorted_rows("t") == [(1,), (2,)]
+
+
+def test_who_is_surely_dead() -> None:
+    """Of two notes that differ in one thing, one tells of somebody else, of whom nothing is known."""
+    assert not is_surely_dead(this_process())
+    # Somebody else has its number by now.
+    assert is_surely_dead(this_process().rpartition(":")[0] + ":1")
+    dead = note_of_a_dead_process()
+    assert is_surely_dead(dead)
+    host, number, where, started_at = dead.rsplit(":", 3)
+    boot, *namespaces = where.split("/")
+    assert not is_surely_dead(f"{host}:{number}")
+    assert not is_surely_dead(f"{host}2:{number}:{where}:{started_at}")
+    for place in (["0", *namespaces], [boot, "1", *namespaces[1:]], [boot, *namespaces[:-1], "1"]):
+        assert not is_surely_dead(f"{host}:{number}:{'/'.join(place)}:{started_at}")
+
+
+_CAPABILITY = "--inh-caps=+dac_read_search --ambient-caps=+dac_read_search"
+"""To read the program, wherever it lies."""
+APART = {
+    "in another namespace": ["unshare", "--mount", "--pid", "--fork", "--mount-proc"],
+    "as another user": [
+        *("unshare", "--mount", "sh", "-c"),
+        "mount -t proc -o hidepid=2 proc /proc && "
+        f'exec setpriv --reuid=65534 --regid=65534 --clear-groups {_CAPABILITY} "$@"',
+        "sh",
+    ],
+}
+"""What comes before the words of a command that is not to see the processes of this one's user."""
+
+
+@pytest.mark.client_only
+@pytest.mark.parametrize("apart", APART)
+def test_a_run_that_is_out_of_sight_is_alive(postgres_target: PostgresTarget, tmp_path: Path, apart: str) -> None:
+    """Its sessions are not ended."""
+    if subprocess.run([*APART[apart], "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this process may not make namespaces")
+    tmp_path.chmod(0o755)
+    postgres_target.execute("CREATE TABLE t (a integer); INSERT INTO t VALUES (0)")
+    one, other = (write(tmp_path / f"{number}.csv", f"{number}\n") for number in (1, 2))
+    with psycopg.connect(postgres_target.url) as reader:
+        reader.execute("LOCK TABLE t IN SHARE MODE")
+        first = start_tipple(*load_words(postgres_target.url, (one,), "t", {"header": "no"}))
+        assert wait_for(lambda: postgres_target.rows("SELECT FROM pg_locks WHERE NOT granted") or not first.running)
+        words = load_words(postgres_target.url, (other,), "t", {"header": "no"})
+        second = subprocess.run(
+            [*APART[apart], sys.executable, "-m", "tipple", *words],
+            env=environment({"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    run = first.wait()
+    assert (second.returncode, "another Tipple job is loading into" in second.stderr) == (1, True), second
+    assert run.exit_code == 0, run
+    assert run.summary is not None
+    assert not [note for note in run.summary["notes"] if "lost" in note]
+    assert postgres_target.sorted_rows("t") == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -8,8 +8,8 @@ import pytest
 
 from sniffing import decision, sniff, types
 from targets import write
-from tipple.plan.sniff import spell
 from tipple.plan.sniff_encoding import decide_encoding
+from tipple.plan.sniff_options import spell
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Given
 from tipple.run.sniff import Sniffer
 
@@ -217,6 +217,79 @@ def test_files_that_begin_with_different_empty_fields(tmp_path: Path) -> None:
     assert not sniffed.headers_of_some
 
 
+# A first record over `Bob1,71`, `Bob2,72` and so on.
+MISSING = [".", "#N/A", "n/a", "(null)", "--", "NULL", "TBD", "*", "..", "<NA>"]
+MARKED = ["<0.5", ">100", "(5.00)", "$5", "5%", "5-", "5*", "unknown", "none", "5-7"]
+
+
+def over_numbers(first: str, records: str = "Bob{n},7{n}") -> str:
+    """Records below a first one."""
+    return "".join(f"{line}\n" for line in (first, *(records.format(n=n) for n in range(1, 10))))
+
+
+@pytest.mark.parametrize("value", [*MISSING, *MARKED])
+def test_a_first_record_whose_number_is_missing_or_marked(tmp_path: Path, value: str) -> None:
+    """Read as a header it would be lost."""
+    header = sniff(write(tmp_path / "a.csv", over_numbers(f"Anna,{value}"))).header
+    assert (header.value, header.confidence < LOW_CONFIDENCE) == ("no", value in MARKED), header
+    if value in MISSING:
+        several = over_numbers(f"K-17,{value},{value}", "K-2{n},7,2024-01-0{n}")
+        assert sniff(write(tmp_path / "b.csv", several)).header.value == "no"
+
+
+@pytest.mark.parametrize(
+    ("first", "records", "sure"),
+    [
+        ("sample,Na,K", "S{n},7{n},5", True),
+        ("gender,male,female,unknown", "g{n},1,2,3", True),
+        ("answer,none,some,all", "a{n},1,2,3", True),
+        ("date,unknown", "2024-01-0{n},5", True),
+        ("#,Name,Points", "{n},N{n},5", True),
+        (",count,mean,25%,50%", "m{n},1{n},2.5,3,4", True),
+        ("team,2019/20,2020/21", "t{n},3,{n}", True),
+        ("region,2020-01,2020-02", "r{n},5.{n},6", True),
+        # Classes in their order are names most likely.
+        ("metric,25%,50%,75%", "m{n},1{n},2,3", False),
+        ("age,<18,18-25,26+", "g{n},3,{n},5", False),
+    ],
+)
+def test_names_that_are_like_missing_or_marked_values(tmp_path: Path, first: str, records: str, sure: bool) -> None:
+    header = sniff(write(tmp_path / "a.csv", over_numbers(first, records))).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == ("yes", sure), header
+
+
+@pytest.mark.parametrize(
+    ("first", "records", "sure"),
+    [
+        ("0,1,2", "Anna,Berlin,2024-01-0{n}", False),
+        ("0,1", "2024-01-0{n},{n}.5", False),
+        ("0", "Anna{n}", False),
+        ("0,1", "{n},5", True),
+        ("0,2", "2024-01-0{n},{n}.5", True),
+        ("0", "{n}.5", True),
+    ],
+)
+def test_places_in_place_of_names(tmp_path: Path, first: str, records: str, sure: bool) -> None:
+    """As pandas writes a frame whose columns were never named."""
+    header = sniff(write(tmp_path / "a.csv", over_numbers(first, records))).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == ("no", sure), header
+
+
+@pytest.mark.parametrize(
+    ("texts", "sure"),
+    [
+        (("stadt,land\nWien,AT\nGraz,AT\n", "Bern,CH\nGenf,CH\n"), False),
+        (("Wien,1\nGraz,2\n", "Bern,3\nGenf,4\n"), True),
+        (("Wien,AT\nGraz,AT\n", "Bern,CH\nGenf,CH\n"), True),
+    ],
+)
+def test_a_header_in_the_first_part_only(tmp_path: Path, texts: tuple[str, ...], sure: bool) -> None:
+    """Where nothing but texts is below, it may be one, as in a single file."""
+    paths = [str(write(tmp_path / f"{i}.csv", text)) for i, text in enumerate(texts)]
+    header = Sniffer(paths, "auto", Given()).look(None).header
+    assert (header.value, header.confidence >= LOW_CONFIDENCE) == ("no", sure), header
+
+
 # ---- apostrophes -------------------------------------------------------------------------------------------
 
 SOME = "".join(f"{i},'{i}.5'\n{i},{i}.25\n{i},\n" for i in range(1000))
@@ -317,6 +390,25 @@ def test_signs_of_windows(text: str) -> None:
 )
 def test_letters_of_dos_are_no_signs(text: str) -> None:
     assert decide_encoding([f"id,t\n1,{text}\n2,x\n".encode("cp850")]).value == "UTF8"
+
+
+@pytest.mark.parametrize("text", ["Größe", "Größe und Straße", "Lange Straße, Größe, Fuß, Maß"])
+def test_words_of_dos_whose_letters_are_quotes_of_windows(text: str) -> None:
+    """`Gr”áe` is no word, whatever language it is."""
+    found = decide_encoding([f"id,t\n1,{text}\n2,x\n".encode("cp850")])
+    assert (found.value, "DOS" in found.reason) == ("UTF8", True)
+
+
+def test_signs_of_windows_that_lack_a_space() -> None:
+    assert decide_encoding(["1,él dijo “hola”y más\n".encode("cp1252")]).value == "WIN1252"
+    assert decide_encoding(
+        ["1,año, corazón, país, café, más, él, aquí, día, niño, été•x\n".encode("cp1252")]
+    ).value == ("WIN1252")
+
+
+def test_a_letter_that_may_be_of_dos_or_of_windows() -> None:
+    found = decide_encoding(["1,Lange Straße\n".encode("cp850")])
+    assert (found.value, found.confidence < LOW_CONFIDENCE, "CP850" in found.reason) == ("WIN1252", True, True)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ class JobFailed(TippleError):
     """
 
     def __init__(self, report: Any, errors: Sequence[BaseException | None]) -> None:
-        missing = [table for table in report.tables if table.report is None]
+        missing = [table for table in report.tables if table.report is None and table.exit_status]
         names = ", ".join(f"{table.name} ({table.status})" for table in missing)
         super().__init__(
             f"{len(missing)} of {len(report.tables)} tables of {report.file} were not loaded: {names}",

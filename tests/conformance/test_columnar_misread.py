@@ -13,7 +13,7 @@ import pytest
 
 import columnar_targets
 from columnar_files import write_arrow_file, write_parquet
-from loading import load_here
+from loading import load, load_here
 from targets import DuckdbTarget, PostgresTarget
 
 postgres_target = columnar_targets.postgres_target
@@ -262,3 +262,37 @@ def test_the_greatest_nanoseconds_are_no_infinity(target: DuckdbTarget, tmp_path
     load_values(most - 1, 1 - most, check=0)
     assert target.value(f"SELECT count(*) FROM t WHERE isinf({'v[1]' if within else 'v'})") == 0
     assert target.count("t") == 2
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_moments_are_stored_as_utc_has_them(target: DuckdbTarget, tmp_path: Path, zone: str) -> None:
+    """Wherever the machine is, and however deep they are; with one zone two of these are the same clock."""
+    moments = pa.array(
+        [datetime.datetime(2024, 10, 27, hour, 30, tzinfo=datetime.UTC) for hour in (0, 1)],
+        pa.timestamp("us", "Europe/Berlin"),
+    )
+    offsets = pa.array([0, 1, 2], pa.int32())
+    columns = {
+        "plain timestamp": moments,
+        "ns timestamp_ns": moments,
+        "l timestamp[]": pa.ListArray.from_arrays(offsets, moments),
+        "s struct(t timestamp_s)": pa.StructArray.from_arrays([moments], ["t"]),
+        "m map(varchar, timestamp_ms)": pa.MapArray.from_arrays(offsets, pa.array(["k", "k"]), moments),
+        "packed timestamp[]": pa.ListArray.from_arrays(offsets, moments.dictionary_encode()),
+        "days date[]": pa.ListArray.from_arrays(
+            offsets, moments.cast(pa.timestamp("us")).cast(pa.date32()).cast(pa.timestamp("us", "UTC"))
+        ),
+    }
+    names = [column.split()[0] for column in columns]
+    target.execute(f"CREATE TABLE t ({', '.join(columns)})")
+    path = tmp_path / "in.arrow"
+    write_arrow_file(path, pa.table(dict(zip(names, columns.values(), strict=True))))
+    run = load(target, path, env={"TZ": zone})
+    clocks = ["2024-10-27 00:30:00", "2024-10-27 01:30:00"]
+    rows = target.rows(
+        "SELECT plain::varchar, ns::varchar, l[1]::varchar, s.t::varchar, m['k']::varchar, "
+        "packed[1]::varchar, days[1]::varchar FROM t ORDER BY plain"
+    )
+    assert rows == [(*[clock] * 6, "2024-10-27") for clock in clocks]
+    assert run.summary is not None
+    assert "ns holds moments: the column without time zone stores their UTC time" in run.summary["notes"]

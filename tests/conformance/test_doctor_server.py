@@ -77,6 +77,25 @@ def test_an_old_transaction(postgres_target: PostgresTarget, monkeypatch: pytest
         assert postgres_target.value(old.remedy.removeprefix("end it: ")) is True
 
 
+def test_transactions_that_a_role_may_not_see(fresh_server: Callable[..., PostgresServer]) -> None:
+    """That it could not look is said, and the remedy lets it look; such sessions are connections as others are."""
+    server = fresh_server(settings={"max_connections": "20"})
+    subject = "transactions of other roles"
+    with closing(PostgresTarget(server)) as target, ExitStack() as open_ones:
+        assert subject not in [finding["subject"] for finding in findings(target)]
+        for _ in range(10):
+            open_ones.enter_context(psycopg.connect(server.url())).execute("SELECT")
+        found = findings(target)
+        assert find(found, "connections")["level"] == "slow"
+        hidden = find(found, subject)
+        assert (hidden["level"], hidden["found"]) == (
+            "note",
+            "the server hides from this role what 10 of its sessions do",
+        )
+        server.execute(hidden["remedy"].removeprefix("as a superuser: "))
+        assert subject not in [finding["subject"] for finding in findings(target)]
+
+
 def test_orphan_files(postgres_target: PostgresTarget) -> None:
     """Those that are an hour old, in each tablespace; only a superuser is told of them."""
     server, database = postgres_target.server, postgres_target.database

@@ -331,3 +331,19 @@ def test_sorted_where_records_are_judged_from_a_stream(target: DuckdbTarget) -> 
     )  # fmt: skip
     assert report.rejects == 1
     assert target.rows("SELECT id FROM t ORDER BY rowid") == [(number,) for number in range(1, 100)]
+
+
+def test_a_key_takes_no_triggers_away(target: DuckdbTarget, tmp_path: Path) -> None:
+    target.execute("CREATE TABLE t (id integer); CREATE TABLE seen (id integer)")
+    target.execute(
+        "CREATE TRIGGER sees AFTER INSERT ON t REFERENCING NEW TABLE AS n FOR EACH STATEMENT "
+        "INSERT INTO seen SELECT id FROM n"
+    )
+    path = write(tmp_path / "a.csv", "1\n2\n")
+    refused = load_here(target, path, structure="btree", key="id", check=2)
+    assert "would lose its triggers: sees" in " ".join(refused.stderr.split())
+    refused = load_here(target, path, mode="upsert", key="id", check=2)
+    assert "DuckDB merges no rows into a table with triggers: sees" in " ".join(refused.stderr.split())
+    load_here(target, path, structure="sorted", key="id", mode="replace")
+    assert target.rows("SELECT trigger_name FROM duckdb_triggers()") == [("sees",)]
+    assert target.sorted_rows("seen") == [(1,), (2,)]

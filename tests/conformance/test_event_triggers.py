@@ -161,6 +161,53 @@ def test_a_schema_that_a_trigger_leaves_out(strange: PostgresTarget, tmp_path: P
     assert strange.rows(STAGED) == []
 
 
+REFUSES_DROPS = (
+    "CREATE FUNCTION keeps() RETURNS event_trigger LANGUAGE plpgsql AS $$ DECLARE d record; BEGIN "
+    "FOR d IN SELECT * FROM pg_event_trigger_dropped_objects() WHERE object_type = 'table' AND {which} LOOP "
+    "RAISE 'no drop of %', d.object_name; END LOOP; END $$; "
+    "CREATE EVENT TRIGGER keeper ON sql_drop {when} EXECUTE FUNCTION keeps()"
+)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("schema", ["tipple", "public"])
+def test_a_trigger_that_refuses_to_drop_tables(
+    strange: PostgresTarget, tmp_path: Path, order: str, schema: str
+) -> None:
+    """COPY drops none, so rows go into the table itself."""
+    strange.execute(ORDERS[order])
+    refuses = REFUSES_DROPS.format(which=f"schema_name = '{schema}'", when="WHEN TAG IN ('DROP TABLE')")
+    strange.server.execute(refuses, strange.database)
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    for options in ({}, {"mode": "replace", "restart": True}):
+        summary = load(strange, path, **options).summary
+        assert summary["strategy"] == "single"
+        assert "the event trigger keeper refuses to drop tables: no drop of stage_" in summary["strategy_reason"]
+        assert strange.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
+        assert strange.rows(STAGED) == []
+    if schema == "tipple":
+        run = load(strange, path, mode="upsert", key="a", check=2)
+        assert "records for public.t cannot be staged: the event trigger keeper refuses to drop tables" in run.stderr
+
+
+def test_a_trigger_that_refuses_to_drop_one_table(strange: PostgresTarget, tmp_path: Path) -> None:
+    """That shows when another one is to take its place: its rows are copied."""
+    strange.execute(ORDERS["flat"])
+    strange.server.execute(REFUSES_DROPS.format(which="object_name = 't'", when=""), strange.database)
+    for mode in ("append", "replace"):
+        run = load(strange, write(tmp_path / "in.csv", "1,x\n2,y\n"), mode=mode, restart=True)
+        assert any("not swapped in: the event trigger keeper refuses" in note for note in run.summary["notes"])
+        assert strange.rows("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
+        assert strange.rows(STAGED) == []
+
+
+def test_a_new_table_where_none_may_be_dropped(strange: PostgresTarget, tmp_path: Path) -> None:
+    strange.server.execute(REFUSES_DROPS.format(which="true", when=""), strange.database)
+    schema = write(tmp_path / "t.sql", ORDERS["flat"] + ";")
+    assert load(strange, write(tmp_path / "in.csv", "1,x\n"), schema=schema).summary["strategy"] == "swap"
+    assert strange.rows("SELECT a, b FROM t") == [(1, "x")]
+
+
 @pytest.mark.parametrize("does", WITHHOLDS)
 def test_a_ledger_that_would_be_lost(site: PostgresTarget, tmp_path: Path, does: str) -> None:
     site.server.execute("REVOKE site FROM loader")

@@ -110,6 +110,21 @@ def test_a_column_without_values(engine_target: Target) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [pl.Int128, pl.UInt128, pl.List(pl.Int128)])
+def test_integers_that_arrow_has_not(tmp_path: Path, kind: Any) -> None:
+    """They are told as what they are; the remedy keeps them as they are."""
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute("CREATE TABLE t (a hugeint)")
+    number = 10**37
+    frame = pl.DataFrame({"a": pl.Series([[number] if kind == pl.List(pl.Int128) else number], dtype=kind)})
+    with pytest.raises(tipple.UsageError, match="has integers of 128 bits, of which Arrow has none") as caught:
+        tipple.load(frame, into=target.url, table="t")
+    assert "pl.Decimal(38, 0)" in str(caught.value.hint)
+    if kind != pl.List(pl.Int128):
+        tipple.load(frame.with_columns(pl.col("a").cast(pl.Decimal(38, 0))), into=target.url, table="t")
+        assert target.rows("SELECT a FROM t") == [(number,)]
+
+
 def test_python_objects_are_refused(tmp_path: Path) -> None:
     """They are addresses in memory."""
     target = DuckdbTarget(tmp_path / "target.duckdb")

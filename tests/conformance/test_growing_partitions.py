@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,40 @@ def test_too_many_partitions_are_counted_together(postgres_target: PostgresTarge
     assert len(made) == 10
     with pytest.raises(tipple.UsageError, match=r"more than 4,000 partitions"):
         bounds_for(postgres_target.connection, asked, "integer", keys, fill=False, there=MAX_PARTITIONS - 9)
+
+
+@pytest.mark.parametrize("form", ["frame", "parquet", "csv"])
+@pytest.mark.parametrize("of_type", ["date", "integer"])
+def test_a_year_of_which_a_month_is_there(
+    postgres_target: PostgresTarget, tmp_path: Path, form: str, of_type: str
+) -> None:
+    """What cannot be made is told with the record that it leaves without a partition, and by a note where rejects are
+    kept apart; where no record lacks one, nothing is said."""
+    dates = {"2024-01-05": 5, "2024-07-01": 50, "2025-03-01": 105, "2024-01-31": 9}
+    keys: list[Any] = [datetime.date.fromisoformat(day) for day in dates] if of_type == "date" else [*dates.values()]
+    bounds, every = ("('2024-01-01') TO ('2024-02-01')", "year") if of_type == "date" else ("(0) TO (10)", "100")
+
+    def source(rows: list[int]) -> Any:
+        table = pa.table({"d": pa.array([keys[row] for row in rows])})
+        if form == "frame":
+            return table
+        path = tmp_path / f"{len(rows)}.{form}"
+        if form == "csv":
+            return write(path, "".join(f"{keys[row]}\n" for row in rows))
+        pq.write_table(table, path)
+        return path
+
+    postgres_target.execute(f"CREATE TABLE t (d {of_type}) PARTITION BY RANGE (d)")
+    postgres_target.execute(f"CREATE TABLE t_e PARTITION OF t FOR VALUES FROM {bounds}")
+    given: dict[str, Any] = {"into": postgres_target.url, "table": "t", "partition_by": f"range(d, every={every})"}
+    text: dict[str, Any] = {"format": "csv", "header": "no"} if form == "csv" else {}
+    with pytest.raises(tipple.BadRecord) as caught:
+        tipple.load(source([0, 1, 2]), **given, **text)
+    assert "which would overlap t_e FROM" in caught.value.remedy
+    skip = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad"}
+    result = tipple.load(source([0, 1, 2]), **given, **text, **skip)
+    assert (result.rows, result.rejects) == (2, 1)
+    assert [note for note in result.notes if "which would overlap t_e FROM" in note]
+    result = tipple.load(source([0, 2, 3, 3]), **given, **text)
+    assert result.rows == 4
+    assert not [note for note in result.notes if "made no partition" in note]

@@ -7,7 +7,8 @@ import select
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,10 +16,14 @@ import psycopg
 import psycopg.sql
 import pytest
 
+from command import run_tipple
 from loading import load
 from servers.installations import VERSIONS, missing_reason
 from servers.postgres import LOADER, LOADER_PASSWORD, PostgresServer, postgres_server
-from targets import write
+from targets import PostgresTarget, write
+from tipple.engines.core import LoginRefused
+from tipple.engines.postgresql.connection import reconnect
+from tipple.plan.url import parse_target
 
 PASSWORDS = (
     "plain",
@@ -119,3 +124,41 @@ def test_a_socket_in_no_directory(server: PostgresServer, path: Path, how: str) 
     assert LOADER_PASSWORD not in refused.output
     assert "connection to server on socket" in refused.stderr
     assert "certain where its password ends" not in refused.stderr
+
+
+def with_new_password(target: PostgresTarget) -> None:
+    """Has the first load into the table `a` give the role another password."""
+    target.execute(
+        "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"ALTER ROLE {LOADER} PASSWORD 'other'; RETURN NULL; END $$;"
+        "CREATE TABLE a (v integer); CREATE TRIGGER other AFTER INSERT ON a EXECUTE FUNCTION other()"
+    )
+
+
+def test_a_job_does_not_repeat_a_login_that_was_refused(
+    fresh_server: Callable[..., PostgresServer], path: Path, tmp_path: Path
+) -> None:
+    """That may lock the account: the other tables are told what the first one was."""
+    server = fresh_server()
+    with closing(PostgresTarget(server)) as target:
+        with_new_password(target)
+        target.execute("CREATE TABLE b (v integer); CREATE TABLE c (v integer)")
+        tables = "[tables.a]\n[tables.b]\nafter = 'a'\n[tables.c]\nafter = 'a'\n"
+        defaults = f"[defaults]\ninto = '{target.url}'\nsources = '{path}'\nheader = 'no'\nretry-for = 3\n"
+        run = run_tipple("run", write(tmp_path / "job.toml", defaults + tables), "--progress", "none", check=1)
+    assert run.summary is not None
+    loaded, *failed = run.summary["tables"]
+    assert (loaded["status"], [table["status"] for table in failed]) == ("loaded", ["failed", "failed"])
+    for table in failed:
+        assert "password authentication failed" in table["error"]
+        assert "check user and password" in table["hint"]
+    assert server.log_text().count("password authentication failed") == 1
+
+
+def test_a_lost_session_whose_login_is_refused(fresh_server: Callable[..., PostgresServer]) -> None:
+    """It is not waited for as for a server that comes back."""
+    server = fresh_server()
+    url = server.url(LOADER, server.create_database()).replace(quote(LOADER_PASSWORD, safe=""), "other")
+    with pytest.raises(LoginRefused, match="password authentication failed"):
+        reconnect(parse_target(url), "tipple", retry_seconds=3)
+    assert server.log_text().count("password authentication failed") == 1

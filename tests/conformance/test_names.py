@@ -243,3 +243,14 @@ def test_a_duckdb_database_that_has_the_name_of_a_schema(tmp_path: Path, databas
     assert target.count(place) == 4
     run_tipple("doctor", target.url, "--table", f"{schema}.t", check=0)
     assert run_tipple("jobs", target.url, check=0).stdout.count("published") == 7
+
+
+@pytest.mark.parametrize("name", ["Sales.Orders", "sales.orders", "SALES.ORDERS"])
+def test_duckdb_knows_no_case_of_schemas(tmp_path: Path, name: str) -> None:
+    target = DuckdbTarget(tmp_path / "t.duckdb")
+    target.execute("CREATE SCHEMA Sales; CREATE TABLE Sales.Orders (Id integer)")
+    load_text_here(target, tmp_path / "a.csv", "1\n", table=name)
+    load_text_here(target, tmp_path / "b.csv", "x\n2\n", table=f"{name}_more", schema="auto")
+    assert target.rows("SELECT * FROM Sales.Orders") == [(1,)]
+    assert target.rows("SELECT count(*) FROM duckdb_schemas() WHERE lower(schema_name) = 'sales'") == [(1,)]
+    assert run_tipple("doctor", target.url, "--table", name, check=False).exit_code == 0

@@ -280,6 +280,20 @@ def test_fixed_partitions_that_are_there(postgres_target: PostgresTarget, tmp_pa
         tipple.load(path, into=postgres_target.url, table="h", header="no", partition_by="hash(a, 3)")
 
 
+@pytest.mark.parametrize("there", [["'A', 'B', NULL"], ["'B', NULL", "'A'"]])
+def test_values_that_have_partitions(postgres_target: PostgresTarget, tmp_path: Path, there: list[str]) -> None:
+    """In another order, or in several: nothing is missing of them, and nothing is said."""
+    postgres_target.execute("CREATE TABLE t (a text) PARTITION BY LIST (a)")
+    for number, values in enumerate(there):
+        postgres_target.execute(f"CREATE TABLE t_{number} PARTITION OF t FOR VALUES IN ({values})")
+    path = write(tmp_path / "in.csv", "A\nB\nC\n")
+    given: dict[str, Any] = {"into": postgres_target.url, "table": "t", "header": "no"}
+    result = tipple.load(path, **given, partition_by="list(a, values=[[B, A, NULL], C])")
+    assert not [note for note in result.notes if "made no partition" in note]
+    result = tipple.load(path, **given, partition_by="list(a, values=[[B, A, D]])", restart=True)
+    assert [note for note in result.notes if "made no partition IN ('B', 'A', 'D')" in note]
+
+
 def test_where_it_has_no_meaning(postgres_target: PostgresTarget, tmp_path: Path) -> None:
     postgres_target.execute("CREATE TABLE t (a integer)")
     path = write(tmp_path / "in.csv", "1\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from command import environment
+from command import environment, run_tipple
 from extension.pages import make_ready
 from loading import load, load_words
 from spoilt import TABLE
@@ -477,3 +477,48 @@ def test_a_replay_into_partitions_of_which_nothing_is_known(
     assert "the ledger does not have which partitions" in " ".join(refused.stderr.split())
     load(postgres_target, path, replay=True, **options, mode="append")
     assert postgres_target.sorted_rows("t") == [(1, 10), (2, 20)]
+
+
+REPLAYS = """
+[defaults]
+into = "${into}"
+sources = "${here}/${table}.csv"
+header = "no"
+rejects = "${here}/${table}.bad"
+on-error = "skip"
+replay = true
+[tables.parent]
+[tables.middle]
+after = "parent"
+[tables.child]
+after = "middle"
+"""
+
+
+def test_a_job_of_which_one_table_has_no_rejects(engine_target: Target, tmp_path: Path) -> None:
+    """There is nothing to replay of it, and the others are replayed in their order."""
+    for name in ("parent", "middle", "child"):
+        key = "PRIMARY KEY" if name == "parent" else "REFERENCES parent" if name == "child" else ""
+        engine_target.execute(f"CREATE TABLE {name} (a integer {key})")
+        path = write(tmp_path / f"{name}.csv", "x\n" if name != "middle" else "3\n")
+        skip = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / f"{name}.bad", "header": "no"}
+        load(engine_target, path, table=name, check=3 if name != "middle" else 0, **skip)
+    assert not (tmp_path / "middle.bad").exists()
+    job = write(tmp_path / "job.toml", REPLAYS)
+    command: list[Any] = ["run", job, "--set", f"into={engine_target.url}", "--progress", "none"]
+    for name in ("parent", "child"):
+        write(tmp_path / f"{name}.bad", "7\n")
+    for words, status in ((["--dry-run"], "planned"), ([], "loaded"), ([], "loaded")):
+        run = run_tipple(*command, *words)
+        assert run.summary is not None
+        found = {table["name"]: table["status"] for table in run.summary["tables"]}
+        assert found == {"parent": status, "middle": "nothing to replay", "child": status}
+        (note,) = [table["note"] for table in run.summary["tables"] if table["name"] == "middle"]
+        assert note == f"there is no {tmp_path}/middle.bad"
+    assert engine_target.rows("SELECT a FROM child") == [(7,)]
+    for name in ("parent", "child"):
+        os.unlink(tmp_path / f"{name}.bad")
+    assert "nothing to replay" in run_tipple(*command).stdout
+    # Who asks for one table has most likely mistaken its name.
+    write(job, REPLAYS.replace("replay = true\n", "") + "replay = true\n")
+    assert "there is no file of rejects" in run_tipple(*command, check=2).stderr

@@ -242,6 +242,8 @@ def test_a_violated_check_names_its_record(target: PostgresTarget, tmp_path: Pat
     assert re.search(r"record +19,001\b", run.stderr), run
     assert target.count("t") == 0
     assert target.leftovers("t") == set()
+    run = load(target, tmp_path / "a.csv", write_path="direct", check=1)
+    assert 'a record cannot be stored: check constraint "small"' in run.stderr, "the way is not what was wrong"
 
 
 def test_a_check_that_fails_names_its_record(target: PostgresTarget, tmp_path: Path) -> None:
@@ -320,7 +322,8 @@ def test_a_member_that_inherits_no_rights(target: PostgresTarget, tmp_path: Path
         target.server.execute(statement + (" FALSE" if is_new else " NOINHERIT"))
         refused = load_text(target, tmp_path / "a.csv", numbers(10), write_path="direct", check=2)
         assert "does not inherit the rights of tipple_direct" in refused.stderr
-        assert "WITH INHERIT TRUE" in refused.stderr
+        remedy = "WITH INHERIT TRUE" if is_new else f'ALTER ROLE "{LOADER}" INHERIT'
+        assert remedy in refused.stderr
     finally:
         target.server.execute(statement + (" TRUE" if is_new else " INHERIT"))
     load(target, tmp_path / "a.csv", write_path="direct")
@@ -362,10 +365,76 @@ def test_without_the_extension_or_the_right(postgres_server: PostgresServer, tmp
         target.close()
 
 
+RIGHTS = {
+    "schema": (
+        "REVOKE USAGE ON SCHEMA tipple_direct FROM tipple_direct",
+        "GRANT USAGE ON SCHEMA tipple_direct TO tipple_direct",
+    ),
+    "function": (
+        "REVOKE EXECUTE ON FUNCTION tipple_direct.why_not(regclass) FROM tipple_direct",
+        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tipple_direct TO tipple_direct",
+    ),
+    "name": ("ALTER SCHEMA tipple_direct RENAME TO td", 'ALTER SCHEMA "td" RENAME TO tipple_direct'),
+}
+
+
+@pytest.mark.parametrize("what", RIGHTS)
+def test_the_role_of_the_extension_has_lost_a_right(target: PostgresTarget, tmp_path: Path, what: str) -> None:
+    """`auto` goes by COPY; what is said of it helps as it stands."""
+    lost, remedy = RIGHTS[what]
+    target.execute(NUMBERS)
+    target.server.execute(lost, target.database)
+    refused = load_text(target, tmp_path / "a.csv", numbers(10), write_path="direct", check=2)
+    assert f"({remedy})" in " ".join(refused.stderr.split()), refused
+    write_path, reason = path_of(load(target, tmp_path / "a.csv"))
+    assert write_path == "binary"
+    assert f"({remedy})" in reason
+    target.server.execute(remedy, target.database)
+    assert path_of(load(target, tmp_path / "a.csv", mode="replace", write_path="direct"))[0] == "direct"
+
+
+TAKES_AWAY = {
+    "membership": f"REVOKE tipple_direct FROM {LOADER}",
+    "schema": "REVOKE USAGE ON SCHEMA tipple_direct FROM tipple_direct",
+    "function": "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA tipple_direct FROM tipple_direct",
+}
+
+
+@pytest.mark.parametrize("what", TAKES_AWAY)
+def test_taken_away_once_pages_are_in(target: PostgresTarget, tmp_path: Path, what: str) -> None:
+    """The table is not read ahead then, and that is all."""
+    target.execute(
+        f"{NUMBERS}; CREATE FUNCTION indexed(integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql "
+        "AS $$ BEGIN PERFORM public.take_away(); RETURN $1; END $$"
+    )
+    target.server.execute(
+        "CREATE FUNCTION public.take_away() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS "
+        f"$$ BEGIN {TAKES_AWAY[what]}; END $$",
+        target.database,
+    )
+    target.execute("CREATE INDEX ON t (indexed(id))")
+    try:
+        run = load_text(target, tmp_path / "a.csv", "7,x,2024-01-01\n", write_path="direct")
+    finally:
+        target.server.execute(f"GRANT tipple_direct TO {LOADER}")
+    assert path_of(run)[0] == "direct"
+    assert target.count("t") == 1
+
+
+def test_records_that_keep_their_order(target: PostgresTarget, tmp_path: Path) -> None:
+    target.execute(NUMBERS)
+    run = load_text(target, tmp_path / "a.csv", numbers(10), preserve_order=True, jobs=1)
+    assert "not direct: a record that fits no page goes by COPY, and comes out of its order" in path_of(run)[1]
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "reason"),
     [
-        ("REVOKE EXECUTE ON FUNCTION tipple_direct.finish() FROM tipple_direct", "permission denied"),
+        (
+            "CREATE OR REPLACE FUNCTION tipple_direct.finish(OUT pages bigint, OUT rows bigint) LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'permission denied' USING ERRCODE = '42501'; END $$",
+            "permission denied",
+        ),
         ("ALTER FUNCTION tipple_direct.finish() RENAME TO gone", "does not exist"),
         (
             "CREATE OR REPLACE FUNCTION tipple_direct.finish(OUT pages bigint, OUT rows bigint) LANGUAGE plpgsql AS "

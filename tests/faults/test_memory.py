@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
+import tipple
 from big import TABLE, BigFile
 from conftest import LONG
 from loading import load, load_stdin
@@ -64,3 +66,16 @@ def test_what_is_read_from_beginning_to_end(postgres_target: PostgresTarget, tmp
     said = json.loads(summary.read_text())
     assert (said["rows"], said["sources"][0]["text_bytes"]) == (10_000 * times, times * len(block))
     assert said["peak_memory_bytes"] <= bound
+
+
+@pytest.mark.parametrize("limit", ["100KB", "1MB"])
+def test_want_of_memory_in_the_library(tmp_path: Path, limit: str) -> None:
+    """DuckDB's own error comes up wherever it is asked something, and is one of Tipple's with its remedy."""
+    path = write(tmp_path / "in.csv", "1\n" * 1000)
+    target = tmp_path / "t.duckdb"
+    with duckdb.connect(str(target)) as connection:
+        connection.execute(f"SET memory_limit = '{limit}'")
+        with pytest.raises(tipple.TippleError, match=r"^out of memory: ") as caught:
+            tipple.load(path, into=f"duckdb:///{target}", table="t", schema="auto")
+    assert "--memory-limit" in str(caught.value.hint)
+    assert tipple.load(path, into=f"duckdb:///{target}", table="t", schema="auto").rows == 1000

@@ -93,6 +93,9 @@ def copied_bin(version: int, scratch: Path, user: ServerUser) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-R", "--preserve=mode,timestamps,links", directory, target], check=True)
     subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+    if root.match("lib/postgresql/*"):
+        # The translations of its messages, among those of all programs.
+        (copy / "share/locale").symlink_to(_prefix(root) / "share/locale")
     place = copy / root.relative_to(_prefix(root)) / "bin"
     if not _runs(place, user):
         raise RuntimeError(f"{user.name} cannot run {place}/postgres")

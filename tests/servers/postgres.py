@@ -136,6 +136,7 @@ class PostgresServer:
         *,
         parent: Path | None = None,
         first_lines_of_hba: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Make the data directory; nothing runs yet.
 
@@ -144,6 +145,7 @@ class PostgresServer:
             settings: lines for postgresql.conf, over FUNCTIONAL_SETTINGS.
             parent: where the data directory goes, for example on a small file system.
             first_lines_of_hba: rules for pg_hba.conf that come before the usual ones.
+            environment: variables of the server's process.
         """
         self.version = version
         self._place = scratch()
@@ -153,6 +155,7 @@ class PostgresServer:
         self.log = self.socket_directory / "log"
         self.bin = self._place.bin(version)
         self.port = _free_port()
+        self._environment = {"PATH": "/usr/bin:/bin", "LANG": "C", "TZ": "UTC", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._prepared = False
         self._databases = itertools.count(1)
@@ -220,7 +223,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={"PATH": "/usr/bin:/bin", "LANG": "C", "TZ": "UTC"},
+                env=self._environment,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
                 **self._place.user.popen_arguments,  # type: ignore[call-overload]

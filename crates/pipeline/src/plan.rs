@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tipple_codec::column::Column;
 use tipple_codec::dialect::Dialect;
-use tipple_codec::encode::batch::casting::Casting;
-use tipple_codec::encode::batch::text_form::Spelling;
 use tipple_codec::route::RoutePlan;
 use tipple_codec::sniff::guessed::Guessed;
 
+mod columnar;
 mod direct;
 mod found;
 mod known_types;
 mod numbers;
 mod unique;
 
+pub use columnar::{ColumnarFormat, ColumnarPlan, FieldPlan};
 pub use direct::DirectPlan;
 pub use found::{RefusedRow, RefusedSlice, Sought, SoughtColumn};
 pub use known_types::KnownTypes;
@@ -163,48 +163,6 @@ pub struct CutPlan {
 
 fn yes() -> bool {
     true
-}
-
-/// How columnar sources are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ColumnarFormat {
-    /// Apache Parquet.
-    Parquet,
-    /// Arrow IPC, as a file or as a stream.
-    Arrow,
-    /// An Arrow C stream of this process.
-    Memory,
-}
-
-/// How columnar sources are read.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ColumnarPlan {
-    /// How they are written.
-    pub format: ColumnarFormat,
-    /// Per column of the plan: the field that it comes from.
-    pub fields: Vec<FieldPlan>,
-}
-
-impl ColumnarPlan {
-    /// How the values of each column are spelled.
-    #[must_use]
-    pub fn spellings(&self) -> Vec<Spelling> {
-        self.fields.iter().map(|field| field.spelling).collect()
-    }
-}
-
-/// The field of a columnar source that a column comes from.
-#[derive(Debug, Clone, Deserialize)]
-pub struct FieldPlan {
-    /// Its name.
-    pub name: String,
-    /// How its values are spelled where they go as text, and whether the target keeps nanoseconds.
-    #[serde(flatten)]
-    pub spelling: Spelling,
-    /// What the target makes of values that it converts by itself.
-    #[serde(flatten)]
-    pub casting: Casting,
 }
 
 /// What all loads have in common.

@@ -75,8 +75,14 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine stores of values that it casts itself, where that is not all: the codec's `Part`."""
     doubles: bool = False
     """Whether the engine itself makes floats of 64 bits of smaller ones."""
+    without_zone: bool = False
+    """Whether the engine itself would store moments by the clock of the machine's own zone."""
     refuses_floats: bool = False
     """Whether the engine has no cast from floats: of their text it makes what other digits would mean."""
+    is_money: bool = False
+    """Whether it is PostgreSQL's `money`, or a domain of it."""
+    misreading: tuple[str, str] | None = None
+    """Why the engine makes another number of the text of one with a fraction, and what to do; None: it does not."""
 
     @property
     def casting(self) -> dict[str, Any]:
@@ -84,7 +90,8 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
         element = self.codec_type["array"]["element"] if _is_array(self.codec_type) else self.codec_type
         kind = element if isinstance(element, str) else next(iter(element))
         part = {"date": "day", "time": "time", "timetz": "time"}.get(kind, self.parts)
-        return ({"part": part} if part is not None else {}) | ({"doubles": True} if self.doubles else {})
+        found = {"part": part, "doubles": self.doubles or None, "without_zone": self.without_zone or None}
+        return {name: what for name, what in found.items() if what is not None}
 
     @property
     def digested(self) -> bool:

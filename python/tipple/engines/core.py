@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from tipple import _core
-from tipple.engines import spool, unread_files
+from tipple.engines import server_errors, spool, unread_files
 from tipple.engines.base import Cut, Identity, LoadTask, TableColumn
+from tipple.engines.server_errors import ServerError
 from tipple.errors import (
     BadRecord,
     ConnectionFailed,
@@ -23,7 +24,6 @@ from tipple.errors import (
     TippleError,
     TooManyRejects,
 )
-from tipple.plan.url import TableName
 
 TEXT_PLAN: dict[str, Any] = {
     "dialect": {
@@ -218,84 +218,13 @@ _REMEDY = re.compile(r"; (?=(?:for the load: ALTER TABLE|leave it out with|leave
 AGAIN = "run the same command again: what is stored stays stored, and nothing is stored twice"
 """What to do where the connection was lost, and a ledger knows how far the load has come."""
 _MEND = "mend the cause and run the same command again"
-_CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
-"""Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
-transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
-itself."""
-_PASSING = ("40", "53", "57", "58")
-MISSING_RIGHT = "42501"
-"""Of the class 42 what can be granted."""
-_IN_USE = ("55006", "55P03")
-"""Of the class 55 those that say that somebody else has a table, or a lock on it."""
-_FAULT_OF_VALUES = ("0A", "3F", "42")
-"""The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
-
-
-def is_of_circumstances(sqlstate: str | None) -> bool:
-    """Whether the server refuses neither a statement nor a value."""
-    return (sqlstate or "")[:2] in _CIRCUMSTANCES
-
-
-def may_pass(sqlstate: str | None, said: str | None) -> bool:
-    """Whether the same may succeed another time, when others, room, time or a right no longer stand against it, of
-    which the server has `said` something.
-    """
-    # A policy refuses a record under the same code.
-    lacks_right = sqlstate == MISSING_RIGHT and (
-        "permission denied" in (said or "") or files_hint(sqlstate, said) is not None
-    )
-    return (sqlstate or "")[:2] in _PASSING or sqlstate in _IN_USE or lacks_right
+COMMITTING = "committing"
+"""What the core does when keys that could wait are checked."""
 
 
 def lacks_room(message: str | None) -> bool:
     """Whether the system has told the core that a disk of this machine, or a share of it, is full."""
     return any(f"(os error {number})" in (message or "") for number in (errno.ENOSPC, errno.EDQUOT))
-
-
-def room_hint(sqlstate: str | None) -> str | None:
-    """What helps a server whose disk is full; None where it is not."""
-    if sqlstate != "53100":
-        return None
-    return (
-        "free space for the server and run the same command again; where attempts have filled it, tipple jobs URL "
-        "clean gives back what they have staged"
-    )
-
-
-_SERVERS_FILE = re.compile(r"\b(?:base|global|pg_tblspc|pg_wal|pg_xact|pg_multixact|pg_subtrans)/\w")
-"""In the data directory. Around its name the server speaks its own language."""
-
-
-def files_hint(sqlstate: str | None, said: str | None) -> str | None:
-    """What helps where the system does not let the server write its own files, of which the server has `said`
-    something; None where it is not that. PostgreSQL has one code for it and for what a role may not do.
-    """
-    if sqlstate != MISSING_RIGHT or _SERVERS_FILE.search(said or "") is None:
-        return None
-    return (
-        "the server cannot write its own files: its disk is mounted read-only, as the system itself does after an "
-        "error of the disk (dmesg on the server's machine), or the files are another user's; mend that and run the "
-        "same command again"
-    )
-
-
-def lock_hint(sqlstate: str | None, said: str) -> str | None:
-    """What helps where a setting has ended the wait for a lock, of which the server has `said` something."""
-    if sqlstate != "55P03" or "lock timeout" not in said:
-        return None
-    return (
-        "a lock was waited for as long as lock_timeout allows, a setting of the role, the database or the URL: nothing "
-        "was published; run the same command again"
-    )
-
-
-def _hint_of(sqlstate: str | None, said: str) -> str | None:
-    return room_hint(sqlstate) or files_hint(sqlstate, said) or lock_hint(sqlstate, said)
-
-
-def _is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
-    """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
-    return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
 
 
 def core_error(error: Exception) -> TippleError:
@@ -304,11 +233,11 @@ def core_error(error: Exception) -> TippleError:
     kind = facts.pop("kind")
     message = facts.get("message", "")
     match kind:
-        case "bad_record" if _is_no_records_fault(facts.get("sqlstate"), facts.get("column")):
+        case "bad_record" if server_errors.is_no_records_fault(facts.get("sqlstate"), facts.get("column")):
             return TippleError(
                 f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",
-                hint=f"the record is not to blame: {_hint_of(facts['sqlstate'], facts['reason']) or _MEND}",
+                hint=f"the record is not to blame: {server_errors.hint(ServerError.of_facts(facts)) or _MEND}",
                 detail=facts,
             )
         case "bad_record":
@@ -334,18 +263,13 @@ def core_error(error: Exception) -> TippleError:
             text = "\n  ".join(lines)
             return ServerRefused(
                 f"the server refused ({facts['doing']}, SQLSTATE {facts['sqlstate']}): {text}",
-                hint=rights_hint(facts["sqlstate"], message, is_at_end=facts["doing"] == "committing")
-                or _copy_hint(facts)
-                or reference_hint(text)
-                or _hint_of(facts["sqlstate"], message)
-                or facts.get("hint")
-                or _MEND,
+                hint=_server_hint(facts) or facts.get("hint") or _MEND,
                 detail=facts,
             )
         case "connection":
             return ConnectionLost(
                 f"the connection to the server was lost ({facts['doing']}): {message}",
-                hint=full_hint(message) or AGAIN,
+                hint=server_errors.full_hint(message) or AGAIN,
                 detail=facts,
             )
         case "commit_in_doubt":
@@ -365,7 +289,7 @@ def core_error(error: Exception) -> TippleError:
                 detail=facts,
             )
         case "lost_ownership":
-            return JobBusy("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
+            return TakenOver()
         case "cancelled":
             return Interrupted("interrupted", hint="run the same command again to go on")
         case "invalid" if message.startswith(_STREAM_FAILED):
@@ -387,6 +311,16 @@ def core_error(error: Exception) -> TippleError:
                 f"internal error: {message}",
                 hint="this is a fault of Tipple; please report it with the command",
             )
+
+
+def _server_hint(facts: Mapping[str, Any]) -> str | None:
+    error, doing = ServerError.of_facts(facts), facts["doing"]
+    return (
+        server_errors.rights_hint(error, is_at_end=doing == COMMITTING)
+        or server_errors.copy_hint(error, doing=doing, advice=facts.get("hint"))
+        or server_errors.reference_hint(error, doing=doing)
+        or server_errors.hint(error)
+    )
 
 
 _TRACEBACK = "Traceback (most recent call last):\n"
@@ -419,82 +353,21 @@ def more_memory(error: BaseException) -> str:
     return _MORE_MEMORY if isinstance(error, MemoryError) or "bad allocation" in str(error) else _HIGHER_LIMIT
 
 
-def full_hint(message: str) -> str | None:
-    """What to do where a server, a database or a role has all the sessions that it may have."""
-    if not any(sign in message for sign in ("too many clients", "too many connections", "connection slots")):
-        return None
-    return (
-        "have fewer streams (-j), wait until other sessions end, or raise the limit: max_connections, ALTER ROLE … "
-        "CONNECTION LIMIT, ALTER DATABASE … CONNECTION LIMIT; then run the same command again"
-    )
-
-
-def reference_hint(text: str) -> str | None:
-    """What to do where rows that are to be replaced are referred to."""
-    if "is still referenced from" not in text:
-        return None
-    return (
-        "--mode upsert keeps rows that others refer to; or make that foreign key DEFERRABLE, and have the files bring "
-        "such rows again; nothing was published"
-    )
-
-
-def rights_hint(sqlstate: str | None, said: str, *, is_at_end: bool = False) -> str | None:
-    """What to do about a missing right, of which the server has `said` something, in its own language.
-
-    `is_at_end`: whether it was at COMMIT, where it is no longer the role of the load that is asked for it: the server
-    checks foreign keys as the owners of the tables.
-    """
-    if sqlstate != MISSING_RIGHT or "row-level security" in said:
-        return None
-    if (hint := files_hint(sqlstate, said)) is not None:
-        return hint
-    schema = _refused("schema", said)
-    if schema is not None and is_at_end:
-        return (
-            "foreign keys are checked at the end as the owners of their tables: as the schema's owner: GRANT USAGE ON "
-            f"SCHEMA {schema} TO the role that owns the tables of the key; and run the same again"
-        )
-    if schema is not None:
-        return f"as the schema's owner: GRANT USAGE, CREATE ON SCHEMA {schema} TO this role; and run the same again"
-    return tablespace_hint(said) or (
-        "as the table's owner: GRANT SELECT, INSERT ON the table TO this role; --mode replace also needs DELETE, "
-        "--mode upsert UPDATE"
-    )
-
-
-def tablespace_hint(said: str) -> str | None:
-    """What to do where a role may make no tables in a tablespace, as the server has `said`; None where it may."""
-    place = _refused("tablespace", said)
-    if place is None:
-        return None
-    return f"as a superuser: GRANT CREATE ON TABLESPACE {place} TO this role; and run the same command again"
-
-
-def _refused(kind: str, said: str) -> str | None:
-    """The schema or tablespace that the server says it refuses, quoted where SQL needs it."""
-    found = re.search(rf"for {kind} (.+)", said)
-    # By the same rule as a table's.
-    return str(TableName(None, found[1])) if found is not None else None
-
-
-def _copy_hint(facts: Mapping[str, Any]) -> str | None:
-    """What to do where row security does not let COPY: the server's own hint, the only one of its kind, is INSERT."""
-    if facts["sqlstate"] != "0A000" or facts["doing"] != "starting COPY" or not facts.get("hint"):
-        return None
-    return ROW_SECURITY_HINT
-
-
-ROW_SECURITY_HINT = (
-    "load as a role that row security is not for: the owner, where it is not forced (NO FORCE ROW LEVEL SECURITY), "
-    "or one with BYPASSRLS"
-)
-
-
 class ConnectionLost(ConnectionFailed):
     """A connection that was there broke, and did not come back in time."""
 
     default_exit_status = 1
+
+
+class LoginRefused(ConnectionFailed):
+    """The server does not let this user in. Who tries again and again may lock the account."""
+
+
+class TakenOver(JobBusy):
+    """Another run owns the job by now: nothing of it is this one's to change any more."""
+
+    def __init__(self) -> None:
+        super().__init__("another run has taken this job over", hint="let that run finish; see: tipple jobs URL")
 
 
 class ServerRefused(TippleError):

@@ -216,6 +216,7 @@ _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _UNREAD = re.compile(r"\b(Float16|Decimal256)\b|\bDecimal\d+\(\d+, -|\bInterval\(DayTime\)")
 # Of other decimals DuckDB's JSON has a zero before the point.
 _BARE_FRACTION = re.compile(r"\bDecimal\d+\((1[6-9]|[23]\d), \1\)")
+_WITH_PLACES = re.compile(r"\bDecimal\d+\(\d+, [1-9]")
 PERIOD = "pandas.period"
 """The extension by which months and other periods are counted from 1970."""
 _ENCODED = ("arrow.parquet.variant", "arrow.opaque", PERIOD)
@@ -344,6 +345,11 @@ def has_bare_fractions(arrow_type: str) -> bool:
     return _BARE_FRACTION.search(arrow_type) is not None
 
 
+def has_fractions(arrow_type: str) -> bool:
+    """Whether it has decimals with places, which are written with a point."""
+    return _WITH_PLACES.search(arrow_type) is not None
+
+
 def casting_of(arrow_type: str, casting: Mapping[str, Any], *, takes_arrow: bool) -> dict[str, Any]:
     """The parts of a `casting` that concern values of an Arrow type. What is not used is not named, as in a plan.
 
@@ -363,6 +369,7 @@ def casting_of(arrow_type: str, casting: Mapping[str, Any], *, takes_arrow: bool
     concerned = {
         "part": of_part[part] if isinstance(part, str) else ("Struct", "Map"),
         "doubles": ("Float16", "Float32"),
+        "without_zone": ("Timestamp",),
     }
     found = {name: what for name, what in casting.items() if any(word in arrow_type for word in concerned[name])}
     if takes_arrow and "Map(" in arrow_type:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from tipple.errors import UsageError
 
 __all__ = [
     "DATES",
     "DATE_STYLES",
+    "MONEY",
     "NUMBERS",
     "TWO_DIGITS",
     "check_separators",
@@ -23,6 +24,7 @@ __all__ = [
     "kind_name",
     "notations",
     "number_notation",
+    "refuse_numbers",
 ]
 
 TWO_DIGITS = "has two digits, and the order of its numbers was guessed"
@@ -33,6 +35,8 @@ _THOUSANDS = ".,' _"
 NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "decimal", "numeric", "integer"})
 DATES = frozenset({"date", "timestamp", "timestamptz"})
 """The codec's names of types."""
+MONEY = "money"
+"""PostgreSQL's name of the type that only the server reads, and whose values are numbers."""
 
 
 def kind_name(codec_type: Any) -> str:
@@ -102,4 +106,19 @@ def _as_own(type_text: str) -> str:
     """The codec's type that is written as one is that only the target reads; the rest is not of these kinds."""
     if re.fullmatch(r"(timestamp|datetime).*[^]]", type_text, re.IGNORECASE | re.DOTALL):
         return "timestamp"
-    return "numeric" if type_text.lower() == "money" else "opaque"
+    return "numeric" if type_text == MONEY else "opaque"
+
+
+def refuse_numbers(column: str, type_text: str, source: str, misreading: tuple[str, str]) -> NoReturn:
+    """Refuses numbers of whose text the target would make others.
+
+    Args:
+        column: the column's name, and `type_text` its type.
+        source: what would be loaded into it.
+        misreading: why, and what to do.
+
+    Raises:
+        UsageError: always.
+    """
+    why, remedy = misreading
+    raise UsageError(f"the column {column} of type {type_text} cannot be loaded from {source}: {why}", hint=remedy)

@@ -12,25 +12,31 @@ Everything here depends on the sample alone, so that the same files always give 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tipple.plan.sniff_candidate import Candidate
+from tipple.plan.sniff_decisions import (
+    UNSPLIT_CONFIDENCE,
+    ProfileOf,
+    confidence_of,
+    decide_layout,
+    decide_quote,
+    fields_of,
+    why,
+)
 from tipple.plan.sniff_escapes import Backslashes
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
-from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, doubt_of_apostrophes, wrapped_columns
-from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS, is_empty, padding
+from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, wrapped_columns
+from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS
 from tipple.plan.sniff_score import score as score_of
+from tipple.plan.sniff_unquoted import is_unquoted, quotes_are_data, unquoted_layout
 
-__all__ = ["QUOTED_FOR_A_REASON", "choose_layout", "decide_quote", "spell"]
-
-ProfileOf = Callable[[Layout], Profile]
+__all__ = ["QUOTED_FOR_A_REASON", "choose_layout"]
 
 _NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 """Hardly anybody has these in a field without quotes."""
-_UNUSED_QUOTES = "\x02\x03\x04\x05"
-"""A quote that does not occur is how `csv` says that nothing is quoted."""
 QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
 """What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
@@ -40,8 +46,6 @@ _NAME_LAYOUTS = {
 }
 _NAME_BONUS = 1.25
 _EXPECTED_BONUS = 1.5
-_UNSPLIT_CONFIDENCE = 0.5
-"""That records are one field each, though another delimiter stands in all of them."""
 _ENOUGH_SCORE = 0.15
 """Below this, a dialect with several fields is no more convincing than one without."""
 
@@ -105,15 +109,15 @@ def choose_layout(
         and c.score > 0.05
         and not _divides_heads_too(chosen, c)
     ]
-    confidence = _confidence(chosen, others, kept=chosen is named_candidate or chosen.quotes_every_value)
+    confidence = confidence_of(chosen, others, kept=chosen is named_candidate or chosen.quotes_every_value)
     single = chosen.profile.fields == 1 != expected_fields
     unsplit = [c for c in ranked if _splits_every_record(c, chosen)] if single else []
     if unsplit and not chosen.layout.trails and not chosen.quotes_every_value:
         others += [c for c in unsplit if c not in others]
-        confidence = min(confidence, _UNSPLIT_CONFIDENCE)
+        confidence = min(confidence, UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
-    doubt_of_quotes = doubt_of_apostrophes(chosen.layout, chosen.profile, profile_of, data)
-    decisions = _decisions(chosen, others, reason, confidence, given, doubt_of_quotes)
+    quote = decide_quote(chosen.layout, chosen.profile, profile_of, data)
+    decisions = decide_layout(chosen, others, reason, confidence, given, quote)
     doubt = _doubt(chosen, data, named)
     if doubt is not None:
         decisions[0] = doubt
@@ -175,27 +179,46 @@ def _with_delimiter(
     plain_backslashes = nulls and tabs and not Backslashes(data, delimiter).may_be_escapes(nulls=True)
     if plain_backslashes and not best.makes_sense_of_quotes:
         # Who writes \N, but no escapes, writes no quotes either.
-        best = candidate(_unquoted(delimiter, data))
+        best = candidate(unquoted_layout(delimiter, data))
     elif (tabs or nulls or escaped) and _text_allows(delimiter):
-        text = candidate(Layout(format="text", delimiter=delimiter))
-        divided = escaped and text.profile.regularity > best.profile.regularity
+        text = _as_text(delimiter, candidate, named, expected_fields)
+        csv_fields = best.profile.fields - _trails(best.profile, delimiter, named, expected_fields)
+        wanted = text.profile.fields == expected_fields != csv_fields
+        divided = escaped and (text.profile.regularity > best.profile.regularity or wanted)
         if (tabs or nulls or divided) and _is_text_format(text, best, data, named, nulls=nulls, divided=divided):
             return text
     profile = best.profile
     strays = profile.stray_quotes and not profile.enclosed_fields
     if best.layout.quote == '"' and (strays or (profile.unterminated and not profile.quoted_fields)):
         # Quotes only in the middle of fields: inches, and the like. One that opens a field may lack its end.
-        unquoted = candidate(_unquoted(delimiter, data))
+        unquoted = candidate(unquoted_layout(delimiter, data))
         same = unquoted.profile.fields == profile.fields
         if unquoted.profile.regularity > profile.regularity or (same and unquoted.profile.regularity == 1.0):
             best = unquoted
+    elif best.layout.quote == best.layout.escape == '"' and profile.stray_quotes:
+        unquoted = candidate(unquoted_layout(delimiter, data))
+        if quotes_are_data(profile, unquoted.profile, data):
+            best = unquoted
     elif named == "tbl" and delimiter == "|" and best.layout.quote == '"' and not profile.quoted_fields:
-        best = candidate(_unquoted(delimiter, data))
+        best = candidate(unquoted_layout(delimiter, data))
     if _trails(best.profile, delimiter, named, expected_fields):
         trailing = candidate(_with_trailing(best, named))
         if trailing.profile.regularity >= best.profile.regularity or trailing.profile.fields == expected_fields:
             best = trailing
     return best
+
+
+def _as_text(
+    delimiter: str, candidate: Callable[[Layout], Candidate], named: str | None, expected_fields: int | None
+) -> Candidate:
+    """COPY's text format, perhaps with a delimiter after the last field, as Informix unloads it."""
+    text = candidate(Layout(format="text", delimiter=delimiter))
+    # Between tabs an empty text at the end is more likely just that.
+    wanted = delimiter != "\t" or expected_fields == text.profile.fields - 1
+    if not wanted or not _trails(text.profile, delimiter, named, expected_fields):
+        return text
+    trailing = candidate(msgspec.structs.replace(text.layout, trailing=True))
+    return trailing if trailing.profile.regularity >= text.profile.regularity else text
 
 
 def _with_escape(plain: Candidate, data: Sequence[bytes], candidate: Callable[[Layout], Candidate]) -> Candidate:
@@ -252,7 +275,7 @@ def _doubt(chosen: Candidate, data: Sequence[bytes], named: str | None) -> Decis
     """The format once more, where COPY's text format and CSV with tabs are both good readings of the sample."""
     layout, profile = chosen.layout, chosen.profile
     if layout.delimiter != "\t":
-        return None
+        return _doubt_of_escaped_delimiters(chosen, data)
     nulls = chosen.has_nulls
     whole = b"\n".join(data)
     backslashes = Backslashes(data, layout.delimiter)
@@ -280,9 +303,23 @@ def _doubt(chosen: Candidate, data: Sequence[bytes], named: str | None) -> Decis
     return Decision(option="format", value=layout.format, confidence=0.6, reason=reason, alternatives=(other,))
 
 
-def _unquoted(delimiter: str, data: Sequence[bytes]) -> Layout:
-    quote = next((q for q in _UNUSED_QUOTES if not any(q.encode() in d for d in data)), _UNUSED_QUOTES[0])
-    return Layout(format="csv", delimiter=delimiter, quote=quote, escape=quote)
+def _doubt_of_escaped_delimiters(chosen: Candidate, data: Sequence[bytes]) -> Decision | None:
+    """The format once more, where every record has the same delimiters behind a backslash: it may be one of COPY's text
+    format with fewer fields.
+    """
+    layout = chosen.layout
+    if layout.format == "text" or chosen.profile.quoted_fields or not _text_allows(layout.delimiter):
+        return None
+    escaped = any(b"\\" + layout.delimiter.encode() in d for d in data)
+    if not escaped or not Backslashes(data, layout.delimiter).may_be_escapes(nulls=False):
+        return None
+    return Decision(
+        option="format",
+        value=layout.format,
+        confidence=0.6,
+        reason="backslashes before delimiters may be escapes, or the ends of values",
+        alternatives=("text",),
+    )
 
 
 def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields: int | None) -> bool:
@@ -334,7 +371,7 @@ def _between(
         if best is None or best.score < _ENOUGH_SCORE:
             return None, ""
         best = next((other for other in ranked if _divides_heads_too(other, best)), best)
-        return best, _why(best)
+        return best, why(best)
     own = next((c for c in ranked if c.layout.delimiter == named.layout.delimiter), named)
     if named.profile.records == 0 and (best is None or best.profile.records == 0):
         return named, f"the sample holds no whole record: as the name says ({name})"
@@ -344,24 +381,24 @@ def _between(
         if other.layout.delimiter == named.layout.delimiter:
             continue
         if _beats(other, own, expected_fields) and not (has_header and _heads_a_single_column(own, other)):
-            return other, f"{_why(other)}; the name says {name}, which gives {_fields(own.profile)}"
+            return other, f"{why(other)}; the name says {name}, which gives {fields_of(own.profile)}"
         break
     if own.layout == named.layout:
-        return named, f"as the name says ({name}): {_why(named)}"
+        return named, f"as the name says ({name}): {why(named)}"
     if named.healthy and not _reads_more(own, named):
-        return named, f"as the name says ({name}): {_why(named)}"
+        return named, f"as the name says ({name}): {why(named)}"
     if own.quotes_every_value and _reads_more(own, named):
-        return own, f"{_why(own)}, every value in quotes; not quite as the name says ({name})"
-    apart = own.is_single or (own.layout.quote or '"') in _UNUSED_QUOTES
+        return own, f"{why(own)}, every value in quotes; not quite as the name says ({name})"
+    apart = own.is_single or is_unquoted(own.layout)
     if name == "text" and own.layout.format == "csv" and apart and not may_be_escapes:
-        return own, f"{_why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
+        return own, f"{why(own)}, with backslashes that escape nothing; not quite as the name says ({name})"
     trails = own.layout.trails and not named.layout.trails
     apostrophes = own.layout.quote == "'" and own.profile.regularity == 1.0
     quotes = own.quotes_instead_of(named)
     better = own.healthy or trails or apostrophes or quotes or own.profile.regularity > named.profile.regularity
     if not better and own.profile.stray_quotes >= named.profile.stray_quotes:
-        return named, f"as the name says ({name}), though only {_why(named)}"
-    return own, f"{_why(own)}; not quite as the name says ({name})"
+        return named, f"as the name says ({name}), though only {why(named)}"
+    return own, f"{why(own)}; not quite as the name says ({name})"
 
 
 def _heads_a_single_column(own: Candidate, other: Candidate) -> bool:
@@ -459,114 +496,3 @@ def _reads_more(own: Candidate, named: Candidate) -> bool:
     if own.layout.format == "csv" and named.layout.format == "csv":
         return own.layout.quote == "'" or own.profile.regularity > named.profile.regularity
     return named.layout.format == "csv" and own.layout.format == "text"
-
-
-def _why(candidate: Candidate) -> str:
-    profile = candidate.profile
-    regular = profile.field_counts.get(profile.fields, 0)
-    return f"{regular:,} of {profile.records:,} sampled records have {_fields(profile)}"
-
-
-def _fields(profile: Profile) -> str:
-    return f"{profile.fields} field{'s' if profile.fields != 1 else ''}"
-
-
-def _confidence(chosen: Candidate, others: Iterable[Candidate], *, kept: bool) -> float:
-    profile = chosen.profile
-    # A dialect that makes fewer values of a type is the less likely for it.
-    second = max((c.score * (1 - max(0.0, chosen.typed - c.typed)) for c in others), default=0.0)
-    margin = min(1.0, 1.5 * max(0.0, 1 - second / chosen.score)) if chosen.score else 0.0
-    confidence = 0.45 + 0.55 * margin
-    if kept and chosen.healthy:
-        confidence = max(confidence, 0.85)
-    if profile.fields == 1 and not chosen.layout.trails:
-        confidence = min(confidence, 0.8 if kept or chosen.typed == 1.0 else 0.5)
-    confidence *= profile.regularity**2
-    if profile.stray_quotes or profile.unterminated:
-        confidence *= 0.6
-    if profile.records < 3 and not kept:
-        confidence *= 0.85
-    return round(confidence, 2)
-
-
-def _decisions(
-    chosen: Candidate,
-    others: Sequence[Candidate],
-    reason: str,
-    confidence: float,
-    given: Given,
-    doubt_of_quotes: str,
-) -> list[Decision]:
-    layout = chosen.layout
-    decisions = [Decision(option="format", value=layout.format, confidence=confidence, reason=reason)]
-    if given.delimiter is None:
-        reason, sure = _why(chosen), confidence
-        if _every_second_is_empty(chosen):
-            pair = 2 * spell(layout.delimiter)
-            reason = f"every second field is empty: if {pair} divides fields, make one character of it first"
-            sure = min(confidence, _UNSPLIT_CONFIDENCE)
-        elif padding(layout, chosen.profile):
-            reason = "spaces that align fields make empty ones: if spaces divide fields, make one of several first"
-            sure = min(confidence, _UNSPLIT_CONFIDENCE)
-        alternatives = tuple(f"{spell(c.layout.delimiter)} ({_why(c)})" for c in others[:2])
-        decisions.append(
-            Decision(
-                option="delimiter",
-                value=spell(layout.delimiter),
-                confidence=sure,
-                reason=reason,
-                alternatives=alternatives,
-            )
-        )
-    if layout.format == "csv" and given.quote is None:
-        decisions.append(decide_quote(layout, chosen.profile, doubt_of_quotes))
-    if layout.trailing:
-        reason = "all sampled records end with a delimiter"
-        decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
-    return decisions
-
-
-def _every_second_is_empty(candidate: Candidate) -> bool:
-    """Whether two delimiters stand between all fields: bcp and others take more than a character."""
-    profile = candidate.profile
-    seconds = profile.columns_with_heads[1::2]
-    # A single empty column between commas is more likely just that.
-    enough = len(seconds) > 1 or (len(seconds) == 1 and candidate.layout.delimiter not in ",;\t")
-    return enough and all(map(is_empty, seconds)) and profile.fields % 2 == 1
-
-
-def decide_quote(layout: Layout, profile: Profile, doubt: str = "") -> Decision:
-    """How sure the quote of a layout is, and why.
-
-    Args:
-        layout: the one that was chosen.
-        profile: what the sample looks like in it.
-        doubt: why apostrophes may be quotes, or none.
-    """
-    quote = spell(layout.quote or '"')
-    if (layout.quote or '"') in _UNUSED_QUOTES:
-        return Decision(
-            option="quote", value=quote, confidence=0.8,
-            reason="nothing is quoted, quotes stand at most inside fields, and this byte does not occur",
-        )  # fmt: skip
-    if profile.stray_quotes or profile.unterminated:
-        return Decision(
-            option="quote", value=quote, confidence=0.4,
-            reason="there are quotes that open or close in the middle of a field, or never close",
-        )  # fmt: skip
-    if doubt:
-        other = '"' if quote == "'" else "'"
-        return Decision(option="quote", value=quote, confidence=0.6, reason=doubt, alternatives=(other,))
-    if profile.quoted_fields:
-        escape = " with a backslash before quotes inside" if layout.escape == "\\" else ""
-        return Decision(
-            option="quote", value=quote, confidence=0.95, reason=f"{profile.quoted_fields:,} fields are quoted{escape}"
-        )
-    return Decision(option="quote", value=quote, confidence=0.9, reason="nothing is quoted in the sample")
-
-
-def spell(character: str) -> str:
-    """A character as options take it."""
-    if character == "\t":
-        return "\\t"
-    return character if character.isprintable() else f"\\x{ord(character):02x}"

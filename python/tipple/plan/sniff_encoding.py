@@ -20,6 +20,12 @@ _NOT_IN_LATIN1_TEXT = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 """Bytes that are characters in Windows-1252 and control characters in Latin-1: euro signs, quotes, dashes."""
 _DOS_WORD = re.compile(rb"[A-Za-z][\x81\x8d\x8f\x90\x9d]|[\x81\x8d\x8f\x90\x9d][A-Za-z]")
 """Beside letters these are letters of DOS (in CP850 81 is `ü`), and of no encoding that is guessed here."""
+_DOS_IN_WORD = re.compile(rb"(?<=[A-Za-z\xe1])[\x82-\x84\x87-\x89\x8b\x93-\x95\x98\x9b](?=[A-Za-z\xe1])")
+"""Within a word these are letters of DOS (94 is `ö`, as E1 is `ß`): of Windows they are quotes, daggers, bullets."""
+_IN_QUOTES = re.compile(rb"\x93[^\x93\x94\n]+\x94|\x84[^\x84\x93\n]+\x93")
+"""A quote that lacks the space behind it is one all the same."""
+_FEW_LETTERS = 10
+"""Of so many letters with accents one may have a sign beside it that is out of place."""
 OF_DOS = "not UTF-8, and perhaps of DOS: iconv -f CP850 -t UTF-8 (or CP437) converts that"
 _CODECS = {
     "UTF8": "utf-8",
@@ -50,7 +56,8 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
     if 2 * len(broken) > len(runs) and 2 * letters >= len(broken):
         but = "; but parts of it are valid UTF-8" if len(broken) < len(runs) else ""
         of_dos = len(_DOS_WORD.findall(whole))
-        if of_dos and of_dos >= letters:
+        in_words = len(_DOS_IN_WORD.findall(_IN_QUOTES.sub(b"", whole)))
+        if (of_dos and of_dos >= letters) or (in_words and _FEW_LETTERS * in_words >= letters):
             return _encoding("UTF8", 0.4, OF_DOS)
         if _NOT_IN_WINDOWS_1252.search(whole):
             if _NOT_IN_LATIN1_TEXT.search(whole):
@@ -59,7 +66,9 @@ def decide_encoding(chunks: Sequence[bytes]) -> Decision:
                     "WIN1252", 0.5, f"not UTF-8, and some bytes are no characters of Windows-1252{but}", whole
                 )
             return _encoding("LATIN1", 0.6, f"not UTF-8, with bytes that Windows-1252 does not have{but}")
-        return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{but}", whole)
+        # `Straße` of DOS has no other byte than this.
+        sharp = "; where á stands for ß, it is of DOS (iconv -f CP850 -t UTF-8)" if set(runs) == {b"\xe1"} else ""
+        return _encoding("WIN1252", 0.65, f"not UTF-8, but accents stand where a language has them{sharp}{but}", whole)
     if len(broken) == len(runs) and has_signs(whole):
         return _encoding(
             "WIN1252", 0.6, "not UTF-8, but signs such as € and ’ stand where Windows-1252 has them", whole

@@ -1,4 +1,5 @@
-"""Whether the backslashes of a sample are escapes of COPY's text format, or parts of names, paths and patterns.
+"""Whether the backslashes of a sample are escapes, of COPY's text format or in quotes, or parts of names, paths and
+patterns.
 
 Whoever escapes anything doubles the backslashes of values. So one that stands alone before a sign that is never escaped
 is part of a value, and so are all others: Hive, Sqoop and IMDb write `\\N` for NULL, and other backslashes as they are.
@@ -10,7 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["Backslashes"]
+from tipple.plan.sniff_profile import Layout
+
+__all__ = ["Backslashes", "escaped_in_quotes"]
 
 _PAIR = re.compile(rb"\\(x[0-9A-Fa-f]|.)", re.DOTALL)
 _USUAL = frozenset({b"n", b"t", b"r", b"N", b"\\", b"\n"})
@@ -21,6 +24,7 @@ _IN_WORD = re.compile(rb"\\[nrt][A-Za-z]")
 _RARE_IN_WORD = re.compile(rb"[A-Za-z]\\[bfvZ]|\\(?:[bfvZ][A-Za-z]|x[0-9A-Fa-f](?![0-9A-Fa-f])|[1-7](?![0-7]{2}))")
 _DRIVE = re.compile(rb"(?<![A-Za-z])[A-Za-z]:\\(?!\\)")
 """A path of Windows with a single backslash: COPY would have doubled it."""
+_EXAMPLE_CHARACTERS = 40
 _NETWORK_PATH = re.compile(rb"(?:^|[\t\n])\\\\[A-Za-z0-9_.$-]+\\(?!\\)")
 """The name of a server behind two backslashes, and one behind it: COPY would have doubled all three."""
 
@@ -85,3 +89,44 @@ class Backslashes:
         if not self.are_doubled and (self._has_drive or self._has_network_path or self._has_rare_in_word):
             return "backslashes may be escapes, as \\N is, or parts of names and paths"
         return ""
+
+
+def escaped_in_quotes(layout: Layout, data: Sequence[bytes]) -> str:
+    """What is to be said of backslashes before delimiters or line ends in quotes, or an empty text.
+
+    MySQL and Redshift (`ADDQUOTES ESCAPE`) put one before each of these, and read it as none; to COPY it is a part of
+    the value. Where one stands alone before some and others are plain, nothing is escaped.
+
+    Args:
+        layout: one of CSV.
+        data: the sample.
+    """
+    delimiter = layout.delimiter.encode()
+    if not any(b"\\" + sign in d for d in data for sign in (delimiter, b"\n", b"\r\n")):
+        return ""
+    quote = re.escape((layout.quote or '"').encode())
+    inside = rb"(?:[^%b\\]|\\.)*+" if layout.escape == "\\" else rb"(?:[^%b]|%b%b)*+"
+    ends = re.escape(delimiter) + rb"\r\n"
+    field = re.compile(
+        rb"(?:^|(?<=[%b]))%b(%b)%b(?=[%b]|$)" % (ends, quote, inside.replace(rb"%b", quote), quote, ends), re.DOTALL
+    )
+    sign = re.compile(rb"(\\*)(%b|\r\n|[\r\n])" % re.escape(delimiter))
+    escaped: dict[str, bytes] = {}
+    plain: set[str] = set()
+    for found in (found for d in data if b"\\" in d for found in field.finditer(d)):
+        for backslashes, behind in sign.findall(found[1]):
+            name = "delimiters" if behind == delimiter else "line ends"
+            if len(backslashes) % 2:
+                escaped.setdefault(name, found[1])
+            else:
+                plain.add(name)
+    signs = sorted(escaped.keys() - plain)
+    if not signs:
+        return ""
+    example = escaped[signs[0]].decode(errors="replace")
+    shown = f" ({example})" if len(example) <= _EXAMPLE_CHARACTERS and example.isprintable() else ""
+    return (
+        f"in quotes, backslashes stand before {' and '.join(signs)}{shown}, as Redshift and MySQL write them, and stay "
+        "in the values: unload again without escapes (in Redshift without ESCAPE), or take them out of the file or the "
+        "table"
+    )

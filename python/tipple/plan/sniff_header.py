@@ -12,19 +12,37 @@ from itertools import pairwise
 
 import msgspec
 
+from tipple.plan.null_words import means_nothing
 from tipple.plan.sniff_labels import MANY_LABELS, begins_blank, counted_from
 from tipple.plan.sniff_names import snake
 from tipple.plan.sniff_notations import NUMBERS
-from tipple.plan.sniff_profile import ColumnProfile, Decision, HeadField, Profile
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, ColumnProfile, Decision, HeadField, Profile
 from tipple.plan.url import LONGEST_NAME_BYTES
 
-__all__ = ["decide_header", "folded_names", "have_different_headers", "headers_of_some", "heads_differ"]
+__all__ = [
+    "decide_header",
+    "folded_names",
+    "have_different_headers",
+    "headers_of_some",
+    "heads_differ",
+    "is_narrow",
+    "ruled_header",
+]
 
 _NAMES = frozenset({"text", "boolean_letter"})
 """Kinds of which a name in a header may be."""
 _DATES = frozenset({"date", "local_date", "doubtful_date", "timestamp"})
 """Kinds of which a name in a header may be where numbers are below: a table with a column for each month."""
-_NULLS = frozenset({"\\N", "NULL", "null", "NA", "N/A", "None", "-", "?"})
+_NAMES_TOO = frozenset({"na", "none", "nil", "unknown", "Unknown"})
+"""Words for NULL of which each may be the name of a column as well."""
+_SODIUM = "Na"
+"""Nobody writes so for NULL."""
+_PERIOD = re.compile(r"(19|20)\d\d ?[-/–] ?\d{1,4}")
+"""A season, or a month: over numbers a name, as years are."""
+_NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
+_FEWEST_CLASSES = 3
+_MANY_CLASSES = 10
+"""So many that are all different are no chance, in whatever order."""
 _HEADER_WORDS = """
 id key code no nr number num name first last title type kind status state city country region street address zip
 email mail phone url date day month year time timestamp at ts created updated amount price cost total sum qty
@@ -40,6 +58,8 @@ _ROWS_BY_NAME = 100
 _ROWS_BY_HEADER = 10
 """Of so many records one may be a header of a file that others were put behind."""
 _EMPTY_FIELDS = "the first record has empty fields"
+_OR_A_NAME = ", or the name of a column"
+"""How reasons end that leave it open."""
 
 
 def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: Sequence[str] = ()) -> Decision:
@@ -59,18 +79,23 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
     texts = [field.text for field in head]
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
+    if _are_places(head, profile.columns):
+        return _header("no", 0.6, "the first record counts up from 0, as names that were never given do")
+    names = _which_are_names(head, profile.columns)
     narrow = _over_values(head, profile.columns)
     # A record without a value begins as a header over row labels does. Read as a header it would be lost.
-    blank = bool(narrow) and not any(map(str.strip, narrow))
+    blank = bool(narrow) and not any(texts[index].strip() for index in narrow)
     counted, many = counted_from(labels), len(labels) >= MANY_LABELS
     if blank and counted != 0 and not (many and counted == 1):
         narrow = []
     against = _no_names(head, profile.columns, [] if blank and not many else narrow)
     if against == _EMPTY_FIELDS and not narrow and any(map(_hides_a_header, profile.columns)):
         return _header("no", 0.6, f"{against}, and a text stands among values below: --skip-lines leaves a title out")
+    usual_narrow = any(_is_usual_name(texts[index]) for index in narrow)
     if against:
-        balanced = 0 < sum(map(_is_no_name, texts)) <= sum(not _is_no_name(text) for text in narrow)
-        unsure = balanced or (blank and narrow) or any(map(_is_usual_name, narrow))
+        missing = sum(not text.strip() or _is_null_word(text) for text in texts)
+        balanced = 0 < missing <= sum(names[index] for index in narrow)
+        unsure = balanced or (blank and narrow) or usual_narrow or against.endswith(_OR_A_NAME)
         return _header("no", 0.6 if unsure else 0.95, against)
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if years := [index for index, field in enumerate(head) if _is_year(field)]:
@@ -89,10 +114,15 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         reason = f"only the first field of the first record is empty, and those below it count up from {counted}"
         return _header("yes", 0.95 if many else 0.6, reason)
     if narrow:
-        doubtful = any(map(_is_no_name, texts[1:])) or any(field.kind in _DATES for field in head)
-        doubtful = doubtful or (begins_blank(head) and _has_gaps(profile.columns[0]))
+        unnamed = sum(bool(text.strip()) and not is_name for text, is_name in zip(texts, names, strict=True))
+        doubtful = (
+            any(not text.strip() for text in texts[1:])
+            or (2 * unnamed > sum(names[index] for index in narrow) and not usual_narrow)
+            or any(field.kind in _DATES for field in head)
+            or (begins_blank(head) and _has_gaps(profile.columns[0]))
+        )
         confidence = 0.6 if rows < 2 or doubtful else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
-        name = next(filter(str.strip, narrow))
+        name = next(texts[index] for index in narrow if texts[index].strip())
         return _header("yes", confidence, f"no field of the first record is a value, but all below {name!r} are")
     if repeated := _over_values_and_again(head, profile.columns):
         reason = f"{repeated[0]!r} stands over values, and again among them: repeated header lines are stored as rows"
@@ -134,6 +164,11 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
     return _header("no", 0.55, "all fields are texts; nothing sets the first record apart")
 
 
+def ruled_header() -> Decision:
+    """That of a first record with a line of dashes below it."""
+    return _header("yes", 0.9, "a line of dashes stands below the first record")
+
+
 def heads_differ(profile: Profile) -> bool:
     """Whether sources begin with different records."""
     names = [folded_names(field.text for field in head) for head in profile.heads.values()]
@@ -165,8 +200,24 @@ def _of_different_heads(profile: Profile, by_source: Sequence[Profile]) -> Decis
     usual = [head for head in profile.heads.values() if all(_is_usual_name(field.text) for field in head)]
     if usual:
         return _header("no", 0.5, f"the files begin with different records; {usual[0][0].text!r} may name a column")
-    blank = any(begins_blank(head) for head in profile.heads.values())
-    return _header("no", 0.5 if blank else 0.9, "the files begin with different records")
+    if any(begins_blank(head) for head in profile.heads.values()):
+        return _header("no", 0.5, "the files begin with different records")
+    # A file that was cut into parts has its header in one of them.
+    for number in profile.heads:
+        alone = decide_header(_with_one_head(profile, number, by_source))
+        if alone.value == "yes" or alone.confidence < LOW_CONFIDENCE:
+            return _header("no", 0.55, f"the files begin with different records; of one of them: {alone.reason}")
+    return _header("no", 0.9, "the files begin with different records")
+
+
+def _with_one_head(profile: Profile, number: int, by_source: Sequence[Profile]) -> Profile:
+    """The profile as if one source alone began with a record that may be a header."""
+    own = next((own for own in by_source if number in own.heads), profile)
+    columns = [
+        msgspec.structs.replace(column, like_head=like.like_head, numbered_like_head=like.numbered_like_head)
+        for column, like in zip(profile.columns, own.columns, strict=False)
+    ]
+    return msgspec.structs.replace(profile, heads={number: profile.heads[number]}, columns=columns)
 
 
 def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
@@ -180,18 +231,20 @@ def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
 
 def _is_apart(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
     """The texts of a first record that is one of texts only where values are below."""
-    texts = [text for text in _over_values(head, columns) if text.strip()]
-    return texts if texts and not _no_names(head, columns, texts) and not any(map(_is_year, head)) else []
+    narrow = [index for index in _over_values(head, columns) if head[index].text.strip()]
+    if not narrow or _no_names(head, columns, narrow) or any(map(_is_year, head)):
+        return []
+    return [head[index].text for index in narrow]
 
 
-def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
-    """Fields of a first record that are of no kind of value below, where there are values only."""
+def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[int]:
+    """Fields of a first record, by index, that are of no kind of value below, where there are values only."""
     if len(head) != len(columns):
         return []
     return [
-        field.text
-        for field, column in zip(head, columns, strict=True)
-        if _is_narrow(column)
+        index
+        for index, (field, column) in enumerate(zip(head, columns, strict=True))
+        if is_narrow(column)
         and (field.kind in _NAMES or _is_date_over_numbers(field, column))
         and field.kind not in column.kinds
     ]
@@ -207,7 +260,7 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
     for field, column in zip(head, columns, strict=False):
         again = column.kinds.get(field.kind, 0)
         values = msgspec.structs.replace(column, kinds={k: n for k, n in column.kinds.items() if k != field.kind})
-        if field.kind == "text" and again and again == column.like_head and _is_narrow(values):
+        if field.kind == "text" and again and again == column.like_head and is_narrow(values):
             found.append(field.text)
     return found
 
@@ -242,13 +295,56 @@ def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:
 def _hides_a_header(column: ColumnProfile) -> bool:
     """Whether one text stands among several values of a kind, as a name does below the title of a report."""
     values = {kind: count for kind, count in column.kinds.items() if kind != "text"}
-    return column.kinds.get("text") == 1 < sum(values.values()) and _is_narrow(
+    return column.kinds.get("text") == 1 < sum(values.values()) and is_narrow(
         msgspec.structs.replace(column, kinds=values)
     )
 
 
-def _is_no_name(text: str) -> bool:
-    return not text.strip() or text.strip() in _NULLS
+def _which_are_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[bool]:
+    """Whether each field of a first record may be a name: it is not empty, no word for NULL, and more than signs and
+    digits, which values are made of as well (`<0.5`, `(5.00)`, `5%`)."""
+    return [
+        bool(field.text.strip())
+        and not _means_nothing(field.text)
+        and not (_is_marked(field) and not (_PERIOD.fullmatch(field.text.strip()) and column.kinds.keys() <= NUMBERS))
+        for field, column in zip(head, columns, strict=False)
+    ]
+
+
+def _means_nothing(text: str) -> bool:
+    return means_nothing(text) and text.strip() != _SODIUM
+
+
+def _is_null_word(text: str) -> bool:
+    """Whether a text means NULL, and can hardly be the name of a column."""
+    return _means_nothing(text) and text.strip() not in _NAMES_TOO
+
+
+def _is_marked(field: HeadField) -> bool:
+    """Whether a text is made of signs and digits."""
+    text = field.text
+    return field.kind == "text" and any(map(str.isdigit, text)) and not any(map(str.isalpha, text))
+
+
+def _are_classes(texts: Sequence[str]) -> bool:
+    """Whether texts are classes of values in their order, as a table with a column for each has them: `<18`, `18-25`,
+    `26+`; `25%`, `50%`, `75%`."""
+    numbers = [float(found[0]) for text in texts if (found := _NUMBER_IN_TEXT.search(text))]
+    if len(set(texts)) < len(texts) or len(numbers) < len(texts):
+        return False
+    return len(texts) >= (_FEWEST_CLASSES if numbers == sorted(numbers) else _MANY_CLASSES)
+
+
+def _are_places(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> bool:
+    """Whether the fields of a first record count up from 0, and below are columns of other values: pandas names columns
+    so that have no name."""
+    if [field.text for field in head] != [str(place) for place in range(len(head))]:
+        return False
+    filled = [column.kinds.keys() for column in columns if column.kinds]
+    # A record of decimals may be one of whole numbers for once.
+    return any(not kinds & NUMBERS for kinds in filled) or (
+        len(head) > 1 and any("integer" not in kinds for kinds in filled)
+    )
 
 
 def _is_year(field: HeadField) -> bool:
@@ -273,7 +369,7 @@ def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnPr
     steps = {int(later.text) - int(earlier.text) for earlier, later in pairwise(head[first : last + 1])}
     texts = [field.text for field in head]
     again = any(column.like_head for column in columns[:first]) or _numbered_as_below(texts[:first], columns)[0]
-    if steps not in ({1}, {-1}) or all(map(_is_no_name, texts[:first])) or again:
+    if steps not in ({1}, {-1}) or not any(_which_are_names(head[:first], columns)) or again:
         return False
     below = [column for column in columns[first : last + 1] if column.kinds]
     others = [column for column in below if not _holds_years(column)]
@@ -297,7 +393,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]+", snake(text)))
 
 
-def _is_narrow(column: ColumnProfile) -> bool:
+def is_narrow(column: ColumnProfile) -> bool:
     """Whether the column holds values of a kind, and not words."""
     if not column.kinds or column.kinds.keys() <= {"leading_zero"}:
         return False
@@ -308,7 +404,7 @@ def _header(value: str, confidence: float, reason: str) -> Decision:
     return Decision(option="header", value=value, confidence=confidence, reason=reason)
 
 
-def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narrow: Sequence[str]) -> str:
+def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narrow: Sequence[int]) -> str:
     """Why a record cannot be a header.
 
     Args:
@@ -322,21 +418,27 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
             return f"{field.text!r} in the first record is a value"
     # Sheets have columns without a name, and one may be called NA: a few are, beside more that are names for certain.
     # And they end in columns that hold nothing at all.
-    further = [text for text, column in zip(texts[1:], columns[1:], strict=False) if text or _values(column)]
-    missing = sum(map(_is_no_name, further))
-    named = sum(not _is_no_name(text) for text in narrow)
+    names = _which_are_names(head, columns)
+    further = [index for index in range(1, len(names)) if texts[index] or _values(columns[index])]
+    missing = sum(not names[index] for index in further)
+    named = sum(names[index] for index in narrow)
+    has_null = any(map(_is_null_word, texts))
     # As many may be blank, or more beside a usual name, but not a word for NULL.
-    enough = missing == named or any(map(_is_usual_name, narrow))
-    few = 2 * missing < len(texts) and (missing < named or (enough and _NULLS.isdisjoint(filter(None, texts))))
-    if not any(texts) or (not few and not all(further)):
+    has_usual = any(_is_usual_name(texts[index]) for index in narrow)
+    enough = missing == named or has_usual
+    few = 2 * missing < len(texts) and (missing < named or (enough and not has_null))
+    if not any(texts) or (not few and not all(texts[index] for index in further)):
         return _EMPTY_FIELDS
     if not narrow and len({text.lower() for text in texts}) < len(texts):
         return "the first record has a text twice"
     # Over values they are names all the same: questions of a survey, cells of a sheet with a line break.
     if not narrow and any(len(text) > 2 * LONGEST_NAME_BYTES or "\n" in text for text in texts):
         return "the first record has a text too long for a name"
-    if not few and not _NULLS.isdisjoint(texts):
+    if not few and has_null:
         return "the first record has a text that means NULL"
+    unnamed = [texts[index] for index in narrow if not names[index]]
+    if not few and unnamed and not has_usual and not _are_classes(unnamed):
+        return f"{unnamed[0]!r} in the first record is a value that is missing or marked{_OR_A_NAME}"
     return ""
 
 

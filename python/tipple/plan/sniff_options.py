@@ -5,12 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from tipple.plan.sniff import spell
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
 from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import quote_identifier
 
-__all__ = ["options_text", "sniff_notes"]
+__all__ = ["options_text", "sniff_notes", "spell"]
+
+
+def spell(character: str) -> str:
+    """A character as options take it."""
+    if character == "\t":
+        return "\\t"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"
 
 
 def options_text(dialect: Dialect, header: str, columns: Sequence[str] | None = None) -> str:

@@ -13,7 +13,9 @@ __all__ = ["JOB_SUMMARY_VERSION", "JobReport", "TableOutcome", "TableStatus"]
 
 JOB_SUMMARY_VERSION: Literal[1] = 1
 
-TableStatus = Literal["loaded", "already loaded", "planned", "failed", "interrupted", "not published", "not started"]
+TableStatus = Literal[
+    "loaded", "already loaded", "planned", "nothing to replay", "failed", "interrupted", "not published", "not started"
+]
 
 
 class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,13 +25,17 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     status: Annotated[
         TableStatus,
         Meta(
-            description="loaded, already loaded, planned: as in the report. failed: see error. interrupted: by Ctrl-C. "
+            description="loaded, already loaded, planned: as in the report. nothing to replay: replay = true stands in "
+            "[defaults], and the table has no file of rejects. failed: see error. interrupted: by Ctrl-C. "
             "not published: it was staged, but a table to be published with it failed; the next run goes on there. "
             "not started: a table that it comes after, or is to be published with, failed, or the job was interrupted."
         ),
     ]
     error: Annotated[str | None, Meta(description="Why it failed; null where it did not.")] = None
     hint: Annotated[str | None, Meta(description="What to do about it.")] = None
+    note: Annotated[str | None, Meta(description="A remark on a table without a report; null where there is none.")] = (
+        None
+    )
     exit_status: Annotated[int, Meta(description="The exit status that its load alone would have had.")] = 0
     report: Annotated[LoadReport | None, Meta(description="Its report; null where there is none.")] = None
 

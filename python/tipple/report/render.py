@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tipple.errors import printable_text
 from tipple.plan.size import format_bytes, format_count, format_duration
 from tipple.plan.storage import StorageSize, depths
 from tipple.plan.structure import AppliedStructure
@@ -81,8 +82,9 @@ def render_job(report: JobReport, console: Console) -> None:
     for table in report.tables:
         if table.report is None:
             text = Text(f"{table.name}: {table.status}", style="bold red" if table.status == "failed" else "yellow")
-            if table.error is not None:
-                text.append(f": {table.error}", style="none")
+            said = table.error if table.error is not None else table.note
+            if said is not None:
+                text.append(f": {said}", style="none")
             console.print(text)
 
 
@@ -345,7 +347,7 @@ def _sources_table(report: LoadReport) -> Padding:
     table.add_column("MB", justify="right", no_wrap=True)
     shown = sorted(report.sources, key=lambda source: -source.bytes)[:LARGEST_SOURCES_SHOWN]
     for source in shown:
-        table.add_row(Text(source.path), _megabytes(source.bytes))
+        table.add_row(Text(printable_text(source.path)), _megabytes(source.bytes))
     rest = len(report.sources) - len(shown)
     if rest:
         rest_bytes = sum(source.bytes for source in report.sources) - sum(source.bytes for source in shown)

@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from tipple.engines.core import shortage
 from tipple.errors import UsageError, shorten_text
 from tipple.plan.size import parse_size
 from tipple.plan.url import is_utf8
@@ -58,10 +59,11 @@ WITHOUT_ORDER = frozenset({"force_null", "force_not_null", "table"})
 
 
 def checked(verb: Callable[P, R]) -> Callable[P, R]:
-    """The verb, with its arguments looked at before it begins.
+    """The verb, with its arguments looked at before it begins, and want of memory or threads told as such.
 
     Raises:
         UsageError: by the verb, where one is not what it may be.
+        TippleError: by the verb, where there was no memory or thread for it.
     """
 
     @functools.wraps(verb)
@@ -74,7 +76,14 @@ def checked(verb: Callable[P, R]) -> Callable[P, R]:
         for name in options:
             if name in hints:
                 options[name] = _looked_at(verb, name, options[name])
-        return verb(*given, **options)
+        try:
+            return verb(*given, **options)
+        except Exception as error:
+            # It may come up anywhere, DuckDB's own among it.
+            short = shortage(error)
+            if short is None:
+                raise
+            raise short from error
 
     return call
 

@@ -151,11 +151,20 @@ def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
     return columnar, Identity(path=label, size=0, mtime_ns=0, content=uuid.uuid4().hex)
 
 
+_WIDE = ("_pli128", "_plu128")
+"""polars' own codes of integers (Int128, UInt128)."""
+
+
 def _complaint(error: Exception, source: Any, *, is_frame: bool) -> tuple[str, str]:
     """Why `source` gives no stream, and what to do."""
     if isinstance(error, UnicodeEncodeError):
         return _lone_surrogate(error.object, source)
     said = "; ".join(map(str, error.args)) or type(error).__name__
+    if any(code in said for code in _WIDE):
+        return "it has integers of 128 bits, of which Arrow has none", (
+            "cast them, to a decimal if they have at most 38 digits, else to text: pl.col(…).cast(pl.Decimal(38, 0)), "
+            "or .cast(pl.String)"
+        )
     if "unfinished result" in said or "open result" in said:
         # A DuckDB relation on a connection with another one's rows, fetched or handed out as a stream.
         return said, "fetch those rows first, or take these from a connection of their own: connection.cursor().sql(…)"

@@ -16,6 +16,7 @@ from tipple.plan.columnar import (
     casting_of,
     engine_reads,
     has_bare_fractions,
+    has_fractions,
     in_one_case,
     pick_fields,
     plan_of,
@@ -23,6 +24,7 @@ from tipple.plan.columnar import (
     refuse_floats,
     server_casting_of,
 )
+from tipple.plan.notation import refuse_numbers
 from tipple.plan.path_columns import wanted_of_paths
 from tipple.plan.url import fold_identifier
 from tipple.run.columnar import Columnar
@@ -135,11 +137,13 @@ def choose_columnar(
             field |= server_casting_of(by_name[field["name"]], column.name, column.type_text)
         if column.refuses_floats:
             refuse_floats(by_name[field["name"]], column.name, column.type_text)
+        if column.misreading is not None and has_fractions(types[field["name"]]):
+            refuse_numbers(column.name, column.type_text, types[field["name"]], column.misreading)
     moments = {field.name for field in fields if field.is_moment}
     notes = [
         f"{name} holds moments: the column without time zone stores their UTC time"
         for name, column in zip(names, chosen, strict=True)
-        if name in moments and isinstance(column.codec_type, dict) and "timestamp" in column.codec_type
+        if name in moments and _stores_clock(column)
     ]
     taken = [for_batches(column) for column in chosen]
     if takes_arrow:
@@ -147,6 +151,11 @@ def choose_columnar(
     return ColumnarFields(
         plan=plan, columns=taken, text_columns=chosen, in_paths=[field.name for field in in_paths], notes=notes
     )
+
+
+def _stores_clock(column: TableColumn) -> bool:
+    by_engine = column.without_zone and "TIMESTAMP" in column.type_text
+    return by_engine or (isinstance(column.codec_type, dict) and "timestamp" in column.codec_type)
 
 
 def _columns_of_twins(

@@ -30,6 +30,7 @@ from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import TableName, fold_identifier, quote_identifier
 from tipple.report.model import SniffColumn, SniffDecision, SniffReport
 from tipple.run.fields import by_field, left_out_of
+from tipple.run.remarks import note_of_marks, note_of_top
 from tipple.run.sniff import Sniffed, Sniffer
 
 __all__ = ["AUTO", "Guess"]
@@ -81,6 +82,16 @@ class Guess:
         if self._sniffed is None:
             raise UsageError("the sources were not looked at")
         return self._sniffed
+
+    @property
+    def lines_below_header(self) -> int | None:
+        """The lines of a header and of a record below it that is most likely none, 0 where there is no such; None where
+        nothing was looked at.
+        """
+        if self._sniffed is None:
+            return None
+        top = self._sniffed.top
+        return top.lines if top is not None and top.records > 1 else 0
 
     @property
     def has_header(self) -> bool:
@@ -224,6 +235,12 @@ class Guess:
             for column in fields
         ]
         notes += describe_dates(sniffed.profile, names, dialect.date_style)
+        if sniffed.top is not None:
+            by_place = [column.name if column is not None else None for column in fields]
+            note = note_of_top(sniffed.top, dialect, by_place, header=header, is_new=bool(self.columns))
+            notes += [note] if note is not None else []
+        if sniffed.marked:
+            notes.append(note_of_marks(sniffed.marked))
         return dialect
 
     def _keep_texts(self, dialect: Dialect, columns: Sequence[TableColumn | None]) -> Dialect:

@@ -14,7 +14,7 @@ from tipple.plan.sources import Dialect
 from tipple.plan.url import cut_name, is_utf8
 from tipple.run.sources import read_first_record, read_header, readable
 
-__all__ = ["Heads", "columns_by_name", "may_hold"]
+__all__ = ["Heads", "columns_by_name", "listed", "may_hold"]
 
 _SHOWN = 5
 """Fields of a record that a message shows."""
@@ -84,7 +84,7 @@ class Heads:
         for path, fields, columns in heads:
             if columns is None:
                 raise UsageError(
-                    f"{found[0]} begins with a header ({_listed(found[1])}), but {path} does not: {_listed(fields)}",
+                    f"{found[0]} begins with a header ({listed(found[1])}), but {path} does not: {listed(fields)}",
                     hint=f"load files with and without a header by commands of their own{hint}",
                 )
             if columns != found[2]:
@@ -107,12 +107,13 @@ def columns_by_name(fields: Sequence[str], loadable: Collection[str]) -> list[st
 
 def _different(path: str, names: Sequence[str], first_path: str, first_names: Sequence[str], hint: str) -> UsageError:
     return UsageError(
-        f"{path} has another header than {first_path}: {_listed(names)}, and not {_listed(first_names)}",
+        f"{path} has another header than {first_path}: {listed(names)}, and not {listed(first_names)}",
         hint=f"load files with different headers by commands of their own{hint}",
     )
 
 
-def _listed(fields: Sequence[str]) -> str:
+def listed(fields: Sequence[str]) -> str:
+    """Fields of a record, as a message shows them."""
     shown = [
         readable(field[:_SHOWN_CHARACTERS]) + "…" * (len(field) > _SHOWN_CHARACTERS) if field else "''"
         for field in fields[:_SHOWN]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from tipple.engines import find_engine
+from tipple.engines import find_engine, moments
 from tipple.engines.base import NOTHING_TO_DO, Session
 from tipple.engines.capabilities import Capabilities
-from tipple.engines.core import shortage
+from tipple.engines.core import LoginRefused, shortage
 from tipple.errors import ConnectionFailed, Interrupted, JobFailed, TippleError, UsageError
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
@@ -26,9 +26,11 @@ from tipple.run.arguments import checked
 from tipple.run.interrupt import interruptible
 from tipple.run.jobfile import JobFile, TableEntry, read_job_file, refuse_shared_tables
 from tipple.run.load import PUBLISHING_PHASES, RETRY_SECONDS, load, stderr
+from tipple.run.logins import Logins
 from tipple.run.outputs import Files, NamedFile, claim_outputs
 from tipple.run.part import Part
 from tipple.run.phase_clock import PhaseClock
+from tipple.run.rejects import missing_rejects
 from tipple.run.rendezvous import Rendezvous
 from tipple.run.runner import POLL_SECONDS, JobRunner
 from tipple.run.target import choose_target
@@ -40,6 +42,7 @@ END_SECONDS = 15
 CANCEL_SECONDS = 0.5
 """After Ctrl-C: how often statements that go on are cancelled again."""
 FAILED_STATUS = 1
+NOTHING_TO_REPLAY: TableStatus = "nothing to replay"
 LOAD = "load"
 """The phase in which a load's rows come in."""
 PUBLISHED_WITH_REJECTS = 3
@@ -81,7 +84,7 @@ def run(
     """
     job = read_job_file(file, settings or {}, os.environ)
     streams = jobs or job.jobs or len(os.sched_getaffinity(0))
-    display = open_progress(progress, stderr()) if isinstance(progress, str) else progress
+    display = open_progress(progress, stderr(), now=moments.now) if isinstance(progress, str) else progress
     return _Run(job, streams, restart=restart, display=display, summary=_summary).carry_out(dry_run=dry_run)
 
 
@@ -107,7 +110,10 @@ class _TableRun(Part):
         self.target = target
         self.job = job
         self.state: Literal["waiting", "running", "staged", "ended"] = "waiting"
-        self.status: TableStatus = "not started"
+        replays = entry.options.get("replay") and "replay" in entry.from_defaults
+        self.lacks = missing_rejects(entry.options["table"], entry.options.get("rejects")) if replays else None
+        """The file of rejects that all tables are to replay, and this one has not."""
+        self.status: TableStatus = "not started" if self.lacks is None else NOTHING_TO_REPLAY
         self.streams = 0
         """Those that it has of the job's."""
         self.useful_streams = 1
@@ -150,7 +156,10 @@ class _TableRun(Part):
         pause = 0.2
         while True:
             try:
-                return super().connect(target, read_only=read_only)
+                with self.job.logins.turn(target):
+                    return super().connect(target, read_only=read_only)
+            except LoginRefused:
+                raise
             except ConnectionFailed:
                 if time.monotonic() + pause > until or self.job.stop.wait(pause):
                     raise
@@ -237,6 +246,11 @@ class _TableRun(Part):
             # From here on it waits for the server, on a session of its own: others may have its cores.
             self.job.release(self)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it was not loaded, and was to be."""
+        return self.report is None and self.status != NOTHING_TO_REPLAY
+
     def outcome(self) -> TableOutcome:
         """What became of it."""
         failed = self.status == "failed"
@@ -248,13 +262,14 @@ class _TableRun(Part):
             exit_status = PUBLISHED_WITH_REJECTS
         elif self.status == "interrupted":
             exit_status = Interrupted.default_exit_status
-        elif self.report is None:
+        elif self.is_missing:
             exit_status = FAILED_STATUS
         return TableOutcome(
             name=self.entry.name,
             status=self.status,
             error=None if error is None else str(error) or type(error).__name__,
             hint=error.hint if isinstance(error, TippleError) else None,
+            note=f"there is no {self.lacks}" if self.status == NOTHING_TO_REPLAY else None,
             exit_status=exit_status,
             report=self.report,
         )
@@ -287,6 +302,9 @@ class _Run:
         self.tables = {
             entry.name: _TableRun(entry, choose_target(entry.options.get("into")), self) for entry in job.tables
         }
+        self.logins = Logins()
+        self.sharing: dict[tuple[str, str], list[_TableRun]] = {}
+        """The tables by the place of their rows, once all are planned."""
         self.together: Rendezvous | None = None
         if job.publish == "together":
             # The plan is to say what the load will do.
@@ -296,25 +314,30 @@ class _Run:
     def carry_out(self, *, dry_run: bool) -> JobReport:
         """Plans all tables, so that what can be known is known before anything is started; then loads them."""
         try:
-            for table in self.tables.values():
+            planned = [table for table in self.tables.values() if table.lacks is None]
+            for table in planned:
                 self._show("plan")
                 table.plan = table.make_plan(counts_slices=dry_run)
                 most = min(self.streams, table.entry.options.get("jobs") or self.streams)
                 table.wanted_streams = min(most, table.useful_streams)
+            for table in planned:
+                self.sharing.setdefault(table.place_of_rows(), []).append(table)
             self._claim_files()
             # As the targets have them: a table can be named with its schema and without.
             refuse_shared_tables(
                 self.job.tables, self.job.publish, lambda entry: self.tables[entry.name].place_of_rows()
             )
-            for table in filter(self.followers, self.tables.values()):
+            for table in filter(self.followers, planned):
                 # By itself it seemed to be undone by those, whose keys were not known yet.
                 table.plan = table.make_plan(counts_slices=dry_run)
             if self.job.publish == "together":
                 self._require_together()
             if dry_run:
-                for table in self.tables.values():
+                for table in planned:
                     table.report, table.status = table.plan, "planned"
             else:
+                # Those of the plans are for reading only.
+                self._close_shared()
                 self._load_all()
         finally:
             self._close()
@@ -326,15 +349,14 @@ class _Run:
             )
             interrupted.report = report
             raise interrupted
-        if any(table.report is None for table in self.tables.values()):
+        if any(table.is_missing for table in self.tables.values()):
             raise JobFailed(report, [table.error for table in self.tables.values() if table.status == "failed"])
         return report
 
     def followers(self, table: _TableRun) -> list[_TableRun]:
-        """Those that go into the same table, and come after this one; all of them are planned."""
-        tables = list(self.tables.values())
-        behind = tables[tables.index(table) + 1 :]
-        return [other for other in behind if other.plan and other.place_of_rows() == table.place_of_rows()]
+        """Those that go into the same table, and come after this one; none as long as not all of them are planned."""
+        sharing = self.sharing.get(table.place_of_rows(), [])
+        return sharing[sharing.index(table) + 1 :] if table in sharing else []
 
     def _claim_files(self) -> None:
         """Refuses what would overwrite a file that any table, or the job itself, needs."""
@@ -358,7 +380,7 @@ class _Run:
 
     def _load_all(self) -> None:
         if self.job.publish == "together":
-            self.together = Rendezvous(len(self.tables), self.stop)
+            self.together = Rendezvous(sum(table.lacks is None for table in self.tables.values()), self.stop)
         beside = frozenset(parse_table_name(entry.options["table"]).name for entry in self.job.tables)
         for table in self.tables.values():
             table.counts_slices, table.beside = True, beside
@@ -405,7 +427,7 @@ class _Run:
         for table in self.tables.values():
             others = [self.tables[name] for name in table.entry.after]
             if table.state == "waiting" and any(self._is_lost(other) for other in others):
-                table.state = "ended"
+                table.state, table.status = "ended", "not started"
                 if self.together is not None:
                     self.together.abort()
         if self.together is not None and self.together.aborted:
@@ -413,26 +435,30 @@ class _Run:
                 if table.state == "waiting":
                     table.state = "ended"
         ready = [table for table in self.tables.values() if table.state == "waiting" and self._may_start(table)]
+        running = [table for table in self.tables.values() if table.state == "running"]
         for table in sorted(ready, key=lambda table: -(table.plan.bytes if table.plan else 0)):
-            free = self.streams - sum(other.streams for other in self.tables.values())
-            if not table.capabilities.parallel_sessions and self._is_busy(table.target):
+            if table.lacks is not None:
+                table.state = "ended"
+                continue
+            # Only these have streams.
+            running = [other for other in running if other.state == "running"]
+            free = self.streams - sum(other.streams for other in running)
+            if not table.capabilities.parallel_sessions and any(other.target == table.target for other in running):
+                # One load at a time goes into such a target.
                 continue
             wanted = table.wanted_streams if table.capabilities.parallel_sessions else self.streams
             if wanted > free:
                 # Nothing smaller overtakes it: it would wait for ever.
                 return
             table.start(wanted)
+            running.append(table)
 
     def _may_start(self, table: _TableRun) -> bool:
         done = ("staged", "ended") if self.together is not None else ("ended",)
         return all(self.tables[name].state in done for name in table.entry.after)
 
     def _is_lost(self, table: _TableRun) -> bool:
-        return table.state == "ended" and table.report is None
-
-    def _is_busy(self, target: Target) -> bool:
-        """Whether a load into a target that takes one at a time is under way."""
-        return any(table.state == "running" and table.target == target for table in self.tables.values())
+        return table.state == "ended" and table.is_missing
 
     def release(self, table: _TableRun) -> None:
         """Gives back the streams of a table."""
@@ -483,18 +509,22 @@ class _Run:
 
     @contextmanager
     def session(self, table: _TableRun, target: Target, *, read_only: bool) -> Iterator[Session]:
-        """A session of the table's own; one for all tables where one transaction must hold what they stage."""
-        if self.together is None or table.capabilities.parallel_sessions or read_only:
+        """A session of the table's own; one for all tables where one transaction must hold what they stage, and for the
+        plans of all where a process has one database, which takes long to open."""
+        if table.capabilities.parallel_sessions or not (read_only or self.together is not None):
             with Part.session(table, target, read_only=read_only) as session:
                 yield session
             return
         if target.url not in self.shared:
-            self.shared[target.url] = find_engine(target.engine).connect(target)
+            self.shared[target.url] = find_engine(target.engine).connect(target, read_only=read_only)
         yield self.shared[target.url]
 
+    def _close_shared(self) -> None:
+        while self.shared:
+            self.shared.popitem()[1].close()
+
     def _close(self) -> None:
-        for session in self.shared.values():
-            session.close()
+        self._close_shared()
         if not callable(self.display):
             self.display.close()
 
@@ -542,7 +572,7 @@ class _Run:
             publish=self.job.publish,
             streams=self.streams,
             exit_status=Interrupted.default_exit_status
-            if self.stop.is_set() and any(table.report is None for table in self.tables.values())
+            if self.stop.is_set() and any(table.is_missing for table in self.tables.values())
             else _worst([outcome.exit_status for outcome in outcomes]),
             rows=sum(report.rows for report in loaded),
             bytes=size_bytes,

@@ -63,6 +63,8 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     """File and line, for errors."""
     keys: dict[str, str]
     """For each option that it has, from [defaults] too: file, line and key."""
+    from_defaults: frozenset[str] = frozenset()
+    """The options that it has from there alone."""
 
     def place_of(self, complaint: str) -> str:
         """File, line and key of the option of its own that a complaint names first; else its own place and name."""
@@ -137,7 +139,11 @@ class _Document:
         self.lines = key_lines(text)
         for key, value in self.content.items():
             self._check(TOP_LEVEL, (), key, value)
-        for key in self.content.get("variables", {}):
+        for key, value in self.content.get("variables", {}).items():
+            if isinstance(value, dict) and key in TOP_LEVEL:
+                heading = "tables.NAME" if key == "tables" else key
+                hint = f"keys below [variables] belong to that: write [{heading}] on a line of its own"
+                self.refuse(_first_within(("variables", key), value), "a variable is a value, and has no keys", hint)
             if not VARIABLE_NAME.fullmatch(key) or key in (HERE, TABLE):
                 self.refuse(
                     ("variables", key), "not a name for a variable", "letters, digits, _ and -; not here, table"
@@ -444,6 +450,7 @@ class _Reader:
                 key: value.where + (f", for {name}" if value.path[0] == "defaults" else "")
                 for key, value in found.items()
             },
+            from_defaults=frozenset(key for key, value in found.items() if value.path[0] == "defaults"),
         )
 
     def _check_order(self, tables: Mapping[str, TableEntry], documents: Mapping[str, _Document]) -> None:
@@ -569,6 +576,14 @@ def _ancestors(table: TableEntry, tables: Mapping[str, TableEntry]) -> set[str]:
             found.add(name)
             left += tables[name].after
     return found
+
+
+def _first_within(path: Path, value: Any) -> Path:
+    """The first key with a value that is none of keys, there or below."""
+    while isinstance(value, dict) and value:
+        key, value = next(iter(value.items()))
+        path = (*path, key)
+    return path
 
 
 def _shown(part: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
+from collections.abc import Sequence
 
 from tipple.engines.base import Session
 from tipple.errors import UsageError
 from tipple.plan import tpch
+from tipple.plan.schema import TableDefinition, parse_schema
 from tipple.plan.url import TableName
 
-__all__ = ["TPCH", "no_table", "schema_text"]
+__all__ = ["TPCH", "no_table", "schema_tables"]
 
 TPCH = "tpch"
 """The schema that Tipple has itself."""
@@ -31,16 +34,23 @@ def no_table(session: Session, name: TableName) -> UsageError:
     )
 
 
-def schema_text(schema: str | os.PathLike[str]) -> str:
-    """The statements of a schema.
+def schema_tables(schema: str | os.PathLike[str]) -> Sequence[TableDefinition]:
+    """The tables of a schema.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the file cannot be read, or not be understood.
     """
     if os.fspath(schema) == TPCH:
-        return ";\n".join(tpch.CREATE_TABLE.values())
+        return _parsed(";\n".join(tpch.CREATE_TABLE.values()))
     try:
         with open(schema, encoding="utf-8") as file:
-            return file.read()
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the schema file {os.fspath(schema)}: {error}", hint="check the path") from None
+    return _parsed(text)
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(text: str) -> Sequence[TableDefinition]:
+    """The tables of a job, of which there may be thousands, mostly share a file."""
+    return tuple(parse_schema(text))

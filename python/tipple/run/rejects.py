@@ -18,7 +18,7 @@ from tipple.engines.base import JobRecord, LoadTask
 from tipple.errors import TippleError, UsageError
 from tipple.plan.rejects import RejectPolicy, parse_limit
 from tipple.plan.sources import Dialect
-from tipple.plan.url import TableName
+from tipple.plan.url import TableName, parse_table_name
 from tipple.report.model import RejectCause
 from tipple.run.outputs import NamedFile, check_place, unfinished
 from tipple.run.replay import Reading, read_reading
@@ -351,6 +351,17 @@ def outputs_of(policy: RejectPolicy | None) -> list[NamedFile]:
     return [NamedFile("--rejects", name) for path in policy.paths for name in (path, unfinished(path))]
 
 
+def rejects_path(table: TableName, path: str | os.PathLike[str] | None) -> str:
+    """The file of a table's rejects, where `--rejects` names this one, or none."""
+    return os.fspath(path) if path is not None else f"{table.name}.rejects"
+
+
+def missing_rejects(table: str, path: str | os.PathLike[str] | None) -> str | None:
+    """The file of a table's rejects where it is not there, else None."""
+    chosen = rejects_path(parse_table_name(table), path)
+    return None if os.path.lexists(chosen) else chosen
+
+
 def reject_policy(
     table: TableName,
     on_error: str,
@@ -375,7 +386,7 @@ def reject_policy(
                 hint="add --on-error skip, or leave them out",
             )
         return None
-    chosen = os.fspath(path) if path is not None else f"{table.name}.rejects"
+    chosen = rejects_path(table, path)
     if not chosen.strip():
         raise UsageError("--rejects names no file", hint="give a name, or leave the option out")
     if replay and not os.path.isfile(chosen):

@@ -10,17 +10,19 @@ from collections.abc import Callable, Collection, Container, Sequence
 from tipple.engines.base import LOAD_OR_DEFAULT, Identity
 from tipple.errors import BadRecord
 from tipple.plan.notation import TWO_DIGITS
+from tipple.plan.null_words import means_nothing
+from tipple.plan.quotes import quoted, table_lacking_key
+from tipple.plan.sniff_top import DASHES
 from tipple.plan.sources import Dialect
 from tipple.plan.url import TableName, quote_identifier
 from tipple.run.control_characters import ends_as_in_dos, has_nul, holds_nothing_else
 from tipple.run.fields import option_for
 from tipple.run.header import columns_by_name
+from tipple.run.remarks import MARK_REMEDY, leave_out_below_header
 from tipple.run.sources import NUL_REMEDY, WITHOUT_NULS
 
 __all__ = ["core_remedy", "first_remedy", "new_column", "seen_remedy"]
 
-_NULL_WORDS = frozenset({"\\n", "null", "nil", "none", "na", "n/a", "#n/a", "nan", "-", "--", "?", "."})
-"""What programs and people write for a missing value, in lower case."""
 _BAD_VALUE = frozenset({"22P02", "22007"})
 _NO_MORE_NUMBERS = "2200H"
 _TOO_FEW_FIELDS = "missing data"
@@ -43,6 +45,7 @@ def first_remedy(
     header: bool,
     replay: bool,
     is_new: bool,
+    lines_below_header: int | None = None,
 ) -> str:
     """What to try before anything else: of words that mean NULL, of headers that were not taken for one, and of lines
     above them; else nothing.
@@ -55,9 +58,25 @@ def first_remedy(
         header: whether a header was skipped, so that nothing can stand above it.
         replay: whether rejects are read, whose lines are all records: options that leave some out do not count.
         is_new: whether the table is made as the sources are.
+        lines_below_header: the lines of a header and of a record below it that is most likely none, 0 where there is no
+            such; None where nobody has looked.
     """
     text = error.text or ""
-    if error.sqlstate in _BAD_VALUE and text.strip().lower() in _NULL_WORDS:
+    if error.record_number == 1 and header and not replay and dialect.comment is None:
+        # Without a sample, one field is all that is known of the record.
+        may_be_ruled = lines_below_header is None and len(text.strip()) > 1 and DASHES.fullmatch(text) is not None
+        lines = 2 if may_be_ruled and dialect.format != "fixed" else lines_below_header
+        if lines:
+            names: list[str | None] = list(columns)
+            for index in dialect.left_out:
+                names.insert(index, None)
+            leave_out = leave_out_below_header(lines, dialect, names)
+            is_null = may_be_ruled and means_nothing(text)
+            return (
+                f"if it is no record, but dashes, units or types below the header, {leave_out} leaves it out; "
+                f"{f'if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL; ' * is_null}or else "
+            )
+    if error.sqlstate in _BAD_VALUE and means_nothing(text):
         beside = "" if dialect.null_text else " (empty fields are then empty texts)"
         return f"if {text!r} stands for no value, --null {shlex.quote(text)} reads it as NULL{beside}; or else "
     if error.record_number == 1 and not header and not replay and _names_one(text, columns):
@@ -149,7 +168,19 @@ _EMPTY_LINE = "the line is empty: "
 """What the core's reason begins with then."""
 _SKIP = "--on-error skip --max-rejects 100"
 """What leaves a few bad records out; without a limit none would be."""
+
+
 _NULL_IN = re.compile(r'null value in column "(.+)" of relation ')
+
+
+def _names_none(reason: str, columns: Sequence[str]) -> bool:
+    """Whether it is a NULL in none of these columns; of a domain's constraint that is not known."""
+    null_in = _NULL_IN.match(reason)
+    if null_in is not None:
+        return null_in[1] not in columns
+    # A column and its table, in the order that the server's language has.
+    named = quoted(reason)[:2]
+    return len(named) == 2 and not set(named).intersection(columns)
 
 
 def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Identity]) -> str:
@@ -161,8 +192,7 @@ def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Iden
         columns: the names of the columns that were loaded.
         sources: what was read.
     """
-    null_in = _NULL_IN.match(error.reason) if error.sqlstate == "23502" else None
-    if null_in is not None and null_in[1] not in columns:
+    if error.sqlstate == "23502" and _names_none(error.reason, columns):
         return LOAD_OR_DEFAULT
     if error.reason.startswith(_EMPTY_LINE):
         return f"remove the empty line, or leave out such records, up to 100, by {_SKIP}"
@@ -171,6 +201,8 @@ def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Iden
             r"the last byte of the file, \x1a, is what programs of DOS write at the end, and no text: "
             f"head -c -1 {shlex.quote(error.file)} > NEW leaves it out"
         )
+    if (error.text or "").startswith("\ufeff"):
+        return f"files were put together, each with its byte order mark: {MARK_REMEDY}"
     if has_nul(error, sources):
         return NUL_REMEDY if error.text == r"\x00" else WITHOUT_NULS
     if holds_nothing_else(error, sources):
@@ -199,9 +231,6 @@ def _nested_remedy(reason: str) -> str | None:
     return f"write it as DuckDB does{elements}: [1, 2, …]"
 
 
-_LACKS_ROW = re.compile(r'is not present in table "(.+)"')
-
-
 def core_remedy(
     error: BadRecord,
     dialect: Dialect,
@@ -214,16 +243,16 @@ def core_remedy(
     dropped, which --structure btree is yet to make: `made_key` are the columns of that one; and of referenced tables,
     which may be the loaded `table` itself, or among those `beside` that the same job loads.
     """
-    lacks_row = _LACKS_ROW.search(error.reason) if error.sqlstate == "23503" else None
-    if lacks_row is not None and lacks_row[1] == table:
+    lacking = table_lacking_key(error.reason) if error.sqlstate == "23503" else None
+    if lacking == table:
         # DuckDB finds none that come in the same load.
         return f"mend the record, or load the row of {table} that it refers to beforehand"
-    if lacks_row is not None and lacks_row[1] in beside:
+    if lacking is not None and lacking in beside:
         return (
-            f"mend the record, or bring the row that it refers to: the same job loads {lacks_row[1]}, where no row has "
+            f"mend the record, or bring the row that it refers to: the same job loads {lacking}, where no row has "
             "that key; if that table is loaded later, say so by `after`"
         )
-    if error.sqlstate == "23505" and made_key and f"Key ({', '.join(made_key)})=" in error.reason:
+    if error.sqlstate == "23505" and made_key and f"({', '.join(made_key)})=" in error.reason:
         otherwise = "choose another --key, or leave out --structure; --on-error skip makes a reject of it"
         return f"remove the duplicate, or {otherwise}"
     if dialect.format == "fixed" and any(sign in error.reason for sign in (_TOO_FEW_FIELDS, _TOO_MANY_FIELDS)):

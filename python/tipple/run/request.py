@@ -19,9 +19,8 @@ from tipple.engines.base import (
 from tipple.engines.capabilities import Mode
 from tipple.errors import BadRecord, UsageError
 from tipple.plan.columnar import new_table
-from tipple.plan.notation import notations
 from tipple.plan.path_columns import note_of_paths
-from tipple.plan.schema import TableDefinition, find_table, parse_schema
+from tipple.plan.schema import TableDefinition, find_table
 from tipple.plan.sources import plan_dialect
 from tipple.plan.url import TableName
 from tipple.run.columnar import Columnar, take_from_paths
@@ -38,7 +37,8 @@ from tipple.run.fields import (
 )
 from tipple.run.guess import AUTO, Guess
 from tipple.run.header import Heads, columns_by_name, may_hold
-from tipple.run.missing_table import no_table, schema_text
+from tipple.run.missing_table import no_table, schema_tables
+from tipple.run.notations import notations_of
 from tipple.run.remedy import first_remedy, new_column
 from tipple.run.replay import Reading, refuse_misread
 from tipple.run.sniff import Sniffer
@@ -242,12 +242,7 @@ class Request:
         """What the dialect means for each of the columns, and for a session that reads values itself."""
         self.null_rules = self._null_rules()
         if self.columnar is None:
-            self.notations = notations(
-                [(column.codec_type, column.type_text) for column in self.columns],
-                date_style=self.dialect.date_style,
-                decimal_separator=self.dialect.decimal_separator,
-                thousands=self.dialect.thousands,
-            )
+            self.notations = notations_of(self.columns, self.dialect)
         if self.dialect.date_style is not None:
             self.session.use_date_style(self.dialect.date_style)
 
@@ -361,7 +356,7 @@ class Request:
                 unbounded_numeric=self.session.capabilities.unbounded_numeric,
             )
         else:
-            self.definition = find_table(parse_schema(schema_text(self.schema)), self.name)
+            self.definition = find_table(schema_tables(self.schema), self.name)
         try:
             return self.session.columns_of(self.definition)
         except UsageError as error:
@@ -571,6 +566,7 @@ class Request:
             header=self.header,
             replay=replay,
             is_new=bool(self.guess.columns),
+            lines_below_header=self.guess.lines_below_header,
         )
 
     @property

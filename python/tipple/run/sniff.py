@@ -12,17 +12,26 @@ import msgspec
 from tipple import _core
 from tipple.engines.base import STDIN, Identity
 from tipple.errors import UsageError
-from tipple.plan.sniff import choose_layout, decide_quote
+from tipple.plan.sniff import choose_layout
 from tipple.plan.sniff_again import is_contradicted, loses_quotes
 from tipple.plan.sniff_codes import mark_codes, masked
 from tipple.plan.sniff_columns import decide_null
+from tipple.plan.sniff_decisions import ProfileOf, decide_quote
 from tipple.plan.sniff_encoding import to_utf8
-from tipple.plan.sniff_header import decide_header, have_different_headers, headers_of_some, heads_differ
+from tipple.plan.sniff_header import (
+    decide_header,
+    have_different_headers,
+    headers_of_some,
+    heads_differ,
+    ruled_header,
+)
 from tipple.plan.sniff_labels import row_labels
 from tipple.plan.sniff_notations import Notations, Noted, decide_notations, notations_of
-from tipple.plan.sniff_profile import Chunk, Decision, Given, Layout, Profile
+from tipple.plan.sniff_profile import LOW_CONFIDENCE, Chunk, Decision, Given, Layout, Profile
+from tipple.plan.sniff_top import Top, find_top
 from tipple.plan.sources import Dialect, named_format, plan_dialect
 from tipple.run.encoding import RECODED, look_at_encoding
+from tipple.run.remarks import marked_inside
 from tipple.run.sampling import Sample, take_sample
 from tipple.run.sniff_refusals import (
     refuse_doubled_line_ends,
@@ -33,9 +42,6 @@ from tipple.run.sniff_refusals import (
 )
 
 __all__ = ["Sniffed", "Sniffer"]
-
-ProfileOf = Callable[[Layout], Profile]
-"""Says what the whole sample looks like in a layout; what was asked for once is kept."""
 
 SMALL_HEAD_BYTES = 64 * 1024
 SMALL_PIECE_BYTES = 8 * 1024
@@ -71,6 +77,10 @@ class Sniffed(msgspec.Struct, frozen=True, kw_only=True):
     decide: Callable[..., Noted]
     """The same where a table says which columns are to hold `dates` and `numbers`."""
     profile: Profile
+    top: Top | None
+    """Records at the top that may be none, and are not a header alone."""
+    marked: list[str]
+    """Files with byte order marks within them."""
     sampled_bytes: int
 
 
@@ -176,10 +186,16 @@ class Sniffer:
             self._profile([chunk for chunk in chunks if chunk.file == number], layout)
             for number in (profile.heads if heads_differ(profile) else ())
         ]
-        header = decide_header(profile, own, row_labels(chunks, layout, profile))
+        top = self._top(chunks, layout, profile)
+        judged = profile if top is None or not top.is_sure else top.above(profile)
+        header = decide_header(judged, own, row_labels(chunks, layout, profile))
+        if top is not None and top.is_ruled and header.value == "no" and not heads_differ(profile):
+            header = ruled_header()
         different_headers = have_different_headers(profile, own)
         some_headers = headers_of_some(profile)
         has_header = (self.given.header or header.value) != "no"
+        if top is not None and not _tells(top, header, has_header=has_header):
+            top = None
         profile = _without_header(profile, has_header=has_header)
 
         def again(tried: Notations) -> Profile:
@@ -220,8 +236,22 @@ class Sniffer:
             noted=noted,
             decide=decide,
             profile=profile,
+            top=top,
+            marked=marked_inside(sample.paths, chunks),
             sampled_bytes=sample.size_bytes,
         )
+
+    def _top(self, chunks: Sequence[Chunk], layout: Layout, profile: Profile) -> Top | None:
+        """Records at the top that are unlike all others."""
+        given = self.given.trailing_delimiter
+        dialect = plan_dialect(
+            layout.format,
+            delimiter=layout.delimiter,
+            quote=layout.quote if layout.format == "csv" else None,
+            escape=layout.escape if layout.format == "csv" else None,
+            trailing_delimiter=True if layout.trailing and given is None else given,
+        )
+        return find_top(chunks, dialect, profile, lambda others: self._profile(others, layout))
 
     @property
     def _planned_layout(self) -> Layout:
@@ -313,8 +343,8 @@ class Sniffer:
         seen = part.quoted_fields, part.stray_quotes, part.unterminated
         if seen == (whole.quoted_fields, whole.stray_quotes, whole.unterminated):
             return layout, decisions
-        quote = decide_quote(layout, whole)
-        return layout, [quote if found.option == "quote" else found for found in decisions]
+        quote = decide_quote(layout, whole, profile_of, [chunk.data for chunk in chunks])
+        return layout, [quote if found.option == "quote" and quote is not None else found for found in decisions]
 
     def _refuse_empty_lines(self, sample: Sample, chunks: Iterable[Chunk], layout: Layout) -> None:
         """Refuses empty lines above the first record: they are none of several columns, and hide a header."""
@@ -413,6 +443,13 @@ def _is_json(data: bytes) -> bool:
 def _without_header(profile: Profile, *, has_header: bool) -> Profile:
     """The profile with columns of records only."""
     return profile if has_header else msgspec.structs.replace(profile, columns=profile.columns_with_heads)
+
+
+def _tells(top: Top, header: Decision, *, has_header: bool) -> bool:
+    """Whether there is more to be said of the records at the top than what the decision on a header says."""
+    if top.records > 1:
+        return has_header or top.is_below_names
+    return not has_header and header.confidence >= LOW_CONFIDENCE
 
 
 def _different(found: Iterable[str]) -> UsageError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tipple.engines.base import STDIN
 from tipple.errors import UsageError
-from tipple.plan.sniff import spell
+from tipple.plan.sniff_options import spell
 from tipple.plan.sniff_profile import Chunk, Profile
 
 __all__ = [

@@ -144,7 +144,8 @@ fn read_as(fields: &[Arc<Field>], columns: &[Column], plans: &[FieldPlan]) -> Ve
 
 /// The fields that a plan wants of a stream.
 fn fields_of(schema: &SchemaRef, plan: &ColumnarPlan) -> Result<Vec<Arc<Field>>> {
-    Ok(indices_of(schema, plan)?.into_iter().map(|index| schema.fields()[index].clone()).collect())
+    let own = indices_of(schema, plan)?.into_iter().map(|index| &schema.fields()[index]);
+    Ok(own.zip(&plan.fields).map(|(field, plan)| plan.field(field)).collect())
 }
 
 fn indices_of(schema: &SchemaRef, plan: &ColumnarPlan) -> Result<Vec<usize>> {
@@ -310,6 +311,7 @@ impl<'j, 'p> BatchFeed<'j, 'p> {
             };
             let batch = batch
                 .project(&indices)
+                .and_then(|batch| FieldPlan::batch(&self.job.plan.fields, batch))
                 .map_err(|error| Error::Invalid { message: format!("the stream failed: {error}") })?;
             stream.enter(StreamState::Encode);
             let place = Place::uncounted(0, first_row);

@@ -46,6 +46,7 @@ _ENUM = re.compile(rf"ENUM\({_LABEL}(?:, {_LABEL})*\)", re.DOTALL)
 _MAX_DIMENSIONS = 6
 _QUOTED = re.compile(rf'{_LABEL}|"(?:[^"]|"")*"', re.DOTALL)
 _COUNTS_MICROSECONDS = re.compile(r"\b(?:TIMESTAMP|TIMESTAMP_MS|TIMESTAMP_S|TIMESTAMPTZ|TIME|TIMETZ|INTERVAL)\b")
+_TELLS_TIME = re.compile(r"\b(?:DATE|TIME|TIME_NS|TIMESTAMP|TIMESTAMP_NS|TIMESTAMP_MS|TIMESTAMP_S)\b")
 _HAS_PARTS = re.compile(r"\b(?:DATE|TIME|TIMETZ|TIME_NS|BIGNUM|STRUCT|MAP)\b|\]")
 _WHOLE = frozenset(
     {
@@ -68,7 +69,7 @@ def refuse_view(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
     """
     found = first_row(
         connection,
-        f"SELECT 1 FROM duckdb_views() WHERE {_OWN} AND schema_name = coalesce(?, current_schema()) "
+        f"SELECT 1 FROM duckdb_views() WHERE {_OWN} AND lower(schema_name) = lower(coalesce(?, current_schema())) "
         "AND lower(view_name) = lower(?) AND NOT internal",
         [name.schema, name.name],
     )
@@ -84,7 +85,8 @@ def place_of_new(connection: duckdb.DuckDBPyConnection, table: TableName) -> Tab
     """
     found = first_row(
         connection,
-        f"SELECT schema_name FROM duckdb_schemas() WHERE {_OWN} AND schema_name = coalesce(?, current_schema())",
+        f"SELECT schema_name FROM duckdb_schemas() WHERE {_OWN} "
+        "AND lower(schema_name) = lower(coalesce(?, current_schema()))",
         [table.schema],
     )
     if found is None:
@@ -101,8 +103,8 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporar
     within = "database_name = 'temp'" if temporary else _OWN
     found = first_row(
         connection,
-        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {within} "
-        "AND schema_name = coalesce(?, current_schema()) AND lower(table_name) = lower(?) "
+        f"SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE {within} "
+        "AND lower(schema_name) = lower(coalesce(?, current_schema())) AND lower(table_name) = lower(?) "
         "AND NOT internal",
         [name.schema, name.name],
     )
@@ -119,19 +121,21 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporar
             nanoseconds=_keeps_nanoseconds(type_text),
             parts=_parts(connection, type_text),
             doubles="DOUBLE" in type_text,
+            without_zone=_has_no_zone(type_text),
         )
 
     if found is None:
         return parquet.describe(connection, name, column_of)
+    schema, table, made_by = found
     rows = connection.execute(
         "SELECT c.column_name, c.data_type, NOT c.is_nullable, c.column_default FROM duckdb_columns() c "
         f"WHERE c.{within} AND c.schema_name = ? AND c.table_name = ? "
         "ORDER BY c.column_index",
-        list(found),
+        [schema, table],
     ).fetchall()
-    generated = generated_columns(connection, TableName(*found), within)
+    generated = _generated_in(made_by)
     return Table(
-        name=TableName(*found),
+        name=TableName(schema, table),
         columns=tuple(
             msgspec.structs.replace(column_of(column, type_text, bool(not_null)), generated=column in generated)
             for column, type_text, not_null, _ in rows
@@ -139,19 +143,26 @@ def describe(connection: duckdb.DuckDBPyConnection, name: TableName, *, temporar
     )
 
 
-def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName, within: str = _OWN) -> set[str]:
+def generated_columns(connection: duckdb.DuckDBPyConnection, name: TableName) -> set[str]:
     """DuckDB lists generated columns like others; only they cannot be named by an INSERT."""
     sql = first_row(
         connection,
-        f"SELECT sql FROM duckdb_tables() WHERE {within} AND schema_name = ? AND table_name = ?",
+        f"SELECT sql FROM duckdb_tables() WHERE {_OWN} AND schema_name = ? AND table_name = ?",
         [name.schema, name.name],
     )
-    if sql is None or "GENERATED ALWAYS AS" not in str(sql[0]).upper():
+    return _generated_in(sql[0]) if sql is not None else set()
+
+
+def _generated_in(made_by: str | None) -> set[str]:
+    """The generated columns of the table that a statement makes.
+
+    DuckDB before 2.0 has no catalog function that tells; its SQL has these words, however they were written.
+    """
+    if made_by is None or "GENERATED ALWAYS AS" not in made_by.upper():
         return set()
-    # DuckDB before 2.0 has no catalog function that tells; its SQL has these words, however they were written.
     return {
         _name(column[0])
-        for column in _listed(next(statements(str(sql[0])), []))
+        for column in _listed(next(statements(made_by), []))
         if " GENERATED ALWAYS AS " in f" {' '.join(token.word for token in column)} "
     }
 
@@ -180,6 +191,12 @@ def _name(token: Token) -> str:
 def _keeps_nanoseconds(type_text: str) -> bool:
     """Whether no part of a type counts microseconds; of one that does DuckDB's casts round nanoseconds."""
     return _COUNTS_MICROSECONDS.search(_QUOTED.sub("", type_text)) is None
+
+
+def _has_no_zone(type_text: str) -> bool:
+    """Whether a type stores times, and none of its parts a moment: DuckDB's casts go by the clock of its own zone."""
+    told = _QUOTED.sub("", type_text)
+    return _TELLS_TIME.search(told) is not None and "WITH TIME ZONE" not in told
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, type_text: str) -> Any:

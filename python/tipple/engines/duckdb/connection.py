@@ -74,7 +74,8 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         raise ConnectionFailed(
             f"cannot open {target.display}: the file is read-only for this user", hint=make_writable(path)
         )
-    if not os.path.exists(path) and not os.access(directory, os.W_OK):
+    # The write-ahead log stands beside the file.
+    if not read_only and not os.access(directory, os.W_OK):
         raise ConnectionFailed(
             f"cannot open {target.display}: this user may not write to {directory}",
             hint="choose another directory, or grant the right to write",
@@ -107,10 +108,14 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         if unfinished and not is_new and begins_like_a_database(path):
             hint = f"it is smaller than an empty database: where nothing else needs it, rm {shlex.quote(path)}"
         raise ConnectionFailed(f"cannot open {target.display}: {message}", hint=hint) from None
-    found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
-    if found is None or found[0] is None:
+    try:
+        found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+        if found is None or found[0] is None:
+            raise _not_kept(target)
+    except BaseException:
+        # Whoever keeps the error, and with it all that led to it, keeps no database open.
         connection.close()
-        raise _not_kept(target)
+        raise
     return connection
 
 
@@ -178,14 +183,18 @@ def is_empty(connection: duckdb.DuckDBPyConnection, table: TableName) -> bool:
 
 
 def has_own_tables(connection: duckdb.DuckDBPyConnection, *names: str) -> bool:
-    """Whether the database has all of these tables of Tipple's own."""
-    found = first_row(
-        connection,
-        "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'tipple' "
-        "AND table_name IN (SELECT unnest(?))",
-        [list(names)],
-    )
-    return found is not None and found[0] == len(names)
+    """Whether the database has all of these tables of Tipple's own.
+
+    Each is asked for by its name: `duckdb_tables()` looks at all that there are. A relation that cannot be made ends no
+    transaction, as a statement would.
+    """
+    schema = f"{catalog(connection)}.tipple"
+    try:
+        for name in names:
+            connection.table(f"{schema}.{name}")
+    except duckdb.CatalogException:
+        return False
+    return True
 
 
 _creation = threading.Lock()

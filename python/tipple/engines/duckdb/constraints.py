@@ -233,3 +233,13 @@ def _split(terms: str) -> tuple[str, ...]:
             parts.append(terms[start:place].strip())
             start = place + 1
     return (*parts, terms[start:].strip())
+
+
+def triggers_of(connection: duckdb.DuckDBPyConnection, table: TableName) -> list[str]:
+    """The names of a table's triggers."""
+    found = connection.execute(
+        "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = current_database() "
+        "AND schema_name = coalesce(?, current_schema()) AND table_name = ? ORDER BY trigger_name",
+        [table.schema, table.name],
+    ).fetchall()
+    return [str(name) for (name,) in found]

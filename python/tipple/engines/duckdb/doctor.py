@@ -101,13 +101,16 @@ def _holders(path: str) -> list[int]:
 
 def _file(path: str, source_bytes: int) -> Iterator[Finding]:
     if os.path.exists(path):
+        # The write-ahead log stands beside the file.
+        place = path if not os.access(path, os.W_OK) else os.path.dirname(os.path.abspath(path))
+        writable = os.access(place, os.W_OK)
         yield graded(
-            os.access(path, os.W_OK),
+            writable,
             "broken",
             subject=path,
-            found="this user may write it" if os.access(path, os.W_OK) else "this user may only read it",
+            found="this user may write it" if writable else f"this user may only read {place}",
             effect="the load is refused",
-            remedy=make_writable(path),
+            remedy=make_writable(place),
         )
         holders = _holders(path)
         if holders:
@@ -146,7 +149,7 @@ def _jobs(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 def _table(connection: duckdb.DuckDBPyConnection, path: str | None, table: TableName) -> Iterator[Finding]:
     subject = f"table {table}"
     where = (
-        "WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) "
+        "WHERE database_name = current_database() AND lower(schema_name) = lower(coalesce(?, current_schema())) "
         "AND lower(table_name) = lower(?)"
     )
     files = parquet.find(connection, table)

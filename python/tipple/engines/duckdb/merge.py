@@ -14,6 +14,7 @@ import msgspec
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb.collations import collated_types
 from tipple.engines.duckdb.connection import first_row, qualified
+from tipple.engines.duckdb.constraints import triggers_of
 from tipple.engines.duckdb.pull import duckdb_error
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.errors import UsageError
@@ -52,6 +53,11 @@ def create_staging(connection: duckdb.DuckDBPyConnection, task: LoadTask) -> Non
             f"--mode upsert: {task.table} has a column named rowid, which hides the order of the records from DuckDB",
             hint="give the column another name"
             + ("" if any(name.lower() == "rowid" for name in task.key) else ", or leave it out with --columns"),
+        )
+    if triggers := triggers_of(connection, task.table):
+        raise UsageError(
+            f"--mode upsert: DuckDB merges no rows into a table with triggers: {', '.join(triggers)}",
+            hint="drop them, and create them again after the load",
         )
     collated = collated_types(connection, qualified(connection, task.table), types)
     columns = ", ".join(f"{quote_identifier(name)} {type_text}" for name, type_text in collated.items())

@@ -105,7 +105,7 @@ def find(connection: duckdb.DuckDBPyConnection, name: TableName) -> FileTable | 
         "SELECT f.schema_name, f.table_name, f.columns::VARCHAR, f.partition_by::VARCHAR, f.directories::VARCHAR "
         f"FROM {catalog(connection)}.tipple.parquet_table f JOIN duckdb_views() v "
         "ON v.database_name = current_database() AND v.schema_name = f.schema_name AND v.view_name = f.table_name "
-        "WHERE f.schema_name = coalesce(?, current_schema()) AND lower(f.table_name) = lower(?)",
+        "WHERE lower(f.schema_name) = lower(coalesce(?, current_schema())) AND lower(f.table_name) = lower(?)",
         [name.schema, name.name],
     )
     if row is None:

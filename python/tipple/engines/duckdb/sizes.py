@@ -14,7 +14,8 @@ def sizes(connection: duckdb.DuckDBPyConnection, table: TableName | None) -> lis
     rows = connection.execute(
         "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() "
         "WHERE database_name = current_database() AND schema_name <> 'tipple' "
-        "AND (? IS NULL OR (schema_name = coalesce(?, current_schema()) AND lower(table_name) = lower(?))) "
+        "AND (? IS NULL OR (lower(schema_name) = lower(coalesce(?, current_schema())) "
+        "AND lower(table_name) = lower(?))) "
         "ORDER BY 1, 2",
         [table.name if table else None, table.schema if table else None, table.name if table else None],
     ).fetchall()

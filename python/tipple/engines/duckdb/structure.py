@@ -17,7 +17,7 @@ import msgspec
 from tipple.engines.base import LoadTask
 from tipple.engines.duckdb import indexes
 from tipple.engines.duckdb.connection import first_row, is_empty, qualified, requalified
-from tipple.engines.duckdb.constraints import unique_indexes
+from tipple.engines.duckdb.constraints import triggers_of, unique_indexes
 from tipple.errors import UsageError
 from tipple.plan.structure import AppliedStructure, StructureRequest
 from tipple.plan.url import TableName, quote_identifier, quote_literal
@@ -199,6 +199,8 @@ class StructureWork:
                 f"--load-as {asked.load_as} does not go with --structure {asked.structure} on DuckDB",
                 hint=f"there are: {', '.join(allowed)}",
             )
+        if self._makes_key and task.definition is None:
+            self._refuse_triggers(asked)
         load_as, reason = self._choose_form(asked)
         return AppliedStructure(
             structure=asked.structure,
@@ -207,6 +209,15 @@ class StructureWork:
             key=list(self.key.columns) if self.key is not None else [],
             durable=not in_memory,
         )
+
+    def _refuse_triggers(self, asked: StructureRequest) -> None:
+        """Of a table that is made anew they would be gone, and not have seen its rows."""
+        if triggers := triggers_of(self.connection, self.task.table):
+            raise UsageError(
+                f"--structure {asked.structure} makes {self.task.table} anew, which would lose its triggers: "
+                f"{', '.join(triggers)}",
+                hint="drop them, and create them again after the load; or leave out --structure",
+            )
 
     def _choose_form(self, asked: StructureRequest) -> tuple[str, str]:
         match asked.structure:

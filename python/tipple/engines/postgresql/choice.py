@@ -37,7 +37,7 @@ from tipple.engines.postgresql import (
     unlogged,
 )
 from tipple.engines.postgresql.capabilities import CAPABILITIES
-from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy, taken_over
+from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
 from tipple.errors import JobBusy, UsageError
 from tipple.plan.partitioning import INSTEAD_OF_SCOPE
 from tipple.plan.structure import AppliedStructure
@@ -546,7 +546,7 @@ class Chooser:
         owned.plan["copies"] = copies
         facts = (json.dumps({"copies": copies}), owned.job_id, owned.epoch)
         if self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
-            raise taken_over()
+            raise core.TakenOver
 
     def leave_to_server(self, reason: str) -> None:
         """Goes on as COPY text."""

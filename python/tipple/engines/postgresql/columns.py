@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors
 
 from tipple.engines.base import UTC_NAMES, Table, TableColumn
+from tipple.engines.postgresql import amounts
 from tipple.engines.postgresql.connection import current_role
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
@@ -115,9 +116,12 @@ def require_table(connection: psycopg.Connection[Any], name: TableName) -> None:
 
 def _columns(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:
     columns = []
+    rows = connection.execute(_COLUMNS_QUERY, {"table": oid}).fetchall()
+    of_money = [in_catalog and type_name == "money" for _, _, _, _, type_name, in_catalog, *_ in rows]
+    misreading = amounts.misreading(connection) if any(of_money) else None
     for (
         name, type_text, not_null, generated, type_name, in_catalog, typmod, element_oid, comma, labels, time_zone
-    ) in connection.execute(_COLUMNS_QUERY, {"table": oid}):  # fmt: skip
+    ), is_money in zip(rows, of_money, strict=True):  # fmt: skip
         codec_type: Any = "opaque"
         if labels is not None:
             codec_type = {"enum": {"labels": sorted(labels)}}
@@ -134,6 +138,8 @@ def _columns(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn
                 not_null=not_null,
                 generated=generated,
                 refuses_floats=in_catalog and type_name in _NOT_FROM_FLOATS,
+                is_money=is_money and not element_oid,
+                misreading=misreading if is_money else None,
             )
         )
     return tuple(columns)

@@ -18,9 +18,11 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import ConnStatus, PGconn
 
-from tipple.engines import core
+from tipple.engines.core import LoginRefused
 from tipple.engines.postgresql.pooler import keeps_its_session
+from tipple.engines.server_errors import full_hint
 from tipple.errors import ConnectionFailed, UsageError
+from tipple.plan.quotes import has_word
 from tipple.plan.url import Target, malformed_escape, quote_identifier, redact_postgresql_text
 
 # Python would show what it says to nobody on stderr: of a cancelled or lost connection, which is told anyway.
@@ -60,6 +62,10 @@ CONTROL_SETTINGS = (
 )
 LONG_TRANSACTIONS = "SET transaction_timeout TO 0"
 """The same for servers that know this one too: from version 17 on."""
+IN_ENGLISH = (
+    "SELECT CASE WHEN has_parameter_privilege('lc_messages', 'SET') THEN set_config('lc_messages', 'C', false) END"
+)
+"""Messages as they are documented, where the role may choose the language. Before version 15 nobody can be asked."""
 # A statement that runs for long, an index say, ends when the client is gone, and keeps no lock from who begins again.
 # Not every system's server can look.
 END_WITH_CLIENT = "SET client_connection_check_interval TO '2s'"
@@ -121,7 +127,9 @@ def connect(target: Target, application_name: str, within_seconds: int | None = 
                 "what libpq says of it is not shown",
                 hint=ESCAPES,
             ) from None
-        raise ConnectionFailed(f"cannot connect to {target.display}: {said}", hint=_remedy(str(error))) from None
+        hint = _remedy(error)
+        kind = LoginRefused if _REFUSED in said or hint == _CHECK_PASSWORD else ConnectionFailed
+        raise kind(f"cannot connect to {target.display}: {said}", hint=hint) from None
     return connection
 
 
@@ -142,8 +150,8 @@ def _prepare(
             hint="name the server itself, by its own host and port, or a pool that keeps sessions (in PgBouncer "
             "pool_mode = session): locks and settings of a load would stay behind in other people's sessions",
         )
-    for statement in _control_settings(connection):
-        connection.execute(statement.encode())
+    # At once: each answer that is waited for takes as long as the way to the server and back.
+    connection.execute("; ".join(_control_settings(connection)).encode())
     with suppress(psycopg.DataError):
         connection.execute(END_WITH_CLIENT)
 
@@ -218,6 +226,7 @@ def reconnect(target: Target, application_name: str, retry_seconds: float) -> ps
     """Connects again to a server that has gone away, for so long.
 
     Raises:
+        LoginRefused: it is there, and does not let this user in any more.
         ConnectionFailed: it did not come back in time.
     """
     until = time.monotonic() + retry_seconds
@@ -225,6 +234,8 @@ def reconnect(target: Target, application_name: str, retry_seconds: float) -> ps
     while True:
         try:
             return connect(target, application_name)
+        except LoginRefused:
+            raise
         except ConnectionFailed:
             if time.monotonic() + pause > until:
                 raise
@@ -279,20 +290,24 @@ def value_settings(connection: psycopg.Connection[Any]) -> Sequence[str]:
 
 
 def stream_session(connection: psycopg.Connection[Any], *, slices: bool) -> Sequence[str]:
-    """Statements for every new stream session.
+    """What every new stream session runs, as one text.
 
     What the control session `connection` could set goes for them too, the time zone among it, which libpq sets by PGTZ.
     """
     found = connection.execute(_OWN_SETTINGS).fetchall()
     own = [statement for (statement,) in found]
     values = [f"SET {setting}" for setting in value_settings(connection)]
-    return [*_control_settings(connection), *values, *own, *(SLICE_SETTINGS if slices else ())]
+    return ["; ".join([*_control_settings(connection), *values, *own, *(SLICE_SETTINGS if slices else ())])]
 
 
 def _control_settings(connection: psycopg.Connection[Any]) -> Sequence[str]:
     """Statements for every session."""
-    is_known = connection.info.server_version >= 170000
-    return [*CONTROL_SETTINGS, LONG_TRANSACTIONS] if is_known else CONTROL_SETTINGS
+    version = connection.info.server_version
+    return [
+        *CONTROL_SETTINGS,
+        *([LONG_TRANSACTIONS] if version >= 170000 else ()),
+        *([IN_ENGLISH] if version >= 150000 else ()),
+    ]
 
 
 def _application_name(given: str, own: str) -> str:
@@ -300,15 +315,33 @@ def _application_name(given: str, own: str) -> str:
     return own if given in ("", "tipple") else f"{given[:40]} {own}"
 
 
+def add_name(connection: psycopg.Connection[Any], own: str) -> None:
+    """Has a session be found by `own` too, where the user has chosen its name."""
+    given = connection.info.parameter_status("application_name") or ""
+    if own not in given:
+        name = _application_name(given, own)
+        connection.execute("SELECT set_config('application_name', %s, false)", (name,))
+
+
 def _existing(directory: str, name: str) -> str | None:
     path = os.path.join(directory, name)
     return path if os.path.exists(path) else None
 
 
-def _remedy(message: str) -> str:
-    """What to do about what libpq or the server say in English; anything else is the URL's fault, or the way there."""
+_CHECK_PASSWORD = "check user and password (PGUSER, PGPASSWORD, ~/.pgpass)"
+
+
+_REFUSED = "authentication failed"
+"""In what the server says, by passwords and other ways to log in."""
+
+
+def _remedy(error: psycopg.Error) -> str:
+    """What to do about what libpq or the server say; anything else is the URL's fault, or the way there. Of a session
+    that does not come about, libpq tells no code.
+    """
+    message = str(error)
     for sign, remedy in (
-        ("password authentication failed", "check user and password (PGUSER, PGPASSWORD, ~/.pgpass)"),
+        ("password authentication failed", _CHECK_PASSWORD),
         (
             "no password supplied",
             "give a password: in PGPASSWORD or ~/.pgpass, rather than on the command line",
@@ -347,7 +380,25 @@ def _remedy(message: str) -> str:
     ):
         if sign in message:
             return remedy
-    return core.full_hint(message) or "check the URL, and that psql reaches the server with it"
+    return full_hint(message) or _remedy_by_names(error) or "check the URL, and that psql reaches the server with it"
+
+
+def _remedy_by_names(error: psycopg.Error) -> str | None:
+    """What to do where a server that speaks another language names the role or the database that it refuses."""
+    tried = error.pgconn
+    if tried is None:
+        return None
+    # As no encoding is agreed on yet, the server writes its language's signs, quotes too, as well as ASCII can.
+    said = str(error).rpartition("failed: ")[2]
+    user, database = (name is not None and has_word(said, name.decode()) for name in (tried.user, tried.db))
+    if user and not database and tried.used_password:
+        return _CHECK_PASSWORD
+    if user or database:
+        return (
+            "check the names of database and role (createdb, createuser), the password (PGUSER, PGPASSWORD, "
+            "~/.pgpass), and whether the role may log in and CONNECT to the database"
+        )
+    return None
 
 
 def is_lost(error: Exception) -> bool:

@@ -68,6 +68,8 @@ class CorePlans:
         """Keys for which no partition can be made, though --partition-by makes those that are missing."""
         self.left_out: dict[str, str] = {}
         """The bounds of partitions that could not be made, each with the partition that is in the way."""
+        self.gaps: dict[str, str] = {}
+        """The same of partitions that records may lack."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -82,6 +84,7 @@ class CorePlans:
     def slices(self, owned: OwnedJob, into: TableName, cut: Cut, rejects_before: int) -> str:
         """A load into `into`, slice by slice, or by pages in one transaction."""
         self.left_out |= owned.plan.get("left_out", {})
+        self.gaps |= owned.plan.get("gaps", {})
         in_order = self.task.preserve_order or structure.needs_order(self.task) or self._judges_by_keys(owned)
         target = self._target(owned, into, {"name": "slices", "keep_order": in_order})
         if self.write_path == "direct":
@@ -317,13 +320,14 @@ class CorePlans:
             return None
         return {"column": asked.columns[0], "hopeless": sorted(self.hopeless)}
 
-    def route_notes(self, routes: dict[str, int]) -> list[str]:
-        """How rows came into their partitions; `routes`: the core's `Routes`."""
-        return partitions.route_notes(self.server_routes, routes, self.grown, self.left_out)
+    def route_notes(self, routes: dict[str, int], *, rejected: bool) -> list[str]:
+        """How rows came into their partitions; `routes`: the core's `Routes`, `rejected`: whether some did not."""
+        left_out = self.left_out | self.gaps if rejected else self.left_out
+        return partitions.route_notes(self.server_routes, routes, self.grown, left_out)
 
     def explained(self, error: BadRecord) -> BadRecord:
         """The complaint with all that is known of its cause."""
-        return partition_growth.explained(error, self.left_out)
+        return partition_growth.explained(error, self.left_out | self.gaps)
 
     def _routing(self, owned: OwnedJob, into: TableName) -> dict[str, Any] | None:
         """The core's `Routing`."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from tipple.engines import core
+from tipple.engines import core, server_errors
 from tipple.engines.base import LoadTask, Runner, TableColumn
 from tipple.engines.postgresql import partitions
 from tipple.engines.postgresql.connection import pasted
@@ -31,8 +31,6 @@ from tipple.plan.url import quote_identifier
 __all__ = ["Refusal", "find", "of_error"]
 
 _OF_KEYS = (*REPEATED, "23503")
-PREPARING = "preparing the table"
-"""What the core does when it removes rows that are to be replaced: no record is to blame for what is refused there."""
 _MOST_READINGS = 16
 """Values that hold commas and parentheses can be read in several ways, of which each takes a search: more than these
 are not tried."""
@@ -75,7 +73,11 @@ def of_error(error: BaseException) -> Refusal | None:
         found = Refusal(
             said.message_primary or "", said.message_detail or "", error.sqlstate or "", said.table_name or ""
         )
-    elif isinstance(error, TippleError) and not isinstance(error, BadRecord) and error.detail.get("doing") != PREPARING:
+    elif (
+        isinstance(error, TippleError)
+        and not isinstance(error, BadRecord)
+        and error.detail.get("doing") != server_errors.PREPARING
+    ):
         texts = [str(error.detail.get(name) or "") for name in ("message", "detail", "sqlstate")]
         found = Refusal(*texts)
     else:

@@ -16,16 +16,13 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines import core
-from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import partition_bounds
+from tipple.engines.postgresql import extension, partition_bounds
+from tipple.engines.server_errors import ServerError, files_hint
 from tipple.errors import BadRecord, TippleError
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
     from tipple.engines.base import LoadTask
-
-OLDEST_VERSION = (1, 3)
-"""Of the extension, that this version of Tipple can work with."""
 
 PACKING_VERSION = (1, 4)
 """Of the extension, that unpacks pages which went packed over a network."""
@@ -42,15 +39,6 @@ MANY_TABLES = 256
 """Of so many at most, pages are built side by side."""
 FULL = 100
 """The fillfactor of a table that has none: as full as its pages can be."""
-
-_EXTENSION = """
-SELECT getdatabaseencoding(),
-       (SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'),
-       coalesce(has_schema_privilege(to_regnamespace('tipple_direct')::oid, 'USAGE'), false),
-       coalesce(pg_has_role(to_regrole('tipple_direct')::oid, 'MEMBER'), false)
-"""
-
-_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'tipple_direct'"
 
 _ATTRIBUTES = """
 SELECT attname, atthasdef OR attidentity <> '' OR attgenerated <> '', attlen = -1 AND attstorage = 'p', attisdropped,
@@ -89,10 +77,7 @@ _BLOCKS_OF_ANALYZE = sql.SQL("""
 """)
 # What is no larger than this stays in memory until it is read.
 _BLOCKS_OF_SCAN = sql.SQL("(SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers')")
-_CAN_READ_AHEAD = "SELECT to_regprocedure('tipple_direct.read_ahead(regclass,integer)') IS NOT NULL"
 
-
-OTHER_ENCODING = "the database's encoding is"
 NAMED_OTHERWISE = "without the option Tipple takes another path, which names the record"
 """What helps who has asked for pages, of which the server refuses a row."""
 PUT_BACK = (
@@ -100,17 +85,18 @@ PUT_BACK = (
     "run the same command again, or leave out the option, for rows to go by COPY"
 )
 """What helps him where it refuses the pages."""
-NOT_INHERITED = (
-    "this role does not inherit the rights of tipple_direct (GRANT tipple_direct TO this role WITH INHERIT TRUE; "
-    "before PostgreSQL 16: ALTER ROLE this role INHERIT)"
-)
 
 
 def unavailable(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
     """Why pages are not the way for this load, whatever the table is like; None where nothing stands against it."""
     if task.preserve_order:
-        return "pages of several streams come in no order"
-    return counted_in_bytes(connection, task) or extension_obstacle(connection)
+        # There is one stream only, but its records have two ways.
+        return "a record that fits no page goes by COPY, and comes out of its order"
+    counted = counted_in_bytes(connection, task)
+    if counted is not None:
+        return counted
+    obstacle = extension.obstacle(connection)
+    return None if obstacle is None else str(obstacle)
 
 
 def counted_in_bytes(connection: psycopg.Connection[Any], task: LoadTask) -> str | None:
@@ -121,41 +107,9 @@ def counted_in_bytes(connection: psycopg.Connection[Any], task: LoadTask) -> str
     return f"the database's encoding is SQL_ASCII, where the length of {limited} is counted in bytes"
 
 
-def extension_obstacle(connection: psycopg.Connection[Any]) -> str | None:
-    """Why this role cannot use the extension in this database; None where it can."""
-    found = connection.execute(_EXTENSION).fetchone()
-    encoding, version, usable, is_member = found if found is not None else ("", None, False, False)
-    if encoding not in ("UTF8", "SQL_ASCII"):
-        return f"{OTHER_ENCODING} {encoding}, and pages hold texts as the sources have them, in UTF-8"
-    if version is None:
-        return "the extension tipple_direct is not installed in this database"
-    if not usable and is_member:
-        return NOT_INHERITED
-    if not usable:
-        return "this role is not a member of tipple_direct (GRANT tipple_direct TO this role)"
-    try:
-        with connection.transaction():
-            loaded = connection.execute("SELECT tipple_direct.version()").fetchone()
-    except psycopg.Error as error:
-        if connections.is_lost(error):
-            raise
-        return f"the extension tipple_direct does not work ({error.diag.message_primary or error})"
-    library = str(loaded[0]) if loaded is not None else "none"
-    if str(version) != library:
-        return (
-            f"the extension tipple_direct is of the version {version} in this database, and its library of {library} "
-            "(ALTER EXTENSION tipple_direct UPDATE)"
-        )
-    if _numbers(library) < OLDEST_VERSION:
-        oldest = ".".join(map(str, OLDEST_VERSION))
-        return (
-            f"the extension tipple_direct is of the version {version}, not of {oldest} or later (install a newer one)"
-        )
-    return None
-
-
 def reading_ahead(connection: psycopg.Connection[Any], table: TableName) -> list[str]:
-    """Statements that bring a table of pages into the server's page cache; none where its extension is older.
+    """Statements that bring a table of pages into the server's page cache; none where its extension is older, or not
+    this role's to use any more.
 
     Pages are written past that cache. What ANALYZE reads here and there of lineitem at scale 1 took 2 to 3.5 s from a
     disk that gives 1.3 GB/s, and 1.0 s after 0.35 s of reading all of it in order.
@@ -173,15 +127,10 @@ def reading_all_ahead(connection: psycopg.Connection[Any], table: TableName) -> 
 def _reading_ahead(
     connection: psycopg.Connection[Any], table: TableName, most_blocks: sql.SQL | sql.Composed
 ) -> list[str]:
-    found = connection.execute(_CAN_READ_AHEAD).fetchone()
-    if found is None or not found[0]:
+    if not extension.can_read_ahead(connection):
         return []
     statement = _READ_AHEAD.format(table=sql.Literal(table.sql), most_blocks=most_blocks)
     return [statement.as_string(connection)]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def misfit(connection: psycopg.Connection[Any], task: LoadTask, table: TableName) -> str | None:
@@ -265,10 +214,10 @@ def giving_way() -> Iterator[None]:
     except BadRecord:
         raise
     except TippleError as error:
-        sqlstate, said = error.detail.get("sqlstate"), error.detail.get("message")
+        told = ServerError.of_facts(error.detail)
         # A file that the server may not write: COPY would not fare better.
-        is_taken = sqlstate in _TAKEN_AWAY and core.files_hint(sqlstate, said) is None
-        if not blames_a_row(sqlstate) and not is_taken:
+        is_taken = told.sqlstate in _TAKEN_AWAY and files_hint(told) is None
+        if not blames_a_row(told.sqlstate) and not is_taken:
             raise
         raise core.Unsuited(str(error), hint=PUT_BACK if is_taken else NAMED_OTHERWISE) from None
 
@@ -293,7 +242,7 @@ def plan(
         "slot_pages": slot_bytes // block_size,
         "run_slots": run_slots,
         "share_memory": is_near,
-        "packs": _packs(connection),
+        "packs": extension.version(connection) >= PACKING_VERSION,
     }
 
 
@@ -302,8 +251,3 @@ def sending_notes(sent: int, packed: int) -> list[str]:
     if packed * 2 < sent or not packed:
         return []
     return [f"{packed / sent:.0%} of the pages went packed (LZ4): the network carries more of them that way"]
-
-
-def _packs(connection: psycopg.Connection[Any]) -> bool:
-    found = connection.execute(_VERSION).fetchone()
-    return found is not None and _numbers(str(found[0])) >= PACKING_VERSION

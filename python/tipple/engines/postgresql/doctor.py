@@ -15,10 +15,11 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
-from tipple.engines.postgresql import direct, estranged, ledger, stage, tablespaces, unlogged
+from tipple.engines.postgresql import direct, estranged, extension, ledger, stage, tablespaces, unlogged
 from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
+from tipple.engines.postgresql.extension import EXTENSION
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName
@@ -29,8 +30,6 @@ Check = Callable[[Connection], Iterator[Finding]]
 OLD_TRANSACTION_MINUTES = 10
 SHOWN_NAMES = 5
 """Of a longer list so many are told, and how many more there are."""
-EXTENSION = "tipple_direct"
-"""The server extension that takes ready-made pages."""
 
 
 def examine(connection: Connection, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
@@ -149,36 +148,38 @@ def _settings(connection: Connection) -> Iterator[Finding]:
 
 
 def _extension(connection: Connection) -> Iterator[Finding]:
-    obstacle = direct.extension_obstacle(connection)
+    obstacle = extension.obstacle(connection)
     row = connection.execute(
         "SELECT installed_version FROM pg_available_extensions WHERE name = %s", (EXTENSION,)
     ).fetchone()
-    if row is None:
+    if obstacle is not None and obstacle.remedy is not None:
+        remedy = f"as a superuser: {obstacle.remedy};"
+    elif row is None:
         remedy = f"on the server's machine: make -C extension install; then CREATE EXTENSION {EXTENSION};"
     elif row[0] is None:
         remedy = f"as a superuser: CREATE EXTENSION {EXTENSION}; GRANT {EXTENSION} TO {current_role(connection)};"
     else:
-        remedy = f"as a superuser: GRANT {EXTENSION} TO {current_role(connection)}; ALTER EXTENSION {EXTENSION} UPDATE;"
-    if obstacle is not None and obstacle.startswith(direct.OTHER_ENCODING):
-        remedy = "none in this database; in another one: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;"
-    elif obstacle == direct.NOT_INHERITED:
-        grant = f"GRANT {EXTENSION} TO {current_role(connection)} WITH INHERIT TRUE;"
-        older = f"ALTER ROLE {current_role(connection)} INHERIT;"
-        remedy = f"as a superuser: {grant if connection.info.server_version >= 160000 else older}"
+        remedy = f"install a newer one; then, as a superuser: ALTER EXTENSION {EXTENSION} UPDATE;"
     yield graded(
         obstacle is None,
         "note",
         subject=EXTENSION,
-        found=obstacle or f"version {row[0] if row is not None else ''}, which this role may use",
+        found=obstacle.why
+        if obstacle is not None
+        else f"version {row[0] if row is not None else ''}, which this role may use",
         effect="rows go in by COPY; ready-made pages (--write-path direct) would be several times as fast",
         remedy=remedy,
     )
 
 
+# A session whose role lets this one see of it no more than that it is there.
+_HIDDEN = "backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL"
+
+
 def _connections(connection: Connection) -> Iterator[Finding]:
     row = connection.execute(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, "
-        "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
+        f"(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' OR {_HIDDEN})"
     ).fetchone()
     most, used = row or (0, 0)
     yield graded(
@@ -262,6 +263,20 @@ def _encoding(connection: Connection) -> Iterator[Finding]:
     yield Finding(level="ok", subject="TimeZone", found=f"{found['TimeZone']}: what timestamptz without a zone means")
 
 
+def _language(connection: Connection) -> Iterator[Finding]:
+    # In the language of the session, where the server has it installed.
+    found = connection.execute("SELECT setting, short_desc FROM pg_settings WHERE name = 'lc_messages'").fetchone()
+    if found is not None and not found[1].startswith("Sets the language"):
+        yield Finding(
+            level="note",
+            subject="lc_messages",
+            found=f"{found[0]}, and this role may not choose another language",
+            effect="what the server says of a record or a table is told in its language, and some remedies are less "
+            "exact than they are in English",
+            remedy=f"as a superuser: GRANT SET ON PARAMETER lc_messages TO {current_role(connection)};",
+        )
+
+
 def _old_transactions(connection: Connection) -> Iterator[Finding]:
     rows = connection.execute(
         "SELECT pid, usename, extract(epoch FROM now() - xact_start)::int / 60 FROM pg_stat_activity "
@@ -275,6 +290,15 @@ def _old_transactions(connection: Connection) -> Iterator[Finding]:
             found=f"{role or 'a process of the server'} has had a transaction open for {minutes} minutes",
             effect="--mode replace waits for it, and then copies rows instead of swapping tables",
             remedy=f"end it: SELECT pg_terminate_backend({pid});",
+        )
+    ((hidden,),) = connection.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {_HIDDEN}".encode()).fetchall()
+    if hidden:
+        yield Finding(
+            level="note",
+            subject="transactions of other roles",
+            found=f"the server hides from this role what {hidden:,} of its sessions do",
+            effect="whether one has been open for long, which --mode replace waits for, is not known",
+            remedy=f"as a superuser: GRANT pg_read_all_stats TO {current_role(connection)};",
         )
 
 
@@ -444,6 +468,7 @@ CHECKS: tuple[Check, ...] = (
     _slots,
     _replication,
     _encoding,
+    _language,
     _old_transactions,
     _ledger,
     _orphans,

@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.core import ROW_SECURITY_HINT
 from tipple.engines.findings import Finding, missing, refused
 from tipple.engines.postgresql import (
     columns,
@@ -20,6 +19,7 @@ from tipple.engines.postgresql import (
     stage,
 )
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.server_errors import ROW_SECURITY_HINT
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName, quote_identifier

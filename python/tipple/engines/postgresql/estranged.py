@@ -14,10 +14,20 @@ import msgspec
 import psycopg
 
 from tipple.engines.postgresql.stage import PREFIX
+from tipple.engines.server_errors import is_of_circumstances
 from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["Withheld", "of", "of_all", "refusal", "require_kept", "triggers_of_new", "withheld"]
+__all__ = [
+    "Withheld",
+    "of",
+    "of_all",
+    "refusal",
+    "refusal_to_drop",
+    "require_kept",
+    "triggers_of_new",
+    "withheld",
+]
 
 _ESTRANGED = """
 SELECT DISTINCT ON (n) n, what FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS pair (own, other, n)
@@ -61,9 +71,9 @@ class Withheld(msgspec.Struct, frozen=True):
     """For who may change event triggers."""
 
 
-_TRIGGERS_OF_NEW = """
-SELECT evtname FROM pg_event_trigger WHERE evtevent IN ('ddl_command_start', 'ddl_command_end')
-    AND evtenabled IN ('O', 'A') AND ('CREATE TABLE' = ANY (evttags)) IS NOT FALSE ORDER BY 1
+_TRIGGERS = """
+SELECT evtname FROM pg_event_trigger WHERE evtevent = ANY (%(events)s)
+    AND evtenabled IN ('O', 'A') AND (%(command)s = ANY (evttags)) IS NOT FALSE ORDER BY 1
 """
 _SCHEMA = "SELECT FROM pg_namespace WHERE nspname = %s"
 _OWNER = """
@@ -73,15 +83,26 @@ SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE') FROM pg_class W
 
 def triggers_of_new(connection: psycopg.Connection[Any]) -> list[str]:
     """The event triggers that a new table calls."""
-    return [str(name) for (name,) in connection.execute(_TRIGGERS_OF_NEW).fetchall()]
+    return _triggers(connection, "CREATE TABLE", ["ddl_command_start", "ddl_command_end"])
 
 
-def withheld(connection: psycopg.Connection[Any], schema: str) -> Withheld | None:
-    """Whether event triggers refuse this role's new tables in a schema, or give them to a role whose rights it has not.
+def _triggers_of_dropped(connection: psycopg.Connection[Any]) -> list[str]:
+    return _triggers(connection, "DROP TABLE", ["ddl_command_start", "ddl_command_end", "sql_drop"])
+
+
+def _triggers(connection: psycopg.Connection[Any], command: str, events: list[str]) -> list[str]:
+    facts = {"command": command, "events": events}
+    return [str(name) for (name,) in connection.execute(_TRIGGERS, facts).fetchall()]
+
+
+def withheld(connection: psycopg.Connection[Any], schema: str, *, drops: Sequence[str] = ()) -> Withheld | None:
+    """Whether event triggers refuse this role's new tables in a schema, or give them to a role whose rights it has not;
+    or do not let it drop a table in one of the schemas `drops`.
 
     What a trigger does only a new table shows: one is made where there are such triggers, and not kept.
     """
-    if not triggers_of_new(connection):
+    drops = drops if _triggers_of_dropped(connection) else ()
+    if not drops and not triggers_of_new(connection):
         return None
     # Triggers may leave such names out.
     probe = TableName(schema, f"{PREFIX}{uuid.uuid4().hex}")
@@ -90,9 +111,24 @@ def withheld(connection: psycopg.Connection[Any], schema: str) -> Withheld | Non
             if connection.execute(_SCHEMA, (schema,)).fetchone() is None:
                 connection.execute(f"CREATE SCHEMA {quote_identifier(schema)}".encode())
             connection.execute(f"CREATE TABLE {probe.sql} ()".encode())
-            return _given_away(connection, probe)
+            return _given_away(connection, probe) or _kept(connection, probe, drops)
     except psycopg.Error as error:
         return refusal(connection, error)
+
+
+def _kept(connection: psycopg.Connection[Any], probe: TableName, schemas: Sequence[str]) -> Withheld | None:
+    """Whether event triggers keep the table from being dropped in one of these schemas, to which it is moved first."""
+    for schema in schemas:
+        try:
+            with connection.transaction(force_rollback=True):
+                if schema != probe.schema:
+                    connection.execute(f"ALTER TABLE {probe.sql} SET SCHEMA {quote_identifier(schema)}".encode())
+                connection.execute(f"DROP TABLE {TableName(schema, probe.name).sql}".encode())
+        except psycopg.Error as error:
+            found = refusal_to_drop(connection, error)
+            if found is not None:
+                return found
+    return None
 
 
 def require_kept(connection: psycopg.Connection[Any], staging: TableName) -> None:
@@ -111,7 +147,7 @@ def _given_away(connection: psycopg.Connection[Any], made: TableName) -> Withhel
     if owner is None or owner[1]:
         return None
     return Withheld(
-        f"{_told(connection)} gives new tables to the role {owner[0]}",
+        f"{_told(triggers_of_new(connection))} gives new tables to the role {owner[0]}",
         f"have the trigger leave out the schema {made.schema}",
     )
 
@@ -119,14 +155,27 @@ def _given_away(connection: psycopg.Connection[Any], made: TableName) -> Withhel
 def refusal(connection: psycopg.Connection[Any], error: psycopg.Error) -> Withheld | None:
     """What to say of a CREATE TABLE that failed where an event trigger has refused it, or None."""
     # Nothing else that such a statement calls is a function, and the server says where in one an error came up.
-    if not error.diag.context or not triggers_of_new(connection):
+    triggers = triggers_of_new(connection) if error.diag.context else []
+    if not triggers:
         return None
     return Withheld(
-        f"{_told(connection)} refuses new tables: {error.diag.message_primary}",
+        f"{_told(triggers)} refuses new tables: {error.diag.message_primary}",
         "have the trigger let this role make tables",
     )
 
 
-def _told(connection: psycopg.Connection[Any]) -> str:
-    first, *others = triggers_of_new(connection) or ["of somebody"]
+def refusal_to_drop(connection: psycopg.Connection[Any], error: psycopg.Error) -> Withheld | None:
+    """The same of a DROP TABLE."""
+    is_of_function = error.diag.context and error.sqlstate and not is_of_circumstances(error.sqlstate)
+    triggers = _triggers_of_dropped(connection) if is_of_function else []
+    if not triggers:
+        return None
+    return Withheld(
+        f"{_told(triggers)} refuses to drop tables: {error.diag.message_primary}",
+        f"have the trigger let this role drop tables whose names are {PREFIX} and 32 hexadecimal digits",
+    )
+
+
+def _told(triggers: Sequence[str]) -> str:
+    first, *others = triggers or ["of somebody"]
     return f"one of the event triggers {', '.join([first, *others])}" if others else f"the event trigger {first}"

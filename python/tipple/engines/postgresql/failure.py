@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 
-from tipple.engines import core
+from tipple.engines import core, server_errors
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import missing
+from tipple.engines.postgresql import missing, remedies
+from tipple.engines.postgresql.diagnostics import server_error
+from tipple.engines.server_errors import ServerError
 from tipple.errors import ConnectionFailed, Interrupted, JobBusy, TippleError
+from tipple.plan.quotes import table_lacking_key
 from tipple.plan.url import Target
 
 __all__ = ["INPUT_AGAIN", "LOOK", "REPEATED", "failure", "may_pass"]
@@ -33,16 +37,19 @@ def failure(
     error: psycopg.Error,
     task: LoadTask | None = None,
     in_users_words: Callable[[str], str] = str,
+    *,
+    connection: psycopg.Connection[Any],
 ) -> TippleError:
-    """What has failed, in the load `task` where it was one; `in_users_words` tells otherwise what the server says."""
+    """What has failed, in the load `task` where it was one; `in_users_words` tells otherwise what the server says, and
+    by `connection` it is asked what it means where it speaks another language than English."""
     if connections.is_lost(error):
         return core.ConnectionLost(
             f"the connection to the server was lost: {' '.join(str(error).split())}",
             hint=core.AGAIN if task is None or task.ledger else LOOK,
         )
-    said = " ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-    text = in_users_words(said)
-    absent = None if task is None else missing.explain(task, error.sqlstate, said)
+    told = server_error(error)
+    text = in_users_words(told.text)
+    absent = None if task is None else missing.explain(task, told)
     if absent is not None:
         return absent
     come = _constraint(error) if task is not None and task.definition is None else None
@@ -52,7 +59,7 @@ def failure(
             f"{error.sqlstate}): {text}",
             hint="nothing was published; run the command again: it then names the record, or makes a reject of it with "
             "--on-error skip; or drop the constraint",
-            detail={"sqlstate": error.sqlstate, "message": said},
+            detail=told.facts,
         )
     hint = error.diag.message_hint or "nothing was published; mend the cause and run the same command again"
     of_rows = error.sqlstate in REPEATED and error.diag.schema_name != "pg_catalog"
@@ -64,7 +71,7 @@ def failure(
         )
     if task is not None and task.rejects is None and error.sqlstate == "23503":
         # A record may spell a value otherwise than the server does, and what is read once is not searched.
-        refers_to_itself = f'is not present in table "{task.table.name}"' in said
+        refers_to_itself = table_lacking_key(f"{told.message} ({told.detail})") == task.table.name
         first = "" if refers_to_itself else "load the referenced table first, or "
         hint = f"nothing was published; {first}mend the record, and run the same command again"
         if task.partition_by is None and task.replace_scope != "partitions" and not refers_to_itself:
@@ -76,12 +83,8 @@ def failure(
         )
     return TippleError(
         f"the server at {target.display} refused (SQLSTATE {error.sqlstate}): {text or error}",
-        hint=core.rights_hint(error.sqlstate, said)
-        or core.reference_hint(said)
-        or core.room_hint(error.sqlstate)
-        or core.lock_hint(error.sqlstate, said)
-        or hint,
-        detail={"sqlstate": error.sqlstate, "message": said},
+        hint=remedies.of(connection, None if task is None else task.table, told) or server_errors.hint(told) or hint,
+        detail=told.facts,
     )
 
 
@@ -101,10 +104,9 @@ def _constraint(error: psycopg.Error) -> str | None:
 def may_pass(error: BaseException) -> bool:
     """Whether the same load may succeed another time: what has ended it is no fault of its records or its table."""
     if isinstance(error, psycopg.Error):
-        return connections.is_lost(error) or core.may_pass(error.sqlstate, error.diag.message_primary)
+        return connections.is_lost(error) or server_errors.may_pass(server_error(error))
     if isinstance(error, (KeyboardInterrupt, Interrupted, JobBusy, ConnectionFailed, core.CommitInDoubt)):
         return True
     return isinstance(error, TippleError) and (
-        core.may_pass(error.detail.get("sqlstate"), error.detail.get("message") or error.detail.get("reason"))
-        or core.lacks_room(error.detail.get("message"))
+        server_errors.may_pass(ServerError.of_facts(error.detail)) or core.lacks_room(error.detail.get("message"))
     )

@@ -20,6 +20,7 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Runner
 from tipple.engines.postgresql.key_work import KeyWork
+from tipple.engines.postgresql.ownership import Sessions
 from tipple.errors import ConnectionFailed
 from tipple.plan.url import TableName
 
@@ -48,13 +49,13 @@ class Build:
     def __init__(
         self,
         control: psycopg.Connection[Any],
-        connect: Callable[[], psycopg.Connection[Any]],
+        sessions: Sessions,
         works: Sequence[KeyWork],
         workers: int,
         memory_bytes: int,
     ) -> None:
         self._control = control
-        self._connect = connect
+        self._sessions = sessions
         self._memory_bytes = memory_bytes
         self._failure: BaseException | None = None
         self._cancelled = False
@@ -94,7 +95,7 @@ class Build:
 
     def _work(self) -> None:
         try:
-            connection = self._connect()
+            connection = self._sessions.another()
         except ConnectionFailed as error:
             # Where the server has no more sessions to give, those that there are do the work.
             with self._lock:
@@ -145,7 +146,7 @@ class Build:
         if task is None:
             return False
         work, statement = task
-        _execute(connection, work, statement)
+        self._execute(connection, work, statement)
         self._count()
         with self._lock:
             self._done_bytes += work.size_bytes
@@ -164,12 +165,18 @@ class Build:
             try:
                 with connection.transaction():
                     connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
-                    _execute(connection, work, statement)
+                    self._execute(connection, work, statement)
                 return
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 time.sleep(PAUSE_SECONDS)
         if not self._stopped:
-            _execute(connection, work, statement)
+            self._execute(connection, work, statement)
+
+    def _execute(self, connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
+        if work.tablespace is not None:
+            connection.execute("SELECT set_config('default_tablespace', %s, false)", (work.tablespace,))
+        self._sessions.require_own(connection)
+        connection.execute(statement.encode())
 
     def _count(self) -> None:
         with self._lock:
@@ -210,7 +217,8 @@ class Build:
         try:
             found = self._control.execute(_PROGRESS_QUERY, (self._pids,)).fetchone()
         except psycopg.Error:
-            # The build itself will tell what is wrong with the server.
+            # The build itself will tell what is wrong with the server, and whether the lock that went with this session
+            # has made the job another run's.
             found = None
         done_bytes = self._done_bytes + (int(found[0]) if found is not None else 0)
         return json.dumps(
@@ -223,16 +231,10 @@ class Build:
         )
 
 
-def _execute(connection: psycopg.Connection[Any], work: KeyWork, statement: str) -> None:
-    if work.tablespace is not None:
-        connection.execute("SELECT set_config('default_tablespace', %s, false)", (work.tablespace,))
-    connection.execute(statement.encode())
-
-
 def build(
     runner: Runner,
     control: psycopg.Connection[Any],
-    connect: Callable[[], psycopg.Connection[Any]],
+    sessions: Sessions,
     works: Sequence[KeyWork],
     workers: int,
 ) -> None:
@@ -241,17 +243,18 @@ def build(
     Args:
         runner: shows the progress.
         control: the control connection, which reads the server's settings and how far the builds are.
-        connect: makes a session.
+        sessions: makes those that do it.
         works: what to do.
         workers: the most sessions.
 
     Raises:
         psycopg.Error: the first failure; the other sessions were stopped.
+        TakenOver: another run owns the job by now.
     """
     wanted = [work for work in works if not work.is_done]
     count = min(workers, sum(max(1, len(work.indexes)) for work in wanted))
     if count:
-        runner.run(Build(control, connect, wanted, count, memory_bytes(control) // count))
+        runner.run(Build(control, sessions, wanted, count, memory_bytes(control) // count))
 
 
 def build_here(connection: psycopg.Connection[Any], work: KeyWork) -> None:
@@ -275,7 +278,7 @@ def memory_bytes(connection: psycopg.Connection[Any]) -> int:
 def analyze(
     runner: Runner,
     control: psycopg.Connection[Any],
-    connect: Callable[[], psycopg.Connection[Any]],
+    sessions: Sessions,
     tables: Sequence[TableName],
     workers: int,
     before: Callable[[TableName], list[str]],
@@ -288,4 +291,4 @@ def analyze(
         KeyWork(table=table, size_bytes=0, indexes=[], after=[*before(table), f"ANALYZE {table.sql}"], renames=[])
         for table in tables
     ]
-    build(runner, control, connect, works, workers)
+    build(runner, control, sessions, works, workers)

@@ -35,17 +35,16 @@ from tipple.engines.postgresql import (
     tablespaces,
     unlogged,
 )
-from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.failure import may_pass
-from tipple.errors import BadRecord, ConnectionFailed, Interrupted, JobBusy, SourceChanged, TippleError, UsageError
+from tipple.engines.postgresql.ownership import Sessions, refuse_lost
+from tipple.engines.postgresql.processes import this_process
+from tipple.engines.server_errors import room_hint
+from tipple.errors import JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
 if TYPE_CHECKING:
     from tipple.engines.postgresql.session import PostgresSession
-
-LOOKUP_SECONDS = 5
-"""How long a server may take for the question why a load has failed."""
 
 Strategy = Literal["swap", "single", "incremental", "merge", "partition"]
 """How rows become visible; `load.py` says what each of them is."""
@@ -61,6 +60,8 @@ class OwnedJob(msgspec.Struct):
     plan: dict[str, Any]
     """As the ledger has it."""
     resumed: bool
+    is_given_up: bool = False
+    """Whether this run itself has given it up, to begin anew by another way."""
 
     @property
     def direct(self) -> bool:
@@ -119,7 +120,8 @@ class JobOwner:
         if got is None or not got[0]:
             raise JobBusy(
                 f"another Tipple job is loading into {self.table} right now",
-                hint="wait until it has ended (tipple jobs URL shows it), then run this command again",
+                hint="wait until it has ended (tipple jobs URL shows it), then run this command again; where its "
+                "process is gone, and its session still there, tipple jobs URL cancel ends it",
             )
 
     def unlock_table(self) -> None:
@@ -279,12 +281,14 @@ class JobOwner:
                 self.connection.execute(ledger.SUPERSEDE, (owned.job_id,))
             if owned.staging is not None:
                 stage.drop(self.connection, owned.staging)
+        owned.is_given_up = True
 
     def _supersede(self, job: ledger.LedgerJob) -> None:
         staging = parse_table_name(job.staging) if job.staging else None
         if staging is not None:
             stage.require_own(self.connection, staging, f"job {job.job_id}, which would be given up,")
-        self.session.terminate_streams(job.job_id)
+        if job.state == "loading":
+            self._shut_out_owner(job.job_id)
         with self.connection.transaction():
             self.connection.execute(ledger.SUPERSEDE, (job.job_id,))
             if staging is not None:
@@ -308,7 +312,7 @@ class JobOwner:
         if staging is not None:
             stage.require_own(self.connection, staging, f"job {job.job_id}, which this command would go on with,")
         history.require_stored(self.connection, job, self.table)
-        self.session.terminate_streams(job.job_id)
+        epoch = self._shut_out_owner(job.job_id)
         if staging is not None and not self._relation_exists(staging):
             self._supersede(job)
             self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
@@ -322,8 +326,16 @@ class JobOwner:
             numbers = f"what numbers the rows of {self.table} was restarted or changed"
             self.notes.append(f"{numbers} since job {job.job_id}: began anew")
             return None
-        epoch = ledger.take_over(self.connection, job.job_id, ledger.this_process())
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
+
+    def _shut_out_owner(self, job_id: str) -> int:
+        """Makes a job this process's own, whose owner may only seem to be dead; gives its new epoch."""
+        # Transactions that are open may hold the job's row.
+        self.session.terminate_streams(job_id)
+        epoch = ledger.take_over(self.connection, job_id, this_process())
+        # A session that was made meanwhile may have found the old epoch.
+        self.session.terminate_streams(job_id)
+        return epoch
 
     def _relation_exists(self, table: TableName) -> bool:
         found = self.connection.execute("SELECT to_regclass(%s)", (table.sql,)).fetchone()
@@ -385,11 +397,12 @@ class JobOwner:
                     plan["direct"] = True
             elif staging is not None:
                 if takes_pages is not None:
-                    self._create_staging(staging, bare=True)
-                    if takes_pages(staging):
+                    # Not dropped: an event trigger may refuse that.
+                    with self.connection.transaction() as trial:
+                        self._create_staging(staging, bare=True)
+                        if not takes_pages(staging):
+                            raise psycopg.Rollback(trial)
                         plan["direct"] = True
-                    else:
-                        self.connection.execute(f"DROP TABLE {staging.sql}")
                 if "direct" not in plan:
                     plan["checks"] = self._create_staging(staging, bare=False)
             elif task.definition is not None and strategy != "single":
@@ -409,7 +422,7 @@ class JobOwner:
                     plan=plan,
                     staging=staging.sql if staging else None,
                     slices=cut.slices,
-                    owner=ledger.this_process(),
+                    owner=this_process(),
                 )
                 if "unlogged" in plan:
                     unlogged.remember(self.connection, job_id)
@@ -519,9 +532,9 @@ class JobOwner:
     def done_slices(self, owned: OwnedJob) -> int:
         return ledger.done_totals(self.connection, owned.job_id).slices if self.task.ledger else 0
 
-    def connector(self, owned: OwnedJob) -> Callable[[], psycopg.Connection[Any]]:
-        """Makes sessions that work for the job."""
-        return lambda: self.session.another(ledger.session_name(owned.job_id))
+    def sessions(self, owned: OwnedJob) -> Sessions:
+        """Those that work for the job beside the control session."""
+        return Sessions(self.session, owned, has_ledger=self.task.ledger)
 
     def ensure_connection(self, owned: OwnedJob) -> None:
         try:
@@ -534,39 +547,27 @@ class JobOwner:
         self.lock_again()
         job = ledger.find_by_id(self.connection, owned.job_id) if self.task.ledger else None
         if job is not None and job.epoch != owned.epoch:
-            raise taken_over()
+            raise core.TakenOver
         if job is not None:
             self.connection.execute(ledger.OWN_AGAIN, (owned.job_id, owned.epoch))
 
-    def refuse_cancelled(self, owned: OwnedJob, error: BaseException) -> None:
-        """Says of a failure that it comes from `tipple jobs URL cancel`, which ends sessions and drops what is staged.
-
-        Raises:
-            TippleError: it does.
-        """
-        if not self.task.ledger or not isinstance(error, Exception) or isinstance(error, (BadRecord, Interrupted)):
-            return
-        try:
-            # By a session that is bounded: the one that there is may wait for a server which does not answer any more.
-            with connections.connect(self.session.target, "tipple", LOOKUP_SECONDS) as connection:
-                job = ledger.find_by_id(connection, owned.job_id)
-        except (psycopg.Error, ConnectionFailed):
-            # Without a server nobody can tell; it is the failure itself that counts.
-            return
-        if job is not None and job.state == "cancelled":
-            stored = "" if self.task.atomic else "; slices that were done before are stored"
-            raise TippleError(
-                f"job {owned.job_id} was cancelled by tipple jobs", hint=f"the same command begins anew{stored}"
-            ) from None
+    def refuse_lost(self, owned: OwnedJob, error: BaseException) -> None:
+        """Says of a failure that the job is not this run's any more: see `ownership.refuse_lost`."""
+        if self.task.ledger:
+            refuse_lost(self.session.target, owned, error, is_atomic=self.task.atomic)
 
     def tidy(self, owned: OwnedJob, error: BaseException) -> None:
-        """After a failure that would only come again, drops what was staged; after any other, leaves it to resume."""
+        """After a failure that would only come again, drops what was staged; after any other, leaves it to resume. What
+        another run owns is that one's.
+        """
+        if isinstance(error, core.TakenOver):
+            return
         resumable = not self.task.reads_once
         if self.task.ledger and not self.task.atomic and not resumable:
             self._give_up_unread(owned)
             return
         if self.task.ledger and resumable and (may_pass(error) or not self.task.atomic):
-            if isinstance(error, TippleError) and core.room_hint(error.detail.get("sqlstate")) is not None:
+            if isinstance(error, TippleError) and room_hint(error.detail.get("sqlstate")) is not None:
                 with suppress(psycopg.Error):
                     self.session.terminate_streams(owned.job_id)
                     self.give_back_room(owned)
@@ -574,9 +575,8 @@ class JobOwner:
         # The failure that brought us here is the one to report; what cannot be dropped now, `tipple jobs clean` will.
         try:
             self.session.terminate_streams(owned.job_id)
-            if self.task.ledger:
-                self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
-            if owned.staging is not None:
+            is_own = not self.task.ledger or self._give_up_own(owned)
+            if is_own and owned.staging is not None:
                 stage.drop(self.connection, owned.staging)
         except psycopg.Error:
             self.notes.append(f"what job {owned.job_id} staged could not be dropped: tipple jobs URL clean")
@@ -584,14 +584,14 @@ class JobOwner:
     def _give_up_unread(self, owned: OwnedJob) -> None:
         """What came from standard input or from memory cannot be read again: the job can never go on."""
         try:
-            self.connection.execute(ledger.GIVE_UP, ("failed", owned.job_id))
+            self._give_up_own(owned)
         except psycopg.Error:
             self.notes.append(f"job {owned.job_id} could not be given up: tipple jobs URL clean")
 
-
-def taken_over() -> JobBusy:
-    """The refusal to go on with a job that another process owns by now."""
-    return JobBusy("another run has taken this job over", hint="see: tipple jobs URL")
+    def _give_up_own(self, owned: OwnedJob) -> bool:
+        """Says in the ledger that the job has failed; False where it is not this run's any more."""
+        facts = ("failed", owned.job_id, owned.epoch)
+        return self.connection.execute(f"{ledger.GIVE_UP} AND epoch = %s", facts).rowcount == 1
 
 
 def _read_stdin(job: ledger.LedgerJob) -> bool:

@@ -5,9 +5,9 @@ Unique keys come first, in the order in which the server looks at them, and then
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,10 +36,6 @@ __all__ = [
     "told",
 ]
 
-LOCK_MILLISECONDS = 300
-"""How long a lock on a table that a new one refers to is waited for at a time: writers who come then wait as long."""
-LOCK_PAUSE_SECONDS = 0.2
-MOST_TRIALS = 20
 _UNREADABLE = "only the server can read"
 """In the core's words (`load/unique`)."""
 
@@ -130,18 +126,7 @@ def of_definition(connection: psycopg.Connection[Any], task: LoadTask) -> LateKe
         for constraint in definition.constraints
     ):
         return None
-    for _ in range(MOST_TRIALS):
-        try:
-            with connection.transaction(force_rollback=True):
-                connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
-                return _of_trial(connection, task, definition)
-        except psycopg.errors.LockNotAvailable:
-            # Who writes into a table that it refers to is not to be kept waiting.
-            time.sleep(LOCK_PAUSE_SECONDS)
-        except psycopg.Error:
-            # Whoever makes the table for good says what is wrong with it.
-            return None
-    return None
+    return unique_keys.by_trial(connection, partial(_of_trial, connection, task, definition))
 
 
 def _of_trial(connection: psycopg.Connection[Any], task: LoadTask, definition: TableDefinition) -> LateKeys | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +17,12 @@ import psycopg
 from psycopg import errors
 
 from tipple._core import FIRST_PART_N
-from tipple.engines import core
 from tipple.engines.base import JobRecord
 from tipple.engines.moments import in_utc
-from tipple.engines.postgresql import estranged, unlogged
+from tipple.engines.postgresql import estranged, remedies, unlogged
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.postgresql.diagnostics import server_error
+from tipple.engines.server_errors import files_hint
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
@@ -139,10 +138,11 @@ def ensure(connection: psycopg.Connection[Any]) -> None:
             withheld = estranged.withheld(connection, "tipple")
             if withheld is not None:
                 raise _may_not_create(connection, f": {withheld.why}", withheld.remedy) from None
-            said = error.diag.message_primary or ""
-            if isinstance(error, errors.RaiseException) or core.files_hint(error.sqlstate, said) is not None:
+            told = server_error(error)
+            if isinstance(error, errors.RaiseException) or files_hint(told) is not None:
                 raise
-            raise _may_not_create(connection, f": {said}", core.tablespace_hint(said)) from None
+            remedy = remedies.of_tablespace(connection, told)
+            raise _may_not_create(connection, f": {told.message}", remedy) from None
     check_rights(connection)
 
 
@@ -302,13 +302,9 @@ def find_unfinished(connection: psycopg.Connection[Any], table: TableName) -> li
     return [_job(row) for row in rows]
 
 
-def this_process() -> str:
-    """What the ledger has of the process that owns a job."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 def owners(connection: psycopg.Connection[Any], table: TableName) -> list[tuple[int, str]]:
-    """Backend and `host:process` of the owners that unfinished jobs into `table` have, as far as they hold its lock."""
+    """Backend and process (as `processes.py` has it) of the owners that unfinished jobs into `table` have, as far as
+    they hold its lock."""
     rows = connection.execute(
         "SELECT owner_pid, owner FROM tipple.job WHERE target = %s AND state = 'loading'", (table.sql,)
     ).fetchall()
@@ -367,6 +363,9 @@ def take_over(connection: psycopg.Connection[Any], job_id: str, owner: str) -> i
         raise TippleError(f"the job {job_id} is gone from the ledger")
     return int(row[0])
 
+
+OWNED = "SELECT FROM tipple.job WHERE job_id = %s AND epoch = %s AND state = 'loading'"
+"""Whether a job is still an owner's."""
 
 OWN_AGAIN = "UPDATE tipple.job SET owner_pid = pg_backend_pid() WHERE job_id = %s AND epoch = %s AND state = 'loading'"
 """By a new session of the same owner."""

@@ -32,6 +32,7 @@ from tipple.engines.postgresql import (
     missing,
     partitions,
     read_back,
+    remedies,
     repeated,
     stage,
     structure,
@@ -47,7 +48,9 @@ from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.other_way import OtherWay
 from tipple.engines.postgresql.publish import Publish
 from tipple.engines.postgresql.refused import Sources, StagedSlice
+from tipple.engines.server_errors import ServerError
 from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
+from tipple.plan import quotes
 from tipple.plan.url import TableName
 
 if TYPE_CHECKING:
@@ -117,8 +120,10 @@ class PostgresLoad:
             except TooManyRejects as error:
                 raise error.in_words(load._in_users_words) from None
             except core.ServerRefused as error:
-                explained = missing.explain(self.task, error.detail["sqlstate"], error.detail["message"])
-                raise explained or error.in_words(load._in_users_words) from None
+                told = ServerError.of_facts(error.detail)
+                is_at_end = error.detail["doing"] == core.COMMITTING
+                error.hint = remedies.of(load.connection, load.table, told, is_at_end=is_at_end) or error.hint
+                raise missing.explain(self.task, told) or error.in_words(load._in_users_words) from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK
                 if not isinstance(error, indexes.NoSession):
@@ -128,7 +133,8 @@ class PostgresLoad:
                 filling.name_triggers(load.connection, load.table, error)
                 raise
             except psycopg.Error as error:
-                lost = failure(self.session.target, error, self.task, load._in_users_words)
+                words = load._in_users_words
+                lost = failure(self.session.target, error, self.task, words, connection=load.connection)
                 if not connections.is_lost(error):
                     raise lost from None
             until = until or time.monotonic() + self.task.retry_seconds
@@ -153,7 +159,7 @@ class PostgresLoad:
         load.job.going_on = self.owned.job_id if self.owned is not None else None
         load.notes[:] = [*self.notes, "the connection to the server was lost: the load went on where it was"]
         if self.owned is not None:
-            load.job.refuse_cancelled(self.owned, lost)
+            load.job.refuse_lost(self.owned, lost)
         load.job.lock_again()
         return load
 
@@ -197,7 +203,7 @@ class PostgresLoad:
             return self._load_and_publish(runner, owned, choice, cut)
         except BaseException as error:
             owned = self.owned
-            self.job.refuse_cancelled(owned, error)
+            self.job.refuse_lost(owned, error)
             self.job.tidy(owned, error)
             refusal = culprit.of_error(error)
             if refusal is not None:
@@ -235,7 +241,7 @@ class PostgresLoad:
         if stage.PREFIX not in text:
             return text
         for own, name in self.publish.index_names.items():
-            text = text.replace(f'"{own}"', f'"{name}"')
+            text = quotes.renamed(text, own, name)
         return stage.in_public(text, self.table, structure.key_names(self.task))
 
     def _already_loaded(self, job: ledger.LedgerJob) -> LoadResult:
@@ -333,7 +339,7 @@ class PostgresLoad:
             if any(not work.is_done for work in works):
                 memory = indexes.memory_bytes(self.connection)
                 result.settings["maintenance_work_mem"] = f"{memory >> 20} MB for all sessions that convert"
-                indexes.build(runner, self.connection, self.job.connector(owned), works, self.task.streams)
+                indexes.build(runner, self.connection, self.job.sessions(owned), works, self.task.streams)
 
     def _grow(self, owned: OwnedJob, staging: TableName, missing: core.NoPartition) -> tuple[Cut, int]:
         """Makes the partitions that rows were found to need; gives what is left to load, and the rejects so far."""
@@ -505,7 +511,7 @@ class PostgresLoad:
         result.fallback_windows += outcome["fallback_windows"]
         self.notes += telling.core_notes(outcome)
         if result.strategy == "partition":
-            self.notes += self.plans.route_notes(outcome["routes"])
+            self.notes += self.plans.route_notes(outcome["routes"], rejected=outcome["rejects"] > 0)
         result.source_outcomes = outcome["sources"]
         if not result.slices_resumed and outcome["sources"]:
             result.source_rows = [source["rows"] for source in outcome["sources"]]

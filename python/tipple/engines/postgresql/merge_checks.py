@@ -97,7 +97,8 @@ def _check_room(task: LoadTask) -> None:
 
 
 def _check_staging(connection: psycopg.Connection[Any], table: TableName) -> None:
-    withheld = estranged.withheld(connection, obstacles.place_of_staged(connection, table))
+    place = obstacles.place_of_staged(connection, table)
+    withheld = estranged.withheld(connection, place, drops=[place])
     if withheld is not None:
         raise UsageError(
             f"records for {table} cannot be staged: {withheld.why}",

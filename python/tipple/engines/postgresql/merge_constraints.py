@@ -16,7 +16,10 @@ from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import whole_rows
 from tipple.plan.url import TableName, quote_identifier, quote_literal
 
-__all__ = ["Alone", "Unique", "alone", "uniques"]
+__all__ = ["LACKS_PARTITION", "Alone", "Unique", "alone", "uniques"]
+
+LACKS_PARTITION = 'no partition of relation "{}" found for row'
+"""The server's words in English, by which the core knows what helps."""
 
 # CHECK before foreign keys, each in the order of their names, as the server looks at them. Before 18 there is no
 # column `conenforced`, nor `conperiod`. A foreign key to a partitioned table has one to each partition below it. The
@@ -188,7 +191,7 @@ def _no_partition(
     beginning = f"Partition key of the failing row contains ({listed}) = ("
     yield Alone(
         is_violated=f"({' OR '.join(f'({constraint})' for constraint in constraints)}) IS NOT TRUE{counts}",
-        reason=f'no partition of relation "{target.name}" found for row',
+        reason=LACKS_PARTITION.format(target.name),
         detail=f"{quote_literal(beginning)} || {values} || ').'",
         sqlstate="23514",
         repeats=False,

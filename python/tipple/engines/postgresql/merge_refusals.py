@@ -21,7 +21,8 @@ from tipple.engines.merge_turns import Place
 from tipple.engines.postgresql import filling
 from tipple.engines.postgresql.connection import pasted
 from tipple.engines.postgresql.merge_claims import PLACE, Claims
-from tipple.engines.postgresql.merge_constraints import Alone, Unique, alone, uniques
+from tipple.engines.postgresql.merge_constraints import LACKS_PARTITION, Alone, Unique, alone, uniques
+from tipple.plan.quotes import quoted
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["Merged", "Merger", "Refused"]
@@ -351,12 +352,19 @@ class Merger:
             if row is None:
                 raise error
             detail = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
-            self._note([(row[0], row[1], f"{error.diag.message_primary}{detail}", error.sqlstate or "")])
+            self._note([(row[0], row[1], f"{self._said(error)}{detail}", error.sqlstate or "")])
             if self.claims.turn_down((row[0], row[1])):
                 self._judge_suspects()
             left = self.connection.execute(f"SELECT FROM {self.suspects} WHERE {condition} LIMIT 1").fetchone()
             if left is not None:
                 ranges.append((low, high))
+
+    def _said(self, error: psycopg.Error) -> str:
+        """What the server says of a row; by the words of this one, in English, the core knows what helps."""
+        message = error.diag.message_primary or ""
+        if error.diag.source_function == "ExecFindPartition":
+            return LACKS_PARTITION.format(next(iter(quoted(message)), self.target.name))
+        return message
 
     def _numbered(self) -> list[Refused]:
         """The refused rows by their number in their slices."""

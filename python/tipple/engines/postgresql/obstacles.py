@@ -292,13 +292,15 @@ def publication_of_new(connection: psycopg.Connection[Any], schema: str | None) 
 def missing_right(connection: psycopg.Connection[Any], table: TableName) -> str | None:
     """Why this role may not, or cannot, put a table of its own in the place of this one, or None."""
     found = connection.execute(
-        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.oid = to_regclass(%s) AND NOT has_schema_privilege(n.oid, 'CREATE')",
+        "SELECT n.nspname, has_schema_privilege(n.oid, 'CREATE') FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
         (table.sql,),
     ).fetchone()
-    if found is not None:
+    if found is not None and not found[1]:
         return f"this role may not create tables in the schema {found[0]}"
-    withheld = estranged.withheld(connection, place_of_staged(connection, table))
+    place = place_of_staged(connection, table)
+    # The one whose place is taken is dropped, or what was staged in vain.
+    withheld = estranged.withheld(connection, place, drops=[place] if found is None else [place, found[0]])
     return None if withheld is None else withheld.why
 
 

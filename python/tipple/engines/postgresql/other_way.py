@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadTask, Runner
-from tipple.engines.postgresql import late_keys
+from tipple.engines.postgresql import direct, late_keys
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.errors import JobBusy, TippleError, UsageError
@@ -37,8 +37,10 @@ class OtherWay:
             )
         self._give_up(owned)
         if self.task.write_path == "direct":
+            # A row that the server refuses, it would refuse by other ways too.
+            of_row = error.hint == direct.NAMED_OTHERWISE
             raise TippleError(
-                f"--write-path direct is not possible: {reason}",
+                f"a record cannot be stored: {reason}" if of_row else f"--write-path direct is not possible: {reason}",
                 hint=f"nothing was published; {error.hint or 'leave out the option: rows then go by COPY'}",
             )
         self.chooser.leave_direct(reason)

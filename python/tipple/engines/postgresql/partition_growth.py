@@ -13,7 +13,8 @@ import psycopg
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql.partition_bounds import Partitioning
+from tipple.engines.postgresql import partition_bounds
+from tipple.engines.postgresql.partition_bounds import DEFAULT, Partitioning
 from tipple.errors import BadRecord, UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.url import TableName, quote_identifier, quote_literal
@@ -31,6 +32,9 @@ _DIGITS = 150_000
 
 _TOLD_BYTES, _LEFT_OUT = 64, "..."
 """Of a key, in the server's error (its `ExecBuildSlotPartitionKeyDescription`)."""
+
+_LACKS_PARTITION = "add a partition for it"
+"""What the core advises for a record that no partition takes."""
 
 _INTEGER_LIMITS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
 _STEPS = {"quarter": "3 months"}
@@ -242,6 +246,52 @@ def _number_bounds(
         ]
 
 
+# Where a gap begins, another partition ends, or the one that could not be made would begin.
+_GAPS = """
+WITH there (low, high) AS (VALUES {there}), asked (n, low, high) AS (VALUES {asked}),
+     place (n, key) AS (SELECT n, low FROM asked UNION SELECT n, there.high FROM asked, there
+                        WHERE there.high > asked.low AND (asked.high IS NULL OR there.high < asked.high))
+SELECT DISTINCT n FROM place WHERE NOT EXISTS (
+    SELECT FROM there WHERE (low IS NULL OR key >= low) AND (high IS NULL OR key < high)) ORDER BY n
+"""
+
+
+def gaps(
+    connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, refused: dict[str, TableName | None]
+) -> dict[str, str]:
+    """Bounds of partitions that could not be made, between which there are keys that no partition takes: each with the
+    partition that is in the way.
+
+    Args:
+        connection: to the server, which knows the order of keys.
+        task: the load; its table grows.
+        staging: the hidden table, which has all partitions that there are to be.
+        refused: the bounds of those that could not be made, as [bounds_for][] gives them, each with the hidden
+            partition that is in the way.
+    """
+    hidden = partition_bounds.read(connection, staging) if refused else None
+    if hidden is None or task.partition_by is None:
+        return {}
+    there = [partition.bound for partition in hidden.partitions if partition.parent == hidden.oid]
+    if DEFAULT in there:
+        return {}
+    type_text = key_type(task, task.partition_by)
+
+    def ends(bound: str) -> str:
+        of_type = (
+            f"{'NULL' if end.endswith('VALUE') else end}::{type_text}" for end in partition_bounds.literals(bound)
+        )
+        return ", ".join(of_type)
+
+    bounds = list(refused)
+    query = _GAPS.format(
+        there=", ".join(f"({ends(bound)})" for bound in there),
+        asked=", ".join(f"({n}, {ends(bound)})" for n, bound in enumerate(bounds)),
+    )
+    found = connection.execute(query.encode()).fetchall()
+    return {bounds[n]: shown(connection, task.table, refused[bounds[n]]) for (n,) in found}
+
+
 def shown(connection: psycopg.Connection[Any], table: TableName, hidden: TableName | None) -> str:
     """The partition of a table that a hidden one stands for, and its bound; of one that is new the bound alone."""
     if hidden is None:
@@ -269,7 +319,7 @@ def of_left_out(left_out: dict[str, str]) -> str:
 
 def explained(error: BadRecord, left_out: dict[str, str]) -> BadRecord:
     """The complaint of a record whose key no partition takes says so too."""
-    if not left_out or error.sqlstate != "23514" or "no partition of" not in error.reason:
+    if not left_out or error.sqlstate != "23514" or _LACKS_PARTITION not in error.remedy:
         return error
     return error.with_remedy(f"{of_left_out(left_out)}, or mend the value")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import filterfalse
 from typing import Any
 
@@ -33,6 +33,7 @@ from tipple.engines.postgresql import (
     tablespaces,
     unlogged,
 )
+from tipple.engines.postgresql.ownership import Sessions
 from tipple.engines.postgresql.partition_bounds import Partition
 from tipple.engines.postgresql.partition_replays import PartitionPlace
 from tipple.engines.postgresql.partition_steps import MOVING, Step
@@ -109,18 +110,18 @@ class PartitionPublish:
 
     # Before the transaction
 
-    def prepare(self, runner: Runner, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+    def prepare(self, runner: Runner, sessions: Sessions) -> None:
         """Builds what the hidden partitions lack, and detaches them."""
         if self.is_new:
             works = [self._work_of_new(leaf) for leaf in partitions.staged(self.connection, self.staging)]
             self._place(works)
-            indexes.build(runner, self.connection, connect, works, self.task.streams)
+            indexes.build(runner, self.connection, sessions, works, self.task.streams)
             return
         moving = self._moving()
         works = self._works(moving)
         self.index_names.update(rename for work in works for rename in work.renames)
         self._place(works, moving)
-        indexes.build(runner, self.connection, connect, works, self.task.streams)
+        indexes.build(runner, self.connection, sessions, works, self.task.streams)
         partitions.detach(self.connection, self.staging, {step.leaf.name for step in moving})
 
     def _moving(self) -> list[Step]:

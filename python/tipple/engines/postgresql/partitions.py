@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.core import NoPartition, tablespace_hint
+from tipple.engines.core import NoPartition
 from tipple.engines.postgresql import (
     belongings,
     checks,
@@ -31,11 +31,14 @@ from tipple.engines.postgresql import (
     structure,
     tablespaces,
 )
+from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.partition_bounds import Partitioning
+from tipple.engines.server_errors import tablespace_hint_of
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
 from tipple.plan.decodable import decodable
 from tipple.plan.partitioning import PartitionBy
+from tipple.plan.quotes import is_named
 from tipple.plan.url import TableName, quote_identifier
 
 SLICE_BYTES_PER_PARTITION = 2048 * 1024
@@ -44,7 +47,8 @@ _SENT_TOGETHER = 100
 
 _HIDDEN = re.compile(rf"{stage.PREFIX}[0-9a-f]{{32}}_[0-9]+")
 """The name of a hidden partition in what the server says, whose words and quotes depend on its language."""
-_LACKING = re.compile(r'lacks column "(.+)" which is part of the partition key')
+_OF_KEYS = "DefineIndex"
+"""Where the server says that a key lacks a column that divides the table (src/backend/commands/indexcmds.c)."""
 
 
 def is_partitioned(connection: psycopg.Connection[Any], table: TableName) -> bool:
@@ -156,7 +160,8 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
     """The hidden table with its partitions; call it in a transaction. Gives what the job's plan has to keep.
 
     That is, as `checks`, the CHECK constraints of a new table that it has already, and as `left_out` the bounds of
-    partitions that were asked for and are not made, each with the partition that is in the way.
+    partitions that were asked for and are not made, each with the partition that is in the way; as `gaps` the same of
+    those that records may need.
 
     Raises:
         UsageError: the partitions that were asked for cannot be made.
@@ -168,7 +173,8 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         partition_growth.key_type(task, asked)
         bare = msgspec.structs.replace(task.definition, options_text="")
         columns = bare.create_sql(staging.sql, with_constraints=False)
-        _make(connection, f"{columns} PARTITION BY {partition_growth.key_sql(asked)} {task.definition.options_text}")
+        made = f"{columns} PARTITION BY {partition_growth.key_sql(asked)} {task.definition.options_text}"
+        _make(connection, asked, made)
         # A key that does not hold the partition's is refused now, and not after the load.
         with connection.transaction(force_rollback=not structure.judges_records(task)):
             hidden = {key.constraint: key.staged_name for key in structure.staged_keys(task, staging)}
@@ -180,7 +186,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
                 if constraint in hidden:
                     name = quote_identifier(hidden[constraint])
                     added = f"CONSTRAINT {name} {constraints.without_name(constraint)}"
-                _make(connection, f"ALTER TABLE {staging.sql} ADD {added}")
+                _make(connection, asked, f"ALTER TABLE {staging.sql} ADD {added}")
         if not structure.judges_records(task):
             # Before there is a partition, each of which then has them under the same names.
             given = checks.add(connection, task, staging)
@@ -202,6 +208,7 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
         sequences.lend(connection, staging, task.table)
         _create_like(connection, staging, task.table, real)
     left_out: dict[str, str] = {}
+    gaps: dict[str, str] = {}
     if asked is not None:
         if task.definition is None:
             left_out = _add_beside(connection, task, staging, wanted)
@@ -211,8 +218,10 @@ def create_staging(connection: psycopg.Connection[Any], task: LoadTask, staging:
             keys = partition_growth.sampled_keys(task, asked, cut)
             type_text = partition_growth.key_type(task, asked)
             bounds = partition_growth.bounds_for(connection, asked, type_text, keys, fill=True)
-            _add_partitions(connection, task, staging, bounds)
-    return {"checks": given, "left_out": left_out}
+            refused = _add_partitions(connection, task, staging, bounds)
+            # Of text, keys that have no partition are met before rows are stored.
+            gaps = {} if task.columnar is None else partition_growth.gaps(connection, task, staging, refused)
+    return {"checks": given, "left_out": left_out, "gaps": gaps}
 
 
 def _add_fixed(
@@ -254,22 +263,30 @@ def _add_beside(
                 "of the moduli of all, each must be a factor of the next larger one",
                 hint="ask for as many partitions as it has, or leave out --partition-by",
             )
-        if there[other] != wanted[bound]:
+        if there[other] != wanted[bound] and not _has_each(connection, task, staging, bound):
             left_out[bound] = partition_growth.shown(connection, task.table, other)
     return left_out
 
 
-def _make(connection: psycopg.Connection[Any], statement: str) -> None:
+def _has_each(connection: psycopg.Connection[Any], task: LoadTask, staging: TableName, bound: str) -> bool:
+    """Whether a list's values, in any order, all belong to partitions of the hidden table already."""
+    if task.partition_by is None or task.partition_by.method != "list":
+        return False
+    each = [f"FOR VALUES IN ({literal})" for literal in partition_bounds.literals(bound)]
+    with connection.transaction(force_rollback=True):
+        return len(_add_partitions(connection, task, staging, each)) == len(each)
+
+
+def _make(connection: psycopg.Connection[Any], asked: PartitionBy, statement: str) -> None:
     try:
         connection.execute(statement.encode())
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
-        lacking = _LACKING.search(error.diag.message_detail or "")
-        hint = tablespace_hint(str(error.diag.message_primary)) or "check --partition-by and the column's type"
-        if lacking is not None:
-            hint = f"add {lacking[1]}, which divides the table, to each PRIMARY KEY and UNIQUE in the schema file"
-        raise UsageError(
-            f"the server cannot partition the table like this: {error.diag.message_primary}", hint=hint
-        ) from None
+        told = server_error(error)
+        lacking = [name for name in asked.columns if told.routine == _OF_KEYS and is_named(told.detail, name)]
+        hint = tablespace_hint_of(told) or "check --partition-by and the column's type"
+        if lacking:
+            hint = f"add {lacking[0]}, which divides the table, to each PRIMARY KEY and UNIQUE in the schema file"
+        raise UsageError(f"the server cannot partition the table like this: {told.message}", hint=hint) from None
 
 
 @decodable

@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.core import ROW_SECURITY_HINT
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.server_errors import ROW_SECURITY_HINT
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 

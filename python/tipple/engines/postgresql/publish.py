@@ -40,7 +40,7 @@ from tipple.engines.postgresql import (
 )
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.choice import Choice
-from tipple.engines.postgresql.job import JobOwner, OwnedJob, taken_over
+from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
 from tipple.engines.postgresql.refused import Sources
 from tipple.engines.postgresql.views import NotRestored, OwnViews
@@ -161,11 +161,11 @@ class Publish:
         staging = owned.staging
         if staging is None:
             return
-        connect = self.job.connector(owned)
+        sessions = self.job.sessions(owned)
         if owned.strategy == "partition":
             partitions = self._partitions(owned, staging)
             try:
-                partitions.prepare(runner, connect)
+                partitions.prepare(runner, sessions)
             finally:
                 self.index_names.update(partitions.index_names)
         elif sequences.is_numbered_anew(self.connection, owned.plan, self.table, self.task.columns):
@@ -176,7 +176,7 @@ class Publish:
             self.index_names.update(work.renames)
             work.tablespace = tablespaces.of_indexes(self.connection, self.task, staging, like=self.table)
             with self._naming_records(owned, checks=stage.has_checks(self.connection, self.table)):
-                indexes.build(runner, self.connection, connect, [work], self.task.streams)
+                indexes.build(runner, self.connection, sessions, [work], self.task.streams)
         elif owned.strategy == "swap" and owned.direct:
             with self._naming_records(owned, checks=True):
                 self._give_checks(owned, staging)
@@ -189,7 +189,7 @@ class Publish:
             given = checks.add(self.connection, self.task, staging)
             facts = (json.dumps({"checks": given}), owned.job_id, owned.epoch)
             if self.task.ledger and self.connection.execute(ledger.ADD_TO_PLAN, facts).rowcount != 1:
-                raise taken_over()
+                raise core.TakenOver
         owned.plan["checks"] = given
 
     def _analyze(self, runner: Runner, owned: OwnedJob, choice: Choice) -> None:
@@ -206,7 +206,7 @@ class Publish:
             return direct.reading_ahead(self.connection, table) if owned.direct else []
 
         try:
-            indexes.analyze(runner, self.connection, self.job.connector(owned), tables, self.task.streams, before)
+            indexes.analyze(runner, self.connection, self.job.sessions(owned), tables, self.task.streams, before)
         except psycopg.DataError as error:
             # Some values can be stored, and not be counted: numrange has bounds that no float reaches.
             why = str(error.diag.message_primary)
@@ -338,14 +338,14 @@ class Publish:
                 self.connection.execute(ledger.SET_KEY, (self.task.request_key, owned.job_id))
             text = None if digest is None else f"{digest:032x}"
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
-                raise taken_over()
+                raise core.TakenOver
         return True
 
     def _note(self, owned: OwnedJob, facts: dict[str, Any]) -> None:
         """Adds to what the ledger has of the job: that a crash takes rows of it from partitions that are not logged, or
         which partitions it has replaced."""
         if self.connection.execute(ledger.ADD_TO_PLAN, (json.dumps(facts), owned.job_id, owned.epoch)).rowcount != 1:
-            raise taken_over()
+            raise core.TakenOver
 
     def add_references(self, owned: OwnedJob, choice: Choice) -> None:
         """Gives a new table its foreign keys, when the tables are there which they refer to."""
@@ -504,6 +504,12 @@ class Publish:
                 if not self.may_copy:
                     raise
                 obstacle = "others draw numbers from a sequence of it all the time"
+            except psycopg.Error as error:
+                # A trigger that came meanwhile, or that is for this table only.
+                refusal = estranged.refusal_to_drop(self.connection, error)
+                if refusal is None:
+                    raise
+                obstacle = refusal.why
         self.views.restore(self.connection)
         return obstacle
 

@@ -12,6 +12,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import defaults
+from tipple.engines.postgresql.diagnostics import server_error
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.schema import TableDefinition
@@ -85,12 +86,12 @@ def _naming_the_right(other: TableName) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
-        said = error.diag.message_primary or ""
+        told = server_error(error)
         raise TippleError(
-            f"the new table may not refer to {other}: {said}",
+            f"the new table may not refer to {other}: {told.message}",
             hint=f"as its owner: GRANT REFERENCES ON {other.sql} TO this role; or leave out its REFERENCES in the "
             "schema file",
-            detail={"sqlstate": error.sqlstate, "message": said},
+            detail=told.facts,
         ) from None
 
 

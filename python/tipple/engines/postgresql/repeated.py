@@ -15,8 +15,8 @@ import msgspec
 
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
-from tipple.engines.postgresql import barred_keys, late_keys, refused
-from tipple.engines.postgresql.job import OwnedJob, taken_over
+from tipple.engines.postgresql import barred_keys, late_keys, ledger, refused
+from tipple.engines.postgresql.job import OwnedJob
 from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
@@ -95,12 +95,9 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
     if staging is None:
         raise TippleError("internal error: keys are to judge what is staged, and nothing is")
     if task.ledger:
-        mine = connection.execute(
-            "SELECT FROM tipple.job WHERE job_id = %s AND epoch = %s AND state = 'loading' FOR UPDATE",
-            (owned.job_id, owned.epoch),
-        )
+        mine = connection.execute(f"{ledger.OWNED} FOR UPDATE", (owned.job_id, owned.epoch))
         if mine.rowcount != 1:
-            raise taken_over()
+            raise core.TakenOver
     barred_keys.look_through(connection, task, owned, staging)
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
     leaving, missing = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "missing"))

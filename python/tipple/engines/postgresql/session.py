@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import socket
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +22,7 @@ from tipple.engines.postgresql import (
     history,
     ledger,
     new_table,
+    remedies,
     set_aside,
     sizes,
     stage,
@@ -32,9 +31,12 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql.backends import Backend
 from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
+from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.load import PostgresLoad
+from tipple.engines.postgresql.processes import is_surely_dead
 from tipple.engines.postgresql.watch import Watch
+from tipple.engines.server_errors import is_of_circumstances
 from tipple.errors import ConnectionFailed, TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition
 from tipple.plan.storage import StorageSize
@@ -72,7 +74,7 @@ def _told(
         try:
             return method(session, *arguments, **named)
         except psycopg.Error as error:
-            raise failure(session.target, error) from None
+            raise failure(session.target, error, connection=session.connection) from None
 
     return telling
 
@@ -127,16 +129,16 @@ class PostgresSession:
                 made = columns.describe(self.connection, probe)
         except psycopg.Error as error:
             # A connection that is lost has no code.
-            if error.sqlstate is None or core.is_of_circumstances(error.sqlstate):
+            if error.sqlstate is None or is_of_circumstances(error.sqlstate):
                 raise
             refusal = estranged.refusal(self.connection, error)
             if refusal is not None:
                 raise UsageError(f"{definition.name} cannot be made: {refusal.why}", hint=refusal.remedy) from None
-            said = str(error.diag.message_primary)
-            hint = core.tablespace_hint(said)
+            told = server_error(error)
+            hint = remedies.of_tablespace(self.connection, told)
             if error.sqlstate == _TOO_MANY_COLUMNS and definition.is_guessed:
                 hint = "name the columns to load by --columns, at most so many; the others can go into another table"
-            raise definition.refused("the server", said, hint=hint) from None
+            raise definition.refused("the server", told.message, hint=hint) from None
         if made is None:
             raise TippleError(f"the table {definition.name} could not be examined")
         return made
@@ -226,6 +228,10 @@ class PostgresSession:
             self.lost |= {self.backend} if self.backend is not None else set()
             try:
                 self.connection = connection.reconnect(self.target, "tipple", retry_seconds)
+            except core.LoginRefused as error:
+                raise core.ConnectionLost(
+                    str(error), hint=f"{error.hint}; then run the same command again: nothing is stored twice"
+                ) from None
             except ConnectionFailed as error:
                 raise core.ConnectionLost(
                     f"the server did not come back within {retry_seconds} seconds: {error}",
@@ -382,8 +388,7 @@ class PostgresSession:
         dead = {backend.pid for backend in found}
         if ledger.exists(self.connection):
             for pid, owner in ledger.owners(self.connection, table):
-                host, _, process = owner.rpartition(":")
-                if host == socket.gethostname() and not os.path.exists(f"/proc/{process}"):
+                if is_surely_dead(owner):
                     dead.add(pid)
         backends.end(self.connection, dead)
         return bool(dead)

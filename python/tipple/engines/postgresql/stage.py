@@ -16,14 +16,17 @@ import psycopg
 from tipple.engines.postgresql import belongings, privileges, sequences, set_aside
 from tipple.engines.postgresql.connection import pasted
 from tipple.errors import UsageError
+from tipple.plan.quotes import QUOTES, in_quotes
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier
 
 PREFIX = "stage_"
 """With which the names begin of all that is staged, and of its indexes and constraints."""
-_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9a-f]+)*"')
-_COPIED = re.compile(r"(?<=\bCOPY )stage_[0-9a-f]{32}(?:_[0-9]+)*(?=,)")
-"""Where the server was in a COPY, it says with the bare name."""
-_OF_STAGED = re.compile(r'"stage_[0-9a-f]{32}(?:_[0-9]+)?(_[^"]+)"')
+_STAGED = in_quotes("stage_[0-9a-f]{32}(?:_[0-9a-f]+)*")
+_BARE = re.compile(
+    rf"(?<![0-9A-Za-z_.{QUOTES}])stage_[0-9a-f]{{32}}(?:_[0-9]+)*(?![0-9A-Za-z_{QUOTES}]|\.[0-9A-Za-z_])"
+)
+"""Where the server was in a COPY, and what a role may not use, it says with the bare name."""
+_OF_STAGED = in_quotes(rf"stage_[0-9a-f]{{32}}(?:_[0-9]+)?(_[^{QUOTES}]+?)")
 
 
 def in_public(text: str, table: TableName, names: Mapping[str, str] | None = None) -> str:
@@ -33,8 +36,8 @@ def in_public(text: str, table: TableName, names: Mapping[str, str] | None = Non
     behind the table's name.
     """
     known = names or {}
-    text = _COPIED.sub(lambda _: table.name, _STAGED.sub(lambda _: f'"{table.name}"', text))
-    return _OF_STAGED.sub(lambda found: f'"{known.get(found[1], table.name + found[1])}"', text)
+    text = _BARE.sub(lambda _: table.name, _STAGED.sub(lambda _: table.name, text))
+    return _OF_STAGED.sub(lambda found: known.get(found[1], table.name + found[1]), text)
 
 
 def _oid(connection: psycopg.Connection[Any], table: TableName) -> int:

@@ -7,19 +7,27 @@ types whose equal values it knows.
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import psycopg
 
 from tipple.engines.base import TableColumn
+from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import stage, structure
 from tipple.engines.postgresql.partition_bounds import key_kind
+from tipple.engines.server_errors import is_of_circumstances
 from tipple.plan.url import TableName, cut_name
 
-__all__ = ["TEXTS", "UniqueKey", "is_records_fault", "of_structure", "of_table", "texts_are_bytes"]
+__all__ = ["TEXTS", "UniqueKey", "by_trial", "is_records_fault", "of_structure", "of_table", "texts_are_bytes"]
+
+LOCK_MILLISECONDS = 300
+"""How long a lock on a table that a new one refers to is waited for at a time: writers who come then wait as long."""
+LOCK_PAUSE_SECONDS = 0.2
+MOST_TRIALS = 20
 
 # In the order in which the server looks at them. `_pattern_ops` differ from the default operators in order alone; rows
 # are found again by the column's own collation.
@@ -99,18 +107,40 @@ def of_structure(
     """
     bare = TableName(table.schema, f"{stage.PREFIX}{uuid.uuid4().hex}")
     constraint = structure.new_key(connection, table, key)
-    try:
-        with connection.transaction(force_rollback=True):
-            connection.execute("SET LOCAL lock_timeout = 500")
-            connection.execute(f"CREATE TABLE {bare.sql} (LIKE {table.sql}, {constraint})".encode())
-            found = of_table(connection, bare, columns)
-    except psycopg.Error:
-        # Whoever makes the key for good says what is wrong with it.
-        return None
-    if found is None:
+
+    def trial() -> list[UniqueKey] | None:
+        connection.execute(f"CREATE TABLE {bare.sql} (LIKE {table.sql}, {constraint})".encode())
+        return of_table(connection, bare, columns)
+
+    if by_trial(connection, trial) is None:
         return None
     ending = "pkey" if constraint.startswith("PRIMARY") else f"{'_'.join(key)}_key"
     return [UniqueKey(cut_name(f"{table.name}_{ending}"), list(key))]
+
+
+Found = TypeVar("Found")
+
+
+def by_trial(connection: psycopg.Connection[Any], trial: Callable[[], Found | None]) -> Found | None:
+    """What `trial` finds out by tables that are made for a moment, in the transaction around it; None where the server
+    refuses them: whoever makes them for good says what is wrong with them.
+
+    Raises:
+        psycopg.Error: not the tables are at fault, but want of room, say, or a connection that is lost.
+    """
+    for _ in range(MOST_TRIALS):
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}".encode())
+                return trial()
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            # Who writes into a table that it refers to is not to be kept waiting.
+            time.sleep(LOCK_PAUSE_SECONDS)
+        except psycopg.Error as error:
+            if connections.is_lost(error) or is_of_circumstances(error.sqlstate):
+                raise
+            return None
+    return None
 
 
 def is_records_fault(sqlstate: str | None) -> bool:

@@ -14,11 +14,12 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from tipple.engines import core
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import partitions, stage
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.postgresql.diagnostics import server_error
+from tipple.engines.server_errors import files_hint
 from tipple.errors import TippleError, UsageError
 from tipple.plan.structure import AppliedStructure
 from tipple.plan.url import TableName
@@ -83,7 +84,7 @@ def remember(connection: psycopg.Connection[Any], job_id: str) -> None:
         try:
             connection.execute(_CREATE)
         except errors.InsufficientPrivilege as error:
-            if core.files_hint(error.sqlstate, error.diag.message_primary) is not None:
+            if files_hint(server_error(error)) is not None:
                 raise
             raise UsageError(
                 f"the role {role} may not note in the ledger which rows a crash would take",
@@ -106,7 +107,7 @@ def _naming_rights(connection: psycopg.Connection[Any]) -> Iterator[None]:
     try:
         yield
     except errors.InsufficientPrivilege as error:
-        if core.files_hint(error.sqlstate, error.diag.message_primary) is not None:
+        if files_hint(server_error(error)) is not None:
             raise
         raise _may_not_use(role) from None
 

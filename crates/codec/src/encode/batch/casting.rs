@@ -28,6 +28,9 @@ pub struct Casting {
     pub doubles: bool,
     /// Whether the keys of each map must differ.
     pub unique_keys: bool,
+    /// Whether moments are stored without their zone, as the clock in UTC shows them: engines that convert them by
+    /// themselves take the clock of the machine's own zone.
+    pub without_zone: bool,
 }
 
 /// What is stored of a value; of a list, of each of its items.

@@ -25,6 +25,7 @@ mod strings;
 pub mod text_form;
 mod unpack;
 mod values;
+pub mod zoneless;
 
 use crate::value::Refusal;
 

@@ -122,7 +122,8 @@ impl<'p> ColumnarFile<'p> {
     /// Where the file does not have one.
     pub fn fields(&self, fields: &[FieldPlan]) -> Result<Vec<Arc<Field>>> {
         let schema = self.schema();
-        Ok(self.projection(fields)?.into_iter().map(|index| schema.fields()[index].clone()).collect())
+        let own = self.projection(fields)?.into_iter().map(|index| &schema.fields()[index]);
+        Ok(own.zip(fields).map(|(field, plan)| plan.field(field)).collect())
     }
 
     /// Which units a piece holds: from the first to before the second.
@@ -173,7 +174,7 @@ impl<'p> ColumnarFile<'p> {
     ///
     /// # Errors
     /// Where the file does not have a field, or cannot be read.
-    pub fn batches(&self, piece: Piece, fields: &[FieldPlan]) -> Result<Batches<'_>> {
+    pub fn batches<'f>(&'f self, piece: Piece, fields: &'f [FieldPlan]) -> Result<Batches<'f>> {
         let wanted = self.projection(fields)?;
         let arrangement = Arrangement::new(&wanted, &self.schema(), &self.source.planned().path_columns);
         let projection = arrangement.as_ref().map_or(wanted, |arrangement| arrangement.own.clone());
@@ -191,9 +192,12 @@ impl<'p> ColumnarFile<'p> {
             }
             let next = guarded(&self.source, || batches.next().transpose()).transpose();
             failed = matches!(next, Some(Err(_)));
-            next.map(|own| match &arrangement {
-                Some(arrangement) => own.map(|own| arrangement.batch(&own)),
-                None => own,
+            next.map(|own| {
+                let own = match &arrangement {
+                    Some(arrangement) => arrangement.batch(&own?),
+                    None => own?,
+                };
+                FieldPlan::batch(fields, own).map_err(|error| damaged(&self.source, error))
             })
         })))
     }
