@@ -20,9 +20,9 @@ from loading import load_words
 from servers.postgres import LOADER
 from targets import PostgresTarget, Target, write
 from tipple.cli.commands import cli
-from tipple.engines.postgresql import backends
 from tipple.engines.postgresql.ledger import table_lock
-from tipple.engines.postgresql.processes import is_surely_dead, this_process
+from tipple.engines.postgresql.sessions import backends
+from tipple.engines.postgresql.sessions.processes import is_surely_dead, this_process
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 
@@ -176,7 +176,7 @@ def test_a_session_is_told_apart_whatever_role_it_takes_on(assumed: str) -> None
 
 def note_of_a_dead_process() -> str:
     """What the ledger would have of a process that has ended."""
-    program = "from tipple.engines.postgresql.processes import this_process; print(this_process())"
+    program = "from tipple.engines.postgresql.sessions.processes import this_process; print(this_process())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 

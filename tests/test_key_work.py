@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from targets import PostgresTarget
-from tipple.engines.postgresql import key_work
+from tipple.engines.postgresql.place import key_work
 from tipple.plan.url import TableName
 
 OWN, LIKE = TableName("public", "own"), TableName("public", "t")

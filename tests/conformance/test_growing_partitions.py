@@ -16,7 +16,7 @@ from extension.pages import make_ready
 from loading import load, load_text
 from servers.extension import extension_missing_reason
 from targets import PostgresTarget, write
-from tipple.engines.postgresql.partition_growth import MAX_PARTITIONS, bounds_for
+from tipple.engines.postgresql.partitioned.partition_growth import MAX_PARTITIONS, bounds_for
 from tipple.plan.partitioning import parse_partition_by
 
 WAYS = ["auto", "binary", "text"]

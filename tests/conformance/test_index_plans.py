@@ -16,7 +16,7 @@ import tipple
 from command import start_tipple
 from loading import load_words
 from targets import DuckdbTarget, PostgresTarget, Target, write
-from tipple.engines.postgresql import absorb, views
+from tipple.engines.postgresql.place import absorb, views
 from tipple.errors import BadRecord, UsageError
 
 OLD, NEW = 2000, 3000

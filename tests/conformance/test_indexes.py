@@ -14,7 +14,7 @@ import pytest
 from loading import load_text_here as load_text
 from targets import PostgresTarget
 from tipple.engines.postgresql.indexes import Build
-from tipple.engines.postgresql.key_work import KeyWork
+from tipple.engines.postgresql.place.key_work import KeyWork
 from tipple.plan.url import TableName
 
 TABLE = """

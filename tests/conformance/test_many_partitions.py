@@ -13,7 +13,7 @@ import pytest
 from loading import load, load_here, load_text
 from servers.postgres import PostgresServer
 from targets import PostgresTarget, write
-from tipple.engines.postgresql import partition_growth
+from tipple.engines.postgresql.partitioned import partition_growth
 from tipple.plan.partitioning import parse_partition_by
 
 MANY = 130
@@ -37,7 +37,7 @@ def make_table(target: PostgresTarget, count: int, columns: str = "k integer, v 
 @pytest.fixture
 def no_size_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that these few rows go into hidden partitions."""
-    monkeypatch.setattr("tipple.engines.postgresql.partition_ways.FEW_BYTES_PER_PARTITION", 0)
+    monkeypatch.setattr("tipple.engines.postgresql.partitioned.partition_ways.FEW_BYTES_PER_PARTITION", 0)
 
 
 @pytest.mark.parametrize("mode", ["append", "replace"])

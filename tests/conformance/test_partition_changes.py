@@ -19,7 +19,7 @@ from loading import load_text_here as load_text
 from loading import load_words
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
-from tipple.engines.postgresql import obstacles
+from tipple.engines.postgresql.place import obstacles
 from tipple.plan.url import TableName
 
 MONTHS = """

@@ -16,7 +16,7 @@ from loading import load, load_words
 from servers.postgres import LOADER, PostgresServer
 from servers.proxy import Proxy
 from targets import PostgresTarget, write
-from tipple.engines.postgresql import belongings
+from tipple.engines.postgresql.place import belongings
 from tipple.plan.url import TableName
 
 ROWS = 1000

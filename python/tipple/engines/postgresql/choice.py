@@ -14,23 +14,12 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import (
-    absorb,
     checks,
     columns,
     defaults,
     direct,
-    emptying,
-    late_keys,
     ledger,
-    merge_checks,
-    obstacles,
-    partition_replays,
-    partition_steps,
-    partition_ways,
-    partitions,
     privileges,
-    replica_identity,
-    set_aside,
     stage,
     structure,
     tablespaces,
@@ -38,6 +27,10 @@ from tipple.engines.postgresql import (
 )
 from tipple.engines.postgresql.capabilities import CAPABILITIES
 from tipple.engines.postgresql.job import JobOwner, OwnedJob, Strategy
+from tipple.engines.postgresql.keys import late_keys
+from tipple.engines.postgresql.partitioned import partition_replays, partition_steps, partition_ways, partitions
+from tipple.engines.postgresql.place import absorb, emptying, obstacles, replica_identity, set_aside
+from tipple.engines.postgresql.upsert import merge_checks
 from tipple.errors import JobBusy, UsageError
 from tipple.plan.partitioning import INSTEAD_OF_SCOPE
 from tipple.plan.structure import AppliedStructure

@@ -19,7 +19,7 @@ from psycopg import errors
 from psycopg.pq import ConnStatus, PGconn
 
 from tipple.engines.core import LoginRefused
-from tipple.engines.postgresql.pooler import keeps_its_session
+from tipple.engines.postgresql.sessions.pooler import keeps_its_session
 from tipple.engines.server_errors import full_hint
 from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.quotes import has_word

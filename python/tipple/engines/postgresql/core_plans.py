@@ -13,21 +13,13 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import (
-    direct,
-    emptying,
-    known_types,
-    late_keys,
-    ledger,
-    merge,
-    partition_growth,
-    partitions,
-    stage,
-    structure,
-    unlogged,
-)
+from tipple.engines.postgresql import direct, known_types, ledger, stage, structure, unlogged
 from tipple.engines.postgresql.choice import Chooser
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.keys import late_keys
+from tipple.engines.postgresql.partitioned import partition_growth, partitions
+from tipple.engines.postgresql.place import emptying
+from tipple.engines.postgresql.upsert import merge
 from tipple.errors import BadRecord
 from tipple.plan.url import TableName, quote_identifier
 

@@ -16,7 +16,8 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines import core
-from tipple.engines.postgresql import extension, partition_bounds
+from tipple.engines.postgresql import extension
+from tipple.engines.postgresql.partitioned import partition_bounds
 from tipple.engines.server_errors import ServerError, files_hint
 from tipple.errors import BadRecord, TippleError
 from tipple.plan.url import TableName

@@ -15,11 +15,12 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding, disk_finding, graded, is_small, refused
-from tipple.engines.postgresql import direct, estranged, extension, ledger, stage, tablespaces, unlogged
+from tipple.engines.postgresql import direct, extension, ledger, stage, tablespaces, unlogged
 from tipple.engines.postgresql.connection import MAY_WRITE, current_role
 from tipple.engines.postgresql.doctor_settings import LEAST, RELOAD, below, setting
 from tipple.engines.postgresql.doctor_table import costs, examine_table
 from tipple.engines.postgresql.extension import EXTENSION
+from tipple.engines.postgresql.place import estranged
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes
 from tipple.plan.url import TableName

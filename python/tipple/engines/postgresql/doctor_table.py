@@ -8,17 +8,10 @@ from typing import Any
 import psycopg
 
 from tipple.engines.findings import Finding, missing, refused
-from tipple.engines.postgresql import (
-    columns,
-    new_table,
-    obstacles,
-    partition_ways,
-    partitions,
-    privileges,
-    replica_identity,
-    stage,
-)
+from tipple.engines.postgresql import columns, new_table, privileges, stage
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.postgresql.partitioned import partition_ways, partitions
+from tipple.engines.postgresql.place import obstacles, replica_identity
 from tipple.engines.server_errors import ROW_SECURITY_HINT
 from tipple.errors import UsageError
 from tipple.plan.size import format_bytes

@@ -19,8 +19,8 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import Runner
-from tipple.engines.postgresql.key_work import KeyWork
 from tipple.engines.postgresql.ownership import Sessions
+from tipple.engines.postgresql.place.key_work import KeyWork
 from tipple.errors import ConnectionFailed
 from tipple.plan.url import TableName
 

@@ -20,24 +20,22 @@ from tipple.engines.postgresql import (
     checks,
     defaults,
     direct,
-    estranged,
     history,
     known_types,
-    late_keys,
     ledger,
-    merge,
-    partitions,
     rehearsal,
-    sequences,
-    shape,
     stage,
     structure,
     tablespaces,
     unlogged,
 )
 from tipple.engines.postgresql.failure import may_pass
+from tipple.engines.postgresql.keys import late_keys
 from tipple.engines.postgresql.ownership import Sessions, refuse_lost
-from tipple.engines.postgresql.processes import this_process
+from tipple.engines.postgresql.partitioned import partitions
+from tipple.engines.postgresql.place import estranged, sequences, shape
+from tipple.engines.postgresql.sessions.processes import this_process
+from tipple.engines.postgresql.upsert import merge
 from tipple.engines.server_errors import room_hint
 from tipple.errors import JobBusy, SourceChanged, TippleError, UsageError
 from tipple.plan.structure import AppliedStructure

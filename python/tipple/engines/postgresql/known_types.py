@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import TableColumn
-from tipple.engines.postgresql import shape
+from tipple.engines.postgresql.place import shape
 from tipple.plan.url import TableName
 
 __all__ = ["core_plan", "hold"]

@@ -19,9 +19,10 @@ from psycopg import errors
 from tipple._core import FIRST_PART_N
 from tipple.engines.base import JobRecord
 from tipple.engines.moments import in_utc
-from tipple.engines.postgresql import estranged, remedies, unlogged
+from tipple.engines.postgresql import remedies, unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.engines.postgresql.diagnostics import server_error
+from tipple.engines.postgresql.place import estranged
 from tipple.engines.server_errors import files_hint
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier

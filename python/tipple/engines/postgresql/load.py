@@ -23,31 +23,28 @@ from tipple.engines import core, spool
 from tipple.engines.base import CONVERT, Cut, LoadResult, LoadTask, Runner, Verified, table_exists
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import (
-    culprit,
-    filling,
     history,
     indexes,
-    late_keys,
     ledger,
     missing,
-    partitions,
     read_back,
     remedies,
-    repeated,
     stage,
     structure,
     tablespaces,
     telling,
-    unique_keys,
 )
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.direct import giving_way, has_stored
 from tipple.engines.postgresql.failure import INPUT_AGAIN, LOOK, failure
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.engines.postgresql.keys import culprit, late_keys, repeated, unique_keys
+from tipple.engines.postgresql.keys.refused import Sources, StagedSlice
 from tipple.engines.postgresql.other_way import OtherWay
+from tipple.engines.postgresql.partitioned import partitions
+from tipple.engines.postgresql.place import filling
 from tipple.engines.postgresql.publish import Publish
-from tipple.engines.postgresql.refused import Sources, StagedSlice
 from tipple.engines.server_errors import ServerError
 from tipple.errors import BadRecord, TippleError, TooManyRejects, UsageError
 from tipple.plan import quotes

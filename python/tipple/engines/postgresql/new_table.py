@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.postgresql import estranged, obstacles
 from tipple.engines.postgresql.connection import current_role
+from tipple.engines.postgresql.place import estranged, obstacles
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, quote_identifier
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadTask, Runner
-from tipple.engines.postgresql import direct, late_keys
+from tipple.engines.postgresql import direct
 from tipple.engines.postgresql.choice import Choice, Chooser
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
+from tipple.engines.postgresql.keys import late_keys
 from tipple.errors import JobBusy, TippleError, UsageError
 
 

@@ -15,22 +15,10 @@ from tipple.engines import core, spool
 from tipple.engines.base import ANALYZE, LoadTask, Runner
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import (
-    absorb,
     checks,
     direct,
-    emptying,
-    estranged,
-    filling,
     indexes,
-    key_work,
     ledger,
-    merge,
-    obstacles,
-    partition_replays,
-    refused,
-    sequences,
-    set_aside,
-    shape,
     stage,
     structure,
     tablespaces,
@@ -41,9 +29,23 @@ from tipple.engines.postgresql import (
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.choice import Choice
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
-from tipple.engines.postgresql.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
-from tipple.engines.postgresql.refused import Sources
-from tipple.engines.postgresql.views import NotRestored, OwnViews
+from tipple.engines.postgresql.keys import refused
+from tipple.engines.postgresql.keys.refused import Sources
+from tipple.engines.postgresql.partitioned import partition_replays
+from tipple.engines.postgresql.partitioned.partition_publish import MOST_ROUNDS, Incomplete, PartitionPublish
+from tipple.engines.postgresql.place import (
+    absorb,
+    emptying,
+    estranged,
+    filling,
+    key_work,
+    obstacles,
+    sequences,
+    set_aside,
+    shape,
+)
+from tipple.engines.postgresql.place.views import NotRestored, OwnViews
+from tipple.engines.postgresql.upsert import merge
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.url import TableName

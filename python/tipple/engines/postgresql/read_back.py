@@ -9,10 +9,11 @@ import psycopg
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import Runner
-from tipple.engines.postgresql import partitions, stage
+from tipple.engines.postgresql import stage
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.indexes import NoSession
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.partitioned import partitions
 from tipple.plan.url import TableName
 
 __all__ = ["digest"]

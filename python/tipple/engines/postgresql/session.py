@@ -14,28 +14,27 @@ from tipple.engines import core, loaded_before
 from tipple.engines.base import NOTHING_TO_DO, JobRecord, LoadResult, LoadTask, Published, Runner, Table
 from tipple.engines.findings import Finding
 from tipple.engines.postgresql import (
-    backends,
     columns,
     connection,
     doctor,
-    estranged,
     history,
     ledger,
     new_table,
     remedies,
-    set_aside,
     sizes,
     stage,
     unlogged,
 )
-from tipple.engines.postgresql.backends import Backend
-from tipple.engines.postgresql.blockers import Blockers
 from tipple.engines.postgresql.capabilities import CAPABILITIES, OLDEST_VERSION
 from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.failure import failure
 from tipple.engines.postgresql.load import PostgresLoad
-from tipple.engines.postgresql.processes import is_surely_dead
-from tipple.engines.postgresql.watch import Watch
+from tipple.engines.postgresql.place import estranged, set_aside
+from tipple.engines.postgresql.sessions import backends
+from tipple.engines.postgresql.sessions.backends import Backend
+from tipple.engines.postgresql.sessions.blockers import Blockers
+from tipple.engines.postgresql.sessions.processes import is_surely_dead
+from tipple.engines.postgresql.sessions.watch import Watch
 from tipple.engines.server_errors import is_of_circumstances
 from tipple.errors import ConnectionFailed, TippleError, UsageError, VerifyFailed
 from tipple.plan.schema import TableDefinition

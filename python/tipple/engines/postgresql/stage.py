@@ -13,8 +13,9 @@ from typing import Any
 
 import psycopg
 
-from tipple.engines.postgresql import belongings, privileges, sequences, set_aside
+from tipple.engines.postgresql import privileges
 from tipple.engines.postgresql.connection import pasted
+from tipple.engines.postgresql.place import belongings, sequences, set_aside
 from tipple.errors import UsageError
 from tipple.plan.quotes import QUOTES, in_quotes
 from tipple.plan.url import LONGEST_NAME_BYTES, TableName, quote_identifier

@@ -19,7 +19,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import stage, tablespaces
-from tipple.engines.postgresql.key_work import KeyWork, staged_name
+from tipple.engines.postgresql.place.key_work import KeyWork, staged_name
 from tipple.errors import JobBusy, UsageError
 from tipple.plan import constraints
 from tipple.plan.structure import AppliedStructure, StructureRequest

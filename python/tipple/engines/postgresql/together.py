@@ -20,7 +20,7 @@ from tipple.engines.base import NotPublished
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import ledger, stage
 from tipple.engines.postgresql.job import OwnedJob
-from tipple.engines.postgresql.partition_publish import Incomplete
+from tipple.engines.postgresql.partitioned.partition_publish import Incomplete
 from tipple.engines.postgresql.together_locks import LOCKS_MILLISECONDS, Beside, Locks, avoiding_deadlocks
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from psycopg import errors
 
 from tipple.engines.base import LoadTask
 from tipple.engines.findings import Finding
-from tipple.engines.postgresql import partitions, stage
+from tipple.engines.postgresql import stage
 from tipple.engines.postgresql.connection import current_role
 from tipple.engines.postgresql.diagnostics import server_error
+from tipple.engines.postgresql.partitioned import partitions
 from tipple.engines.server_errors import files_hint
 from tipple.errors import TippleError, UsageError
 from tipple.plan.structure import AppliedStructure

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import TableColumn
-from tipple.engines.postgresql import key_work, sequences
+from tipple.engines.postgresql.place import key_work, sequences
 from tipple.errors import TippleError
 from tipple.plan.url import TableName
 

@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from tipple.engines.postgresql.blockers import OF_SESSIONS, Blockers
 from tipple.engines.postgresql.connection import open_session
+from tipple.engines.postgresql.sessions.blockers import OF_SESSIONS, Blockers
 from tipple.plan.url import Target
 
 __all__ = ["Watch"]

@@ -15,10 +15,12 @@ import psycopg
 
 from tipple.engines import core
 from tipple.engines.base import LoadTask, TableColumn
-from tipple.engines.postgresql import checks, foreign_keys, partitions, stage, structure, unique_keys
-from tipple.engines.postgresql.foreign_keys import ForeignKey
-from tipple.engines.postgresql.partition_bounds import key_kind
-from tipple.engines.postgresql.unique_keys import UniqueKey
+from tipple.engines.postgresql import checks, stage, structure
+from tipple.engines.postgresql.keys import foreign_keys, unique_keys
+from tipple.engines.postgresql.keys.foreign_keys import ForeignKey
+from tipple.engines.postgresql.keys.unique_keys import UniqueKey
+from tipple.engines.postgresql.partitioned import partitions
+from tipple.engines.postgresql.partitioned.partition_bounds import key_kind
 from tipple.plan import constraints
 from tipple.plan.decodable import decodable
 from tipple.plan.schema import TableDefinition

@@ -14,30 +14,23 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask, Runner
-from tipple.engines.postgresql import (
+from tipple.engines.postgresql import indexes, privileges, stage, structure, tablespaces, unlogged
+from tipple.engines.postgresql.ownership import Sessions
+from tipple.engines.postgresql.partitioned import partition_bounds, partition_steps, partitions
+from tipple.engines.postgresql.partitioned.partition_bounds import Partition
+from tipple.engines.postgresql.partitioned.partition_replays import PartitionPlace
+from tipple.engines.postgresql.partitioned.partition_steps import MOVING, Step
+from tipple.engines.postgresql.partitioned.partitions import Staged
+from tipple.engines.postgresql.place import (
     belongings,
     emptying,
     filling,
-    indexes,
     key_work,
     obstacles,
-    partition_bounds,
-    partition_steps,
-    partitions,
-    privileges,
     replica_identity,
     sequences,
     shape,
-    stage,
-    structure,
-    tablespaces,
-    unlogged,
 )
-from tipple.engines.postgresql.ownership import Sessions
-from tipple.engines.postgresql.partition_bounds import Partition
-from tipple.engines.postgresql.partition_replays import PartitionPlace
-from tipple.engines.postgresql.partition_steps import MOVING, Step
-from tipple.engines.postgresql.partitions import Staged
 from tipple.errors import TippleError
 from tipple.plan import constraints
 from tipple.plan.partitioning import free_name, partition_name

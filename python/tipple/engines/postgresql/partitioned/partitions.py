@@ -20,19 +20,12 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import (
-    belongings,
-    checks,
-    lock_room,
-    partition_bounds,
-    partition_growth,
-    sequences,
-    stage,
-    structure,
-    tablespaces,
-)
+from tipple.engines.postgresql import checks, stage, structure, tablespaces
 from tipple.engines.postgresql.diagnostics import server_error
-from tipple.engines.postgresql.partition_bounds import Partitioning
+from tipple.engines.postgresql.partitioned import partition_bounds, partition_growth
+from tipple.engines.postgresql.partitioned.partition_bounds import Partitioning
+from tipple.engines.postgresql.place import belongings, sequences
+from tipple.engines.postgresql.sessions import lock_room
 from tipple.engines.server_errors import tablespace_hint_of
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints

@@ -16,8 +16,10 @@ import psycopg
 from tipple.engines import core
 from tipple.engines.base import LoadTask
 from tipple.engines.postgresql import connection as connections
-from tipple.engines.postgresql import direct, indexes, late_keys, partition_steps, partitions, stage
+from tipple.engines.postgresql import direct, indexes, stage
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.keys import late_keys
+from tipple.engines.postgresql.partitioned import partition_steps, partitions
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["apart", "copy", "look_through", "note"]

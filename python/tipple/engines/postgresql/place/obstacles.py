@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import estranged, sequences, views, whole_rows
+from tipple.engines.postgresql.place import estranged, sequences, views, whole_rows
 from tipple.plan.url import TableName, quote_identifier
 
 # Partitions whose indexes ATTACH PARTITION would pair with other ones of their table, or make.

@@ -13,9 +13,10 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import filling, indexes, set_aside, stage, tablespaces
-from tipple.engines.postgresql.key_work import KeyWork
-from tipple.engines.postgresql.views import OwnViews
+from tipple.engines.postgresql import indexes, stage, tablespaces
+from tipple.engines.postgresql.place import filling, set_aside
+from tipple.engines.postgresql.place.key_work import KeyWork
+from tipple.engines.postgresql.place.views import OwnViews
 from tipple.errors import UsageError
 from tipple.plan.url import TableName
 

@@ -15,18 +15,11 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import (
-    estranged,
-    missing,
-    obstacles,
-    partition_bounds,
-    partition_replays,
-    partitions,
-    sequences,
-    stage,
-)
-from tipple.engines.postgresql.partition_bounds import Partition, Partitioning
-from tipple.engines.postgresql.partitions import Staged
+from tipple.engines.postgresql import missing, stage
+from tipple.engines.postgresql.partitioned import partition_bounds, partition_replays, partitions
+from tipple.engines.postgresql.partitioned.partition_bounds import Partition, Partitioning
+from tipple.engines.postgresql.partitioned.partitions import Staged
+from tipple.engines.postgresql.place import estranged, obstacles, sequences
 from tipple.errors import TippleError
 from tipple.plan.url import TableName
 

@@ -18,10 +18,10 @@ import psycopg
 from tipple.engines.base import LoadTask
 from tipple.engines.merge import Merge, MergeCounts, refuse_conflicts
 from tipple.engines.merge_turns import Place
-from tipple.engines.postgresql import filling
 from tipple.engines.postgresql.connection import pasted
-from tipple.engines.postgresql.merge_claims import PLACE, Claims
-from tipple.engines.postgresql.merge_constraints import LACKS_PARTITION, Alone, Unique, alone, uniques
+from tipple.engines.postgresql.place import filling
+from tipple.engines.postgresql.upsert.merge_claims import PLACE, Claims
+from tipple.engines.postgresql.upsert.merge_constraints import LACKS_PARTITION, Alone, Unique, alone, uniques
 from tipple.plan.quotes import quoted
 from tipple.plan.url import TableName, quote_identifier
 

@@ -19,11 +19,11 @@ import psycopg
 
 from tipple.engines import core, server_errors
 from tipple.engines.base import LoadTask, Runner, TableColumn
-from tipple.engines.postgresql import partitions
 from tipple.engines.postgresql.connection import pasted
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.failure import REPEATED
 from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.partitioned import partitions
 from tipple.errors import BadRecord, Interrupted, TippleError
 from tipple.plan import constraints
 from tipple.plan.url import quote_identifier

@@ -18,7 +18,7 @@ import psycopg
 from tipple.engines.base import TableColumn
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql import stage, structure
-from tipple.engines.postgresql.partition_bounds import key_kind
+from tipple.engines.postgresql.partitioned.partition_bounds import key_kind
 from tipple.engines.server_errors import is_of_circumstances
 from tipple.plan.url import TableName, cut_name
 

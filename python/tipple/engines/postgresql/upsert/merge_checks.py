@@ -9,8 +9,8 @@ import psycopg
 
 from tipple.engines.base import LoadTask, TableColumn
 from tipple.engines.merge import own_name
-from tipple.engines.postgresql import estranged, obstacles
 from tipple.engines.postgresql.connection import make_ready
+from tipple.engines.postgresql.place import estranged, obstacles
 from tipple.errors import UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 

@@ -7,7 +7,9 @@ from typing import Any
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import lock_room, obstacles, partition_bounds
+from tipple.engines.postgresql.partitioned import partition_bounds
+from tipple.engines.postgresql.place import obstacles
+from tipple.engines.postgresql.sessions import lock_room
 from tipple.plan.url import TableName
 
 __all__ = ["obstacle", "preference", "table_obstacle"]

@@ -15,9 +15,10 @@ import msgspec
 
 from tipple.engines import core, spool
 from tipple.engines.base import LoadResult, LoadTask
-from tipple.engines.postgresql import barred_keys, late_keys, ledger, refused
+from tipple.engines.postgresql import ledger
 from tipple.engines.postgresql.job import OwnedJob
-from tipple.engines.postgresql.refused import Sources, StagedSlice
+from tipple.engines.postgresql.keys import barred_keys, late_keys, refused
+from tipple.engines.postgresql.keys.refused import Sources, StagedSlice
 from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 

@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import whole_rows
+from tipple.engines.postgresql.place import whole_rows
 from tipple.plan.url import TableName, quote_identifier, quote_literal
 
 __all__ = ["LACKS_PARTITION", "Alone", "Unique", "alone", "uniques"]

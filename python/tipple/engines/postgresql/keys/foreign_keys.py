@@ -14,8 +14,8 @@ import msgspec
 import psycopg
 
 from tipple.engines.base import TableColumn
-from tipple.engines.postgresql import unique_keys
-from tipple.engines.postgresql.partition_bounds import key_kind
+from tipple.engines.postgresql.keys import unique_keys
+from tipple.engines.postgresql.partitioned.partition_bounds import key_kind
 from tipple.plan.url import TableName, quote_identifier
 
 __all__ = ["ForeignKey", "of_table"]

@@ -12,8 +12,9 @@ import psycopg
 from psycopg import sql
 
 from tipple.engines.base import LoadTask
-from tipple.engines.postgresql import merge_checks, obstacles, shape
-from tipple.engines.postgresql.merge_refusals import Merged, Merger
+from tipple.engines.postgresql.place import obstacles, shape
+from tipple.engines.postgresql.upsert import merge_checks
+from tipple.engines.postgresql.upsert.merge_refusals import Merged, Merger
 from tipple.errors import TippleError
 from tipple.plan.url import TableName, quote_identifier
 

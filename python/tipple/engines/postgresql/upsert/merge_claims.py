@@ -9,7 +9,7 @@ import psycopg
 
 from tipple.engines.base import LoadTask
 from tipple.engines.merge_turns import Claim, Place, Suspect, judged
-from tipple.engines.postgresql.merge_constraints import Unique
+from tipple.engines.postgresql.upsert.merge_constraints import Unique
 from tipple.plan.url import quote_identifier
 
 __all__ = ["PLACE", "Claims"]

@@ -13,7 +13,7 @@ from tipple.engines import core, spool
 from tipple.engines.base import Cut, LoadTask, Runner
 from tipple.engines.postgresql.core_plans import CorePlans
 from tipple.engines.postgresql.job import OwnedJob
-from tipple.engines.postgresql.merge_refusals import Refused
+from tipple.engines.postgresql.upsert.merge_refusals import Refused
 from tipple.errors import TippleError
 from tipple.plan.rejects import RejectPolicy
 

@@ -13,8 +13,8 @@ import psycopg
 from tipple import _core
 from tipple.engines import core
 from tipple.engines.base import Cut, LoadTask
-from tipple.engines.postgresql import partition_bounds
-from tipple.engines.postgresql.partition_bounds import DEFAULT, Partitioning
+from tipple.engines.postgresql.partitioned import partition_bounds
+from tipple.engines.postgresql.partitioned.partition_bounds import DEFAULT, Partitioning
 from tipple.errors import BadRecord, UsageError
 from tipple.plan.partitioning import CALENDAR_UNITS, PartitionBy
 from tipple.plan.url import TableName, quote_identifier, quote_literal

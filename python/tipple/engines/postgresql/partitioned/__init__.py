@@ -1,0 +1,1 @@
+"""Loads of partitioned tables, partition by partition."""

@@ -1,0 +1,1 @@
+"""Loads whose rows are merged into a table by key."""
