@@ -3,8 +3,6 @@ refused before the first row, with a remedy that works."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from columnar_files import write_parquet
 from loading import load
+from servers import locales
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
 
@@ -27,14 +26,10 @@ WITH_A_POINT = {"PGOPTIONS": "-c lc_monetary=C"}
 @pytest.fixture(scope="module")
 def server_with_locales(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """A server that knows LOCALES, which most machines lack."""
-    if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales").exists():
-        pytest.skip("Debian's package locales is not installed")
-    place = tmp_path_factory.mktemp("locales")
-    for locale in LOCALES:
-        subprocess.run(["localedef", "-i", locale, "-f", "UTF-8", place / f"{locale}.UTF-8"], check=True)
-    for path in (place, place.parent, place.parent.parent):
-        path.chmod(path.stat().st_mode | 0o011)
-    server = PostgresServer(18, environment={"LOCPATH": str(place)})
+    why_not = locales.missing_reason()
+    if why_not is not None:
+        pytest.skip(why_not)
+    server = PostgresServer(18, environment=locales.make_locales(tmp_path_factory.mktemp("locales"), LOCALES))
     try:
         server.start()
         yield server

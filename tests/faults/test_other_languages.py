@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from command import Run, run_tipple, start_tipple
 from faults.oracle import wait_for
 from faults.test_missing_tables import is_renamed
 from loading import load, load_here, load_words
+from servers import locales
 from servers.installations import missing_reason
 from servers.postgres import LOADER, PostgresServer
 from targets import PostgresTarget, write
@@ -30,17 +30,15 @@ WAITING = "SELECT FROM pg_locks WHERE NOT granted AND mode LIKE '%ExclusiveLock'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A server of Debian's, whose package has the translations; the test's own locales are those it speaks."""
+    """A server of Debian's, whose package has the translations. Its locales, the test's own, are seconds in the
+    making."""
     why_not = missing_reason(VERSION) or next(_lacks(), None)
     if why_not is not None:
         pytest.skip(why_not)
-    place = tmp_path_factory.mktemp("locales")
-    for language in LANGUAGES:
-        subprocess.run(["localedef", "-i", language, "-f", "UTF-8", place / f"{language}.UTF-8"], check=True)
-    for path in (place, place.parent, place.parent.parent):
-        path.chmod(path.stat().st_mode | 0o011)
     settings = {"lc_messages": "'de_DE.UTF-8'"}
-    server = PostgresServer(VERSION, settings, environment={"LOCPATH": str(place)})
+    server = PostgresServer(
+        VERSION, settings, environment=locales.make_locales(tmp_path_factory.mktemp("locales"), LANGUAGES)
+    )
     try:
         server.start()
         yield server
@@ -49,8 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
 
 
 def _lacks() -> Iterator[str]:
-    if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales").exists():
-        yield "no locales: apt-get install locales"
+    if (why_not := locales.missing_reason()) is not None:
+        yield why_not
     for language in LANGUAGES:
         if not (TRANSLATIONS / language[:2] / f"LC_MESSAGES/postgres-{VERSION}.mo").exists():
             yield f"no messages of PostgreSQL {VERSION} in {language}: apt-get install postgresql-{VERSION}"
@@ -267,10 +265,17 @@ def test_a_tablespace_that_the_role_may_not_use(target: PostgresTarget, tmp_path
     server.execute(f"CREATE TABLESPACE space LOCATION '{place}'")
     try:
         schema = write(tmp_path / "schema.sql", "CREATE TABLE t (a integer) TABLESPACE space;")
-        run = load_here(target, write(tmp_path / "in.csv", "1\n"), schema=schema, check=2)
-        assert "as a superuser: GRANT CREATE ON TABLESPACE space TO this role" in run.stderr, run
+        path = write(tmp_path / "in.csv", "1\n")
+        with_default = server.url(LOADER, target.database, options="-c default_tablespace=space")
+        for run in (
+            load_here(target, path, schema=schema, check=2),
+            load_here(target, path, schema=schema, partition_by="range(a, every=10)", check=2),
+            # The ledger, which is not there yet, is made first.
+            load_here(with_default, path, schema="auto", header="no", check=2),
+        ):
+            assert "as a superuser: GRANT CREATE ON TABLESPACE space TO this role" in run.stderr, run
         server.execute(f"GRANT CREATE ON TABLESPACE space TO {LOADER}")
-        load(target, tmp_path / "in.csv", schema=schema)
+        load(target, path, schema=schema)
         target.execute("DROP TABLE t")
     finally:
         server.execute("DROP TABLESPACE space")

@@ -83,6 +83,9 @@ class DuckSession:
         try:
             _create_probe(prober, definition, quote_identifier(probe.name))
             found = columns.describe(prober, probe, temporary=True)
+        except duckdb.OutOfMemoryException:
+            # No fault of the definition's.
+            raise
         except duckdb.Error as error:
             raise definition.refused("DuckDB", str(error)) from None
         finally:

@@ -44,7 +44,7 @@ def of(
     """What to do about an error of the server's; None where there is no more to be said of it than it says itself.
 
     Args:
-        connection: to that server; nothing is asked where it is lost, or in the middle of a transaction.
+        connection: to that server; nothing is asked where it is lost, or in a transaction that has failed.
         table: the one that is loaded, if any.
         error: what the server says.
         is_at_end: whether that was at COMMIT.
@@ -70,7 +70,7 @@ def _denied(
 ) -> tuple[str, str] | None:
     """The kind and the name of what the server refuses, where an English one would say both."""
     is_told = server_errors.is_english(error) or server_errors.files_hint(error) is not None
-    if is_told or not server_errors.lacks_right(error) or not _is_at_rest(connection):
+    if is_told or not server_errors.lacks_right(error) or not _can_be_asked(connection):
         return None
     with suppress(psycopg.Error):
         asked = {"said": error.message, "is_at_end": is_at_end}
@@ -85,7 +85,7 @@ def _denied(
 
 def _is_of_others(connection: psycopg.Connection[Any], table: TableName, error: ServerError) -> bool:
     """Whether a foreign key that is violated is that of a table which refers to this one."""
-    if error.sqlstate != server_errors.FOREIGN_KEY or error.constraint is None or not _is_at_rest(connection):
+    if error.sqlstate != server_errors.FOREIGN_KEY or error.constraint is None or not _can_be_asked(connection):
         return False
     with suppress(psycopg.Error):
         asked = {"table": table.sql, "constraint": error.constraint}
@@ -93,5 +93,6 @@ def _is_of_others(connection: psycopg.Connection[Any], table: TableName, error: 
     return False
 
 
-def _is_at_rest(connection: psycopg.Connection[Any]) -> bool:
-    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+def _can_be_asked(connection: psycopg.Connection[Any]) -> bool:
+    status = connection.info.transaction_status
+    return not connection.closed and status in (TransactionStatus.IDLE, TransactionStatus.INTRANS)

@@ -20,13 +20,12 @@ from psycopg import sql
 
 from tipple.engines.base import Cut, LoadTask
 from tipple.engines.core import NoPartition
-from tipple.engines.postgresql import checks, stage, structure, tablespaces
+from tipple.engines.postgresql import checks, remedies, stage, structure, tablespaces
 from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.partitioned import partition_bounds, partition_growth
 from tipple.engines.postgresql.partitioned.partition_bounds import Partitioning
 from tipple.engines.postgresql.place import belongings, sequences
 from tipple.engines.postgresql.sessions import lock_room
-from tipple.engines.server_errors import tablespace_hint_of
 from tipple.errors import TippleError, UsageError
 from tipple.plan import constraints
 from tipple.plan.decodable import decodable
@@ -272,11 +271,12 @@ def _has_each(connection: psycopg.Connection[Any], task: LoadTask, staging: Tabl
 
 def _make(connection: psycopg.Connection[Any], asked: PartitionBy, statement: str) -> None:
     try:
-        connection.execute(statement.encode())
+        with connection.transaction():
+            connection.execute(statement.encode())
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
         told = server_error(error)
         lacking = [name for name in asked.columns if told.routine == _OF_KEYS and is_named(told.detail, name)]
-        hint = tablespace_hint_of(told) or "check --partition-by and the column's type"
+        hint = remedies.of_tablespace(connection, told) or "check --partition-by and the column's type"
         if lacking:
             hint = f"add {lacking[0]}, which divides the table, to each PRIMARY KEY and UNIQUE in the schema file"
         raise UsageError(f"the server cannot partition the table like this: {told.message}", hint=hint) from None
