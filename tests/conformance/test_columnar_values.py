@@ -236,7 +236,9 @@ def test_numbers_into_a_date(engine_target: Target, tmp_path: Path) -> None:
     run = load(engine_target, write_parquet(tmp_path / "days.parquet", pa.table({"d": [19723]})), check=1)
     assert "a number does not say what it counts, or from when: make it a date where the source is made" in run.stderr
     run = load(engine_target, write_parquet(tmp_path / "text.parquet", pa.table({"d": ["19723"]})), check=1)
-    assert "ISO form" in run.stderr
+    # PostgreSQL has read it itself.
+    said = "ISO form" if engine_target.engine == "duckdb" else 'invalid input syntax for type date: "19723"'
+    assert said in run.stderr
 
 
 def test_a_time_beyond_the_day(engine_target: Target, tmp_path: Path) -> None:
