@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ import pytest
 from loading import load_text_here as load_text
 from targets import PostgresTarget
 from tipple.engines.postgresql.indexes import Build
+from tipple.engines.postgresql.job import OwnedJob
+from tipple.engines.postgresql.ownership import Sessions
 from tipple.engines.postgresql.place.key_work import KeyWork
-from tipple.plan.url import TableName
+from tipple.engines.postgresql.session import PostgresSession
+from tipple.plan.url import TableName, parse_target
 
 TABLE = """
 CREATE TABLE t (
@@ -90,8 +94,9 @@ def test_ctrl_c_while_they_are_built(postgres_target: PostgresTarget) -> None:
     def connect() -> psycopg.Connection[Any]:
         return psycopg.connect(postgres_target.url, autocommit=True)
 
-    with connect() as control:
-        job = Build(control, connect, works, workers=1, memory_bytes=1 << 20)
+    owned = OwnedJob("0" * 32, epoch=1, staging=None, strategy="swap", plan={}, resumed=False)
+    with closing(PostgresSession(parse_target(postgres_target.url))) as session, connect() as control:
+        job = Build(control, Sessions(session, owned, has_ledger=False), works, workers=1, memory_bytes=1 << 20)
         interrupting = threading.Thread(target=interrupt)
         interrupting.start()
         try:
