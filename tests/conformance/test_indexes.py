@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from faults.oracle import wait_for
 from loading import load_text_here as load_text
 from targets import PostgresTarget
 from tipple.engines.postgresql.indexes import Build
@@ -87,8 +87,7 @@ def test_ctrl_c_while_they_are_built(postgres_target: PostgresTarget) -> None:
 
     def interrupt() -> None:
         with connect() as looking:
-            while looking.execute(asleep).fetchall() != [(1,)]:
-                time.sleep(0.01)
+            wait_for(lambda: looking.execute(asleep).fetchall() == [(1,)])
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def connect() -> psycopg.Connection[Any]:

@@ -41,6 +41,8 @@ _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
 transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
 itself."""
+_FAULT_OF_VALUES = ("0A", "3F", "42")
+"""The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
 _PASSING = ("40", "53", "57", "58")
 _MISSING_RIGHT = "42501"
 """Of the class 42 what can be granted, and what a policy of row security does not let in."""
@@ -50,8 +52,6 @@ _OF_LOCKS = ("55006", "55P03")
 """Of the class 55 those that say that somebody else has a table, or a lock on it."""
 _OF_TIMEOUTS = "ProcessInterrupts"
 """Where the server ends a statement that has waited too long (src/backend/tcop/postgres.c)."""
-_FAULT_OF_VALUES = ("0A", "3F", "42")
-"""The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
 FOREIGN_KEY = "23503"
 PREPARING = "preparing the table"
 """What the core does when it removes rows that are to be replaced: no record is to blame for what is refused there."""

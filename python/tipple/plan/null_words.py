@@ -5,45 +5,12 @@ from __future__ import annotations
 __all__ = ["NULL_WORDS", "means_nothing"]
 
 NULL_WORDS = frozenset(
-    [
-        r"\n",
-        r"null",
-        r"(null)",
-        r"<null>",
-        r"nil",
-        r"none",
-        r"(none)",
-        r"na",
-        r"<na>",
-        r"#na",
-        r"n/a",
-        r"#n/a",
-        r"n.a.",
-        r"nan",
-        r"unknown",
-        r"tbd",
-        r"(blank)",
-        r"#null!",
-        r"#div/0!",
-        r"#value!",
-        r"#ref!",
-        r"#name?",
-        r"#num!",
-        r"-",
-        r"--",
-        r"---",
-        r"–",
-        r"—",
-        r"?",
-        r".",
-        r"..",
-        r"...",
-        r"…",
-        r"*",
-        r"**",
-        r":",
-    ]
-)
+    {
+        r"\n", "null", "(null)", "<null>", "nil", "none", "(none)", "na", "<na>", "#na", "n/a", "#n/a", "n.a.",
+        "nan", "unknown", "tbd", "(blank)", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "-", "--",
+        "---", "–", "—", "?", ".", "..", "...", "…", "*", "**", ":",
+    }
+)  # fmt: skip
 """What programs and people write for it, in lower case."""
 
 

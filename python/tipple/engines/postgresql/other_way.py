@@ -55,13 +55,10 @@ class OtherWay:
     def by_text(self, runner: Runner, owned: OwnedJob, error: core.OnlyServerReads) -> tuple[OwnedJob, Choice, Cut]:
         """Begins anew as COPY text, where only the server can read a text of a columnar source."""
         self._give_up(owned)
-        self._say(runner, f"begun anew as COPY text: only the server can read {error}")
-        self.chooser.leave_to_server(f"only the server can read {error}")
-        with runner.phase("prepare"):
-            choice = self.chooser.choose()
-            self.chooser.require_together(choice, choice.strategy)
-            cut = self.chooser.cut(choice)
-            return self.chooser.begin(choice, cut), choice, cut
+        reason = f"only the server can read {error}"
+        self._say(runner, f"begun anew as COPY text: {reason}")
+        self.chooser.leave_to_server(reason)
+        return self._begin(runner, f"as COPY text ({reason})")
 
     def judging_at_once(self, runner: Runner, owned: OwnedJob, reason: str) -> tuple[OwnedJob, Choice, Cut]:
         """Begins anew where keys or indexes must judge each record as it is stored."""
@@ -70,13 +67,21 @@ class OtherWay:
         judges = "keys" if late_keys.of_job(owned.plan) else "indexes"
         self._say(runner, f"begun anew with the {judges} in place: {reason}")
         self.chooser.keys_judge_at_once = True
+        return self._begin(runner, f"with its {judges} judging each record as it is stored ({reason})")
+
+    def _begin(self, runner: Runner, how: str) -> tuple[OwnedJob, Choice, Cut]:
+        """Chooses once more, and begins with everything; `how` is the only way that is left.
+
+        Raises:
+            TippleError: the options are in its way.
+        """
         with runner.phase("prepare"):
             try:
                 choice = self.chooser.choose()
                 self.chooser.require_together(choice, choice.strategy)
             except (UsageError, JobBusy) as error:
                 raise TippleError(
-                    f"{self.task.table}: its {judges} must judge each record as it is stored ({reason}), but {error}",
+                    f"{self.task.table}: it has to be loaded {how}, but {error}",
                     hint="nothing was published; load this table by itself, without the option that is in the way, or "
                     "mend the record",
                 ) from None
