@@ -40,6 +40,7 @@ from tipple.run.sniff_refusals import (
     refuse_other_text,
     refuse_separator_line,
 )
+from tipple.run.sniff_sql import refuse_sql
 
 __all__ = ["Sniffed", "Sniffer"]
 
@@ -163,6 +164,7 @@ class Sniffer:
         chunks = _chunks(sample, sniffed_encoding)
         if self.auto:
             refuse_other_text(sample.paths, chunks)
+            refuse_sql(sample.paths, chunks)
         refuse_separator_line(sample.paths, chunks)
         usual_quotes = self.given.quote in (None, '"')
         # Where the columns are known, what ends otherwise is a bad record, which can be skipped.

@@ -20,7 +20,7 @@ __all__ = [
     "refuse_separator_line",
 ]
 
-_MARK = rb"\s*(?:\xef\xbb\xbf)?\s*"
+_MARK = rb"\s*+(?:\xef\xbb\xbf)?+\s*+"
 _LOADED_AS_TEXT = "--format csv loads its lines all the same"
 _OTHER_TEXTS = (
     (
