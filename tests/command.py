@@ -171,12 +171,11 @@ class _Prepared:
         """Starts it as a user does."""
         return subprocess.Popen(
             [sys.executable, "-m", "tipple", *self.words],
-            stdin=subprocess.DEVNULL,
             stdout=self.out,
             stderr=self.err,
             env=environment(env),
             cwd=self.directory,
-            **popen,
+            **{"stdin": subprocess.DEVNULL, **popen},
         )
 
     def fork(self, env: Mapping[str, str | None] | None) -> Forked | None:

@@ -430,3 +430,12 @@ def test_signs_of_many_lines() -> None:
     """A few of them tell; one oddity among many is a bad record."""
     text = "1,it’s\n2,“x” – 5 €\n".encode("cp1252") * 20_000
     assert decide_encoding([text + b"3,\x81\n", text]).value == "WIN1252"
+
+
+@pytest.mark.parametrize("suffix", ["txt", "tsv", "dat", "csv"])
+@pytest.mark.parametrize("head", ["id,qty\n", ""])
+def test_two_integers_are_no_decimal_comma(tmp_path: Path, suffix: str, head: str) -> None:
+    """`1,1` and `1,10` would be one number."""
+    found = sniff(write(tmp_path / f"in.{suffix}", head + "1,1\n1,10\n2,5\n3,25\n"))
+    assert types(found) == ["bigint", "bigint"]
+    assert types(sniff(write(tmp_path / "price.txt", "price\n1,5\n2,75\n"))) == ["numeric"]

@@ -255,6 +255,8 @@ def test_directories_below_that_are_parts_of_a_table(tmp_path: Path) -> None:
         ("in", "link.csv"),
         ("in", "other"),
         ("-", "in", "-"),
+        ("in", "hard.csv"),
+        ("in", "more"),
     ],
     ids=" ".join,
 )
@@ -264,10 +266,29 @@ def test_a_file_by_two_names(tmp_path: Path, names: tuple[str, ...]) -> None:
     write(tmp_path / "-", "2\n")
     (tmp_path / "link.csv").symlink_to("in/a.csv")
     (tmp_path / "other").symlink_to("in")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "in" / "a.csv")
+    write(tmp_path / "more" / "b.csv", "3\n")
+    (tmp_path / "more" / "c.csv").hardlink_to(tmp_path / "in" / "a.csv")
     with chdir(tmp_path):
         with pytest.raises(UsageError, match=r"named more than once"):
             find_sources(names)
         assert find_sources(["in", "./-", "-"]) == ["in/a.csv", "./-", "-"]
+
+
+def test_a_file_by_its_name_and_as_standard_input(target: DuckdbTarget, tmp_path: Path) -> None:
+    for names in (["day.csv", "-"], ["-", "/dev/stdin"]):
+        with write(tmp_path / "day.csv", "1\n").open() as file:
+            options = ("--format", "csv", "--table", "t", "--into", target.url, "--schema", "auto")
+            run = run_tipple("load", *names, *options, stdin=file, cwd=tmp_path, check=2)
+        assert "named more than once" in run.stderr
+
+
+@pytest.mark.parametrize(("magic", "name"), [(b"PAR1", "a Parquet file"), (b"ARROW1\0\0", "an Arrow file")])
+def test_columns_on_standard_input(target: DuckdbTarget, tmp_path: Path, magic: bytes, name: str) -> None:
+    with write(tmp_path / "in", magic + bytes(100)).open() as file:
+        run = run_tipple("load", "-", "--table", "t", "--into", target.url, "--schema", "auto", stdin=file, check=2)
+    assert f"standard input is {name}" in run.stderr
+    assert "write it to a file first" in run.stderr
 
 
 def zipped(name: str) -> bytes:

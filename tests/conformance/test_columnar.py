@@ -94,6 +94,14 @@ def test_columns_go_by_name(engine_target: Target, tmp_path: Path) -> None:
     assert engine_target.rows("SELECT * FROM t") == [(1, "none", DAY(2024, 1, 1), 4)]
 
 
+def test_blanks_around_a_name(engine_target: Target, tmp_path: Path) -> None:
+    """They are a part of it, as in any other place where names are quoted."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({" a ": [1], "b": [2]}), path)
+    load(engine_target, path, schema="auto")
+    assert engine_target.rows('SELECT " a ", b FROM t') == [(1, 2)]
+
+
 def test_names_that_are_too_long(engine_target: Target, tmp_path: Path) -> None:
     """A name that PostgreSQL cuts where the table is made is that column's in the next load too."""
     name = "How satisfied are you with everything that we did in the last twelve months? (" + "ä" * 40 + ")"

@@ -83,6 +83,23 @@ def test_years_of_two_digits_in_a_guessed_order(
 
 
 @pytest.mark.parametrize(
+    "late",
+    ["a0eebc999c0b4ef8bb6d6bb9bd380a11", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}", "A0EE-BC999C0B4EF8BB6D6BB9BD380A11"],
+)
+def test_a_hash_among_uuids(engine_target: Target, tmp_path: Path, late: str) -> None:
+    """A uuid is 32 digits as well, and would be stored with hyphens."""
+    usual = "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"
+    path = large(
+        tmp_path / "in.csv", "id,pad\n", f"{usual},{{pad}}\n", late.replace("{", "{{").replace("}", "}}") + ",{pad}\n"
+    )
+    run = load(engine_target, path, schema="auto", check=1)
+    assert f"record    {LATE + 1:,}," in run.stderr
+    assert "give the column the type text" in run.stderr
+    load(engine_target, path, schema="auto", on_error="skip", max_rejects=1, rejects=tmp_path / "bad.csv", check=3)
+    assert engine_target.rows("SELECT count(*), count(DISTINCT id) FROM t") == [(RECORDS - 1, 1)]
+
+
+@pytest.mark.parametrize(
     ("number", "kind", "first"),
     [("1.234", "thousands", 1234), ("12.34", "fractions", None), ("0.125", "fractions", None)],
 )

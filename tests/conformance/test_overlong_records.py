@@ -169,7 +169,7 @@ def test_a_row_that_is_too_long_for_a_page(postgres_target: PostgresTarget, tmp_
     assert "row is too big" in run.stderr
     assert "one of the last 1,000 records" in run.stderr
     assert "COPY t, line " in run.stderr
-    assert "such records apart by --on-error skip" in run.stderr
+    assert "such records apart by --on-error skip --max-rejects 100" in run.stderr
     load_here(postgres_target, path, header="no", on_error="skip", max_rejects=5, check=3, cwd=tmp_path)
     assert postgres_target.count("t") == 30 - len(long)
     kept = (tmp_path / "t.rejects").read_text().splitlines()

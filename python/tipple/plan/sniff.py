@@ -79,7 +79,9 @@ def choose_layout(
     def candidate(layout: Layout) -> Candidate:
         profile = profile_of(layout)
         score, typed = score_of(layout, profile)
-        if default is not None and layout.delimiter == default.delimiter:
+        # A delimiter that nowhere stands is not what the name says: `1,5` is two integers in any file.
+        divides = profile.fields > 1 or delimiters == [layout.delimiter]
+        if default is not None and layout.delimiter == default.delimiter and divides:
             score *= _NAME_BONUS
         if expected_fields is not None and profile.fields == expected_fields:
             score *= _EXPECTED_BONUS

@@ -204,6 +204,7 @@ def guessed_kind(type_text: str) -> Any:
         "timestamp": "timestamp",
         "timestamp with time zone": "timestamptz",
         "time": "time",
+        "uuid": "uuid",
     }.get(family)
 
 

@@ -21,7 +21,7 @@ from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of
 from tipple.plan.path_columns import fields_in_paths, values_in_path
 from tipple.run.arguments import plain_path, refuse_set
 from tipple.run.periods import is_of_pandas, with_periods
-from tipple.run.sources import readable_file
+from tipple.run.sources import PIPED_REMEDY, readable_file
 
 HEAD_BYTES = 16
 
@@ -296,8 +296,7 @@ def recognise(paths: Sequence[str], format: str) -> Columnar | None:
         # Their records are found by what stands at a file's end, and streams may read it several times.
         raise UsageError(
             f"--format {format} is for files, and not for standard input",
-            hint="write it to a file first; from Python an Arrow stream is loaded as it comes: "
-            "tipple.load(pyarrow.ipc.open_stream(sys.stdin.buffer), ...)",
+            hint=PIPED_REMEDY,
         )
     found = common_format({path: format_of(path, _head(path)) for path in paths}, format)
     return None if found is None else Columnar(format=found)

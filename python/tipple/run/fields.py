@@ -152,7 +152,7 @@ def named_columns(
     chosen: dict[str, TableColumn] = {}
     folded = {name.lower(): name for name in loadable}
     for given in names:
-        given = given.strip()
+        given = given if given in loadable else given.strip()
         name = given if given in loadable or exact else fold_identifier(given)
         if name not in loadable and not exact and not given.startswith('"'):
             name = folded.get(name.lower(), name)

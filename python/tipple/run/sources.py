@@ -49,7 +49,12 @@ _NUL_FIELD = re.compile(rb"(?:^|(?<=[\t\n,;|^~]))\0(?=[\t\r\n,;|^~]|$)")
 """A NUL byte that is a field of its own."""
 _CONTROL_BYTE = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 """What no delimited text has, but for the ends of lines, and tabs."""
-_COLUMNAR_REMEDY = "leave out --format, or say --format {}; from standard input: write it to a file first"
+_COLUMNAR_REMEDY = "leave out --format, or say --format {}"
+PIPED_REMEDY = (
+    "write it to a file first; from Python an Arrow stream is loaded as it comes: "
+    "tipple.load(pyarrow.ipc.open_stream(sys.stdin.buffer), ...)"
+)
+"""Of Parquet and Arrow on standard input."""
 _MARKS = (
     (b"\xef\xbb\xbf", "UTF-8", ()),
     (b"\xff\xfe", "UTF-16LE", ("utf16", "utf16le", "ucs2", "iso10646ucs2", "csunicode", "unicodefeff")),
@@ -127,23 +132,33 @@ def _refuse_repeated(paths: Sequence[str]) -> None:
     """Refuses a file that is named twice, by whatever names."""
     directories: dict[str, str] = {}
     seen: dict[str, str] = {}
+    links: dict[tuple[int, int], str] = {}
     for path in paths:
         directory, name = os.path.split(path)
-        if path == STDIN:
-            whole = path
-        elif os.path.islink(path):
-            whole = os.path.realpath(path)
+        if path == STDIN or os.path.islink(path):
+            # What a shell has opened as standard input may be a file that is named too.
+            whole = os.path.realpath("/dev/stdin" if path == STDIN else path)
         else:
             # Of many files in one directory, the directory is looked up once.
             if directory not in directories:
                 directories[directory] = os.path.realpath(directory)
             whole = os.path.join(directories[directory], name)
+        whole = _first_link(whole, links)
         if whole in seen:
             also = "" if seen[whole] == path else f", once as {path}"
             raise UsageError(
                 f"the file {seen[whole]} is named more than once{also}", hint="its rows would be loaded twice"
             )
         seen[whole] = path
+
+
+def _first_link(path: str, links: dict[tuple[int, int], str]) -> str:
+    """The first of the hard links to a file in `links`, which this one is added to; itself where it is the only one."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return path if found.st_nlink < 2 else links.setdefault((found.st_dev, found.st_ino), path)
 
 
 def refuse_undecodable(path: str) -> None:
@@ -370,6 +385,9 @@ def refuse_binary(path: str, head: bytes) -> None:
     found = _not_text(head)
     if found is not None:
         name, remedy = found
+        if path == STDIN:
+            path = "standard input"
+            remedy = PIPED_REMEDY if _is_columnar(head) else remedy
         raise UsageError(f"{path} is {name}", hint=remedy)
 
 
@@ -389,8 +407,11 @@ def refuse_packed_binary(path: str, identity: Identity) -> None:
     found = _not_text(text)
     if found is not None:
         name, remedy = found
-        columnar = text.startswith((PARQUET_MAGIC, ARROW_MAGIC))
-        raise UsageError(f"{path} unpacks to {name}", hint="unpack it first" if columnar else remedy)
+        raise UsageError(f"{path} unpacks to {name}", hint="unpack it first" if _is_columnar(text) else remedy)
+
+
+def _is_columnar(head: bytes) -> bool:
+    return head.startswith((PARQUET_MAGIC, ARROW_MAGIC, ARROW_STREAM_START))
 
 
 def _not_text(head: bytes) -> tuple[str, str] | None:

@@ -4,12 +4,12 @@
 //! `date` drops a time of day, a `bigint` leading zeros. Had the sample shown such a value, the column would have become
 //! one of texts. So a value behind the sample must be of those kinds too.
 
-use super::kind::{Kind, classify, clock_length, decimal_digits, is_iso_date, is_offset};
+use super::kind::{Kind, classify, clock_length, decimal_digits, is_iso_date, is_offset, is_uuid};
 use crate::decode::Decoder;
 use crate::dialect::Dialect;
 use crate::notation::{Notation, has_short_year};
 use crate::scan::{RawField, Records};
-use crate::value::{Refusal, ServerVersion, boolean, date, float, integer, numeric, time, timestamp};
+use crate::value::{Refusal, ServerVersion, boolean, date, float, integer, numeric, time, timestamp, uuid};
 use serde::Deserialize;
 
 /// Digits that every double keeps.
@@ -42,6 +42,8 @@ pub enum Guessed {
     Timestamptz,
     /// `time`
     Time,
+    /// `uuid`
+    Uuid,
     /// Dates whose order of day and month was guessed too: a year of two digits was not among them.
     InOrder(Moment),
 }
@@ -99,6 +101,7 @@ impl Guessed {
                 _ => false,
             },
             Self::Time => clock_length(text) == Some(text.len()),
+            Self::Uuid => is_uuid(text),
             Self::InOrder(_) => false,
         }
     }
@@ -124,6 +127,7 @@ impl Guessed {
             Self::Timestamp => matches!(kind, Kind::Date | Kind::Timestamp | Kind::NotFinite),
             Self::Timestamptz => matches!(kind, Kind::Timestamptz | Kind::NotFinite),
             Self::Time => kind == Kind::Time,
+            Self::Uuid => kind == Kind::Uuid,
             Self::InOrder(_) => false,
         }
     }
@@ -141,6 +145,7 @@ impl Guessed {
             Self::Timestamp => timestamp::parse(text).err(),
             Self::Timestamptz => timestamp::parse_tz(text, 6, true).err(),
             Self::Time => time::parse(text, 6).err(),
+            Self::Uuid => uuid::parse(text).err(),
             Self::InOrder(_) => None,
         };
         refusal.is_some_and(|refusal| refusal != Refusal::Unsure)
@@ -310,6 +315,15 @@ mod tests {
                 &["2024-02-29 12:00:00", "2024-02-29", "2024-02-29 12:00:00.1234567Z", "2024-02-29 12:00 CET"],
             ),
             (Guessed::Time, &["12:00", "23:59:59.5"], &["12:00:00.1234567", "12:00+02", "12:00 PM"]),
+            (
+                Guessed::Uuid,
+                &["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"],
+                &[
+                    "a0eebc999c0b4ef8bb6d6bb9bd380a11",
+                    "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}",
+                    "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11",
+                ],
+            ),
         ] {
             for text in kept {
                 assert!(guessed.keeps(text.as_bytes()), "{guessed:?} keeps {text:?}");
@@ -331,11 +345,12 @@ mod tests {
             Guessed::Timestamp => &[Kind::Date, Kind::Timestamp],
             Guessed::Timestamptz => &[Kind::Timestamptz],
             Guessed::Time => &[Kind::Time],
+            Guessed::Uuid => &[Kind::Uuid],
             Guessed::InOrder(_) => &[],
         }
     }
 
-    const ALL: [Guessed; 9] = [
+    const ALL: [Guessed; 10] = [
         Guessed::Boolean,
         Guessed::Integer,
         NUMERIC,
@@ -345,6 +360,7 @@ mod tests {
         Guessed::Timestamp,
         Guessed::Timestamptz,
         Guessed::Time,
+        Guessed::Uuid,
     ];
 
     proptest! {

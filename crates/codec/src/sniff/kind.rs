@@ -328,7 +328,7 @@ fn value(digits: &[u8]) -> u32 {
     digits.iter().fold(0, |value, &digit| value * 10 + u32::from(digit - b'0'))
 }
 
-fn is_uuid(shape: &[u8]) -> bool {
+pub(super) fn is_uuid(shape: &[u8]) -> bool {
     shape.len() == 36
         && shape.iter().enumerate().all(|(index, byte)| {
             if matches!(index, 8 | 13 | 18 | 23) { *byte == b'-' } else { byte.is_ascii_hexdigit() }

@@ -176,7 +176,8 @@ impl Context<'_> {
         let until = place.record.map_or_else(String::new, |first| format!(" up to record {}", first + index));
         let mut server = server.clone();
         server.message = format!("{} (one of the last 1,000 records{until} of {source})", server.message);
-        server.hint = Some("shorten the record, or keep such records apart by --on-error skip".into());
+        server.hint =
+            Some("shorten the record, or keep such records apart by --on-error skip --max-rejects 100".into());
         Error::Server(Box::new(server))
     }
 
