@@ -374,7 +374,10 @@ def test_what_stands_behind_a_stream(engine_target: Target, tmp_path: Path) -> N
     assert engine_target.count("t") == 0
     for whole in (data, data[:-8], data + bytes(5000)):
         path.write_bytes(whole)
-        load(engine_target, path, restart=True)
+        run = load(engine_target, path, restart=True)
+        assert run.summary is not None
+        noted = [note for note in run.summary["notes"] if "no mark of its end" in note]
+        assert len(noted) == (whole == data[:-8])
     assert engine_target.count("t") == 6
 
 

@@ -24,6 +24,10 @@ from tipple.run.periods import is_of_pandas, with_periods
 from tipple.run.sources import PIPED_REMEDY, readable_file
 
 HEAD_BYTES = 16
+_CONTINUATION = b"\xff" * 4
+"""What messages of Arrow streams begin with, and the mark of their end, which has no length."""
+_TAIL_BYTES = 16_384
+"""So much of an Arrow stream's end may be zeros behind that mark, as what is left of a page."""
 
 
 class Columnar(msgspec.Struct, kw_only=True):
@@ -32,6 +36,8 @@ class Columnar(msgspec.Struct, kw_only=True):
     format: ColumnarFormat
     fields: list[Field] = []
     """Those of the first source, with the types that they have in all; every other one has the same names."""
+    unfinished: list[str] = []
+    """The Arrow streams in files that have no mark of their end."""
     in_paths: list[Field] = []
     """Those that the names of all sources' directories have."""
     stream: _core.ArrowStream | None = None
@@ -329,6 +335,8 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
     except _core.CoreError as error:
         raise core.core_error(error) from None
     columnar.fields = join_fields(described)
+    if columnar.format == "arrow":
+        columnar.unfinished = [source.path for source in sources if _lacks_end(source.path)]
     columnar.in_paths = fields_in_paths([source.path for source in sources], columnar.names)
     for source, fields in zip(sources, described, strict=True):
         names = [field.name for field in fields]
@@ -343,6 +351,18 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
                 if in_case_only
                 else "load them by commands of their own, or name the columns that all have by --columns",
             )
+
+
+def _lacks_end(path: str) -> bool:
+    """Whether a file is an Arrow stream without the mark of its end, which writers need not write ("IPC Streaming
+    Format"), but do unless they are cut off.
+    """
+    with readable_file(path), open(path, "rb") as file:
+        if file.read(len(_CONTINUATION)) != _CONTINUATION:
+            return False
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        tail = file.read().rstrip(b"\0")
+    return bool(tail) and not tail.endswith(_CONTINUATION)
 
 
 def take_from_paths(source: Identity, names: Collection[str]) -> Identity:

@@ -145,6 +145,12 @@ def choose_columnar(
         for name, column in zip(names, chosen, strict=True)
         if name in moments and _stores_clock(column)
     ]
+    if columnar.unfinished:
+        more = f" and {len(columnar.unfinished) - 1} more files" if len(columnar.unfinished) > 1 else ""
+        notes.append(
+            f"{columnar.unfinished[0]}{more}: the Arrow stream has no mark of its end, as writers leave it that are cut"
+            " off: rows may be missing there"
+        )
     taken = [for_batches(column) for column in chosen]
     if takes_arrow:
         taken = [_by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
