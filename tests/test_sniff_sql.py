@@ -47,10 +47,11 @@ def test_records_that_begin_like_statements(tmp_path: Path, name: str) -> None:
     assert sniff(write(tmp_path / "a.csv", RECORDS[name])).profile.fields == 2
 
 
-def test_the_rows_of_a_dump_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["public.t", '"a+b".t', 'public."t(1)[2]{3}*^$/"'])
+def test_the_rows_of_a_dump_alone(tmp_path: Path, table: str) -> None:
     """By the command that the error gives."""
     target = DuckdbTarget(tmp_path / "t.duckdb")
-    dump = write(tmp_path / "it's a.csv", DUMPS["pg_dump"])
+    dump = write(tmp_path / "it's a.csv", DUMPS["pg_dump"].replace("COPY public.t", f"COPY {table}"))
     run = load_here(target, dump, schema="auto", check=2)
     found = re.search("alone: (.*) [|] tipple load - --format text", run.stderr.replace("\n", " "))
     assert found is not None, run.stderr

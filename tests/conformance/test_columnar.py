@@ -96,9 +96,7 @@ def test_columns_go_by_name(engine_target: Target, tmp_path: Path) -> None:
 
 def test_blanks_around_a_name(engine_target: Target, tmp_path: Path) -> None:
     """They are a part of it, as in any other place where names are quoted."""
-    path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({" a ": [1], "b": [2]}), path)
-    load(engine_target, path, schema="auto")
+    load(engine_target, write_parquet(tmp_path / "in.parquet", pa.table({" a ": [1], "b": [2]})), schema="auto")
     assert engine_target.rows('SELECT " a ", b FROM t') == [(1, 2)]
 
 

@@ -80,7 +80,7 @@ def choose_layout(
         profile = profile_of(layout)
         score, typed = score_of(layout, profile)
         # A delimiter that nowhere stands is not what the name says: `1,5` is two integers in any file.
-        divides = profile.fields > 1 or delimiters == [layout.delimiter]
+        divides = profile.fields > 1 or layout.trails or delimiters == [layout.delimiter]
         if default is not None and layout.delimiter == default.delimiter and divides:
             score *= _NAME_BONUS
         if expected_fields is not None and profile.fields == expected_fields:

@@ -17,17 +17,24 @@ from tipple.engines import core
 from tipple.engines.base import STDIN, Identity
 from tipple.engines.inside import read_for
 from tipple.errors import UsageError, shorten_text
-from tipple.plan.columnar import ColumnarFormat, Field, common_format, format_of, in_one_case, join_fields, refuse_twice
+from tipple.plan.columnar import (
+    ARROW_STREAM_START,
+    ColumnarFormat,
+    Field,
+    common_format,
+    format_of,
+    in_one_case,
+    join_fields,
+    refuse_twice,
+)
 from tipple.plan.path_columns import fields_in_paths, values_in_path
 from tipple.run.arguments import plain_path, refuse_set
 from tipple.run.periods import is_of_pandas, with_periods
 from tipple.run.sources import PIPED_REMEDY, readable_file
 
 HEAD_BYTES = 16
-_CONTINUATION = b"\xff" * 4
-"""What messages of Arrow streams begin with, and the mark of their end, which has no length."""
 _TAIL_BYTES = 16_384
-"""So much of an Arrow stream's end may be zeros behind that mark, as what is left of a page."""
+"""So much of an Arrow stream's end may be zeros behind its mark, as what is left of a page."""
 
 
 class Columnar(msgspec.Struct, kw_only=True):
@@ -300,10 +307,7 @@ def recognise(paths: Sequence[str], format: str) -> Columnar | None:
         return None
     if format != "auto" and STDIN in paths:
         # Their records are found by what stands at a file's end, and streams may read it several times.
-        raise UsageError(
-            f"--format {format} is for files, and not for standard input",
-            hint=PIPED_REMEDY,
-        )
+        raise UsageError(f"--format {format} is for files, and not for standard input", hint=PIPED_REMEDY)
     found = common_format({path: format_of(path, _head(path)) for path in paths}, format)
     return None if found is None else Columnar(format=found)
 
@@ -355,14 +359,14 @@ def read_fields(columnar: Columnar, sources: Sequence[Identity], *, all_needed: 
 
 def _lacks_end(path: str) -> bool:
     """Whether a file is an Arrow stream without the mark of its end, which writers need not write ("IPC Streaming
-    Format"), but do unless they are cut off.
+    Format"), but do unless they are cut off: it begins as messages do, and has no length.
     """
     with readable_file(path), open(path, "rb") as file:
-        if file.read(len(_CONTINUATION)) != _CONTINUATION:
+        if file.read(len(ARROW_STREAM_START)) != ARROW_STREAM_START:
             return False
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         tail = file.read().rstrip(b"\0")
-    return bool(tail) and not tail.endswith(_CONTINUATION)
+    return bool(tail) and not tail.endswith(ARROW_STREAM_START)
 
 
 def take_from_paths(source: Identity, names: Collection[str]) -> Identity:

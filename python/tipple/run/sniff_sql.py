@@ -28,7 +28,10 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """What a dump begins with: comments, and then a whole statement. It ends its line: `Drop type;Count` is a header."""
-_COPY = re.compile(rb"^COPY\s+([^\s(]+)[^;\n]*\bFROM\s+stdin;", re.IGNORECASE | re.MULTILINE)
+_COPY = re.compile(rb"^COPY\s+(\S+)[^;\n]*\bFROM\s+stdin;", re.IGNORECASE | re.MULTILINE)
+
+_SPECIAL, _ESCAPED = re.compile(r"[][\\.*^$/]"), r"\\\g<0>"
+"""What stands for something else in sed's patterns, where parentheses and braces are themselves."""
 
 
 def refuse_sql(paths: Sequence[str], chunks: Iterable[Chunk]) -> None:
@@ -52,6 +55,6 @@ def _remedy(path: str, data: bytes) -> str:
     if copy is None or path == STDIN:
         return "the database that it is of carries it out (psql -f, mysql <, sqlite3 <); or export the table as CSV"
     table = copy[1].decode(errors="replace")
-    rows = f"/^COPY {re.escape(table).replace('/', '[/]')} /,/^\\\\\\.$/"
+    rows = f"/^COPY {_SPECIAL.sub(_ESCAPED, table)} /,/^\\\\\\.$/"
     command = f"sed -n {shlex.quote(rows + 'p')} {shlex.quote(path)} | sed '1d;$d' | tipple load - --format text …"
     return f"psql -f carries it out; or one table's rows alone: {command}"
