@@ -245,7 +245,7 @@ def test_records_that_nothing_divides_evenly(tmp_path: Path) -> None:
     delimiter = decision(sniff(write(tmp_path / "a.csv", "1;a;x\n2;b;y\n3;c\n4;d\n")), "delimiter")
     assert delimiter.value == ","
     assert delimiter.confidence < LOW_CONFIDENCE
-    assert delimiter.alternatives[0].startswith("; ")
+    assert delimiter.alternatives[0] == ";"
     sure = decision(sniff(write(tmp_path / "b.csv", "a;b\nc\nd; e; f\n")), "delimiter")
     assert sure.confidence >= LOW_CONFIDENCE
 

@@ -326,7 +326,7 @@ def test_unsure_is_said(engine_target: Target, tmp_path: Path) -> None:
     assert run.summary["sniff"]["confidence"] < 0.7
     unsure = [note for note in run.summary["notes"] if "not sure of --delimiter" in note]
     assert len(unsure) == 1
-    assert "or else" in unsure[0]
+    assert "or else --delimiter ';' (2 of 2 " in unsure[0]
 
 
 def test_what_a_name_says_needs_no_note(engine_target: Target, tmp_path: Path) -> None:

@@ -105,6 +105,30 @@ def test_foreign_keys_of_pages(target: PostgresTarget, tmp_path: Path) -> None:
     assert len(results[0][1].splitlines()) > 1000
 
 
+def test_rows_are_taken_out_where_they_were_put(target: PostgresTarget, tmp_path: Path) -> None:
+    """Nobody looks through the table for them, whichever pages they are on and whatever was skipped before them."""
+    r = random.Random(SEED)
+    count = 200_000
+    lines = [f"{n},c{n},2024-02-29,{'note' * r.randrange(9)}\n" for n in range(count)]
+    for number in range(0, count, 1000):
+        lines[number] = f"{(number + 50_001) % count},c{number},2024-02-29,twin\n"
+        lines[number + 300] = f"{number},c{number},no day,bad\n"
+        lines[number + 600] = "too,few\n"
+    scans = []
+    for name, content in (("twins.csv", lines), ("clean.csv", [f"{n},c{n},2024-02-29,note\n" for n in range(count)])):
+        target.execute(TABLE)
+        path = write(tmp_path / name, "".join(content))
+        options: dict[str, Any] = {"header": "no", "on_error": "skip", "max_rejects": 5000}
+        run = load(target, path, check=0 if "clean" in name else 3, rejects=tmp_path / f"{name}.bad", jobs=2, **options)
+        assert run.summary is not None
+        assert run.summary["write_path"] == "direct"
+        assert run.summary["rejects"] == (0 if "clean" in name else 600)
+        # What is left of the scans is that of the index, and that of ANALYZE.
+        scans.append(target.value("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 't'"))
+        target.execute("DROP TABLE t")
+    assert scans[0] == scans[1]
+
+
 @pytest.mark.timeout(3600)
 def test_killed_with_repeated_keys(tmp_path: Path, server_of: Callable[[int], PostgresServer]) -> None:
     """Killed at any moment, and run again: the rows and rejects of an undisturbed load."""

@@ -155,7 +155,7 @@ def discard(task: LoadTask, *, whole: bool = False) -> None:
 
     `whole`: the load begins anew, and with it what earlier runs of the core have kept apart.
     """
-    for names in (ALL if whole else "[!k]*.rows", f"*{TOLD}", "*.hashes"):
+    for names in (ALL if whole else "[!k]*.rows", f"*{TOLD}", "*.hashes", "*.places"):
         for path in Path(task.spool or os.devnull).glob(names):
             path.unlink()
 

@@ -79,14 +79,14 @@ def decide_layout(
         elif padding(layout, chosen.profile):
             reason = "spaces that align fields make empty ones: if spaces divide fields, make one of several first"
             sure = min(confidence, UNSPLIT_CONFIDENCE)
-        alternatives = tuple(f"{spell(c.layout.delimiter)} ({why(c)})" for c in others[:2])
         decisions.append(
             Decision(
                 option="delimiter",
                 value=spell(layout.delimiter),
                 confidence=sure,
                 reason=reason,
-                alternatives=alternatives,
+                alternatives=tuple(spell(other.layout.delimiter) for other in others[:2]),
+                alternative_reasons=tuple(why(other) for other in others[:2]),
             )
         )
     if quote is not None and given.quote is None:

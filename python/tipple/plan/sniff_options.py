@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -70,9 +71,17 @@ def sniff_notes(options: str, decisions: Iterable[Decision], *, usual: bool) -> 
         if decision.reason in said or (decision.option == "format" and by_delimiter):
             continue
         said.add(decision.reason)
-        alternatives = f"; or else {', '.join(map(repr, decision.alternatives))}" if decision.alternatives else ""
         notes.append(
             f"not sure of --{decision.option} {shlex.quote(decision.value)} (confidence {decision.confidence:.2f}): "
-            f"{decision.reason}{alternatives}; give the option if it is wrong"
+            f"{decision.reason}{_or_else(decision)}; give the option if it is wrong"
         )
     return notes
+
+
+def _or_else(decision: Decision) -> str:
+    """The alternatives, as they can be pasted."""
+    if not decision.alternatives:
+        return ""
+    told = itertools.zip_longest(decision.alternatives, decision.alternative_reasons)
+    spelled = (f"--{decision.option} {shlex.quote(value)}{f' ({reason})' if reason else ''}" for value, reason in told)
+    return f"; or else {', '.join(spelled)}"

@@ -142,3 +142,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """0 to 1."""
     reason: str
     alternatives: tuple[str, ...] = ()
+    """Other values."""
+    alternative_reasons: tuple[str, ...] = ()
+    """What speaks for them, where that was counted."""

@@ -65,6 +65,13 @@ fn rule<'r>(sqlstate: &str, reason: &'r str) -> &'r str {
     &reason[..values.unwrap_or(reason.len())]
 }
 
+/// A text as a field of CSV.
+fn field(text: &[u8]) -> Vec<u8> {
+    let mut field = Vec::new();
+    put_field(text, &mut field);
+    field
+}
+
 /// A reject that may be many records, because a quote was not closed where it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -118,7 +125,7 @@ struct Written {
 pub struct RejectFiles {
     raw: BufWriter<File>,
     reasons: BufWriter<File>,
-    /// The names of the sources, as the reasons give them.
+    /// The names of the sources, as fields of CSV.
     sources: Vec<Vec<u8>>,
     telling: Telling,
     told: Told,
@@ -140,6 +147,7 @@ impl RejectFiles {
         let raw = BufWriter::new(File::create(raw)?);
         let mut reasons = BufWriter::new(File::create(reasons)?);
         reasons.write_all(HEADER)?;
+        let sources = sources.iter().map(|name| field(name)).collect();
         let (told, known_causes) = (Told::default(), HashMap::new());
         let written = Written::default();
         Ok(Self { raw, reasons, sources, telling, told, written, known_causes, row: Vec::new(), marker: Vec::new() })
@@ -195,7 +203,7 @@ impl RejectFiles {
         let source = self.sources.get(reject.source).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("a reject of source {}, which is none", reject.source))
         })?;
-        put_field(source, row);
+        row.extend_from_slice(source);
         // Writing to memory cannot fail.
         let _infallible = if self.telling.by_row {
             write!(row, ",{},,", reject.offset + 1)

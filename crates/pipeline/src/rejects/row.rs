@@ -23,6 +23,9 @@ const FIELDS: u16 = 9;
 /// Column, reason, SQLSTATE and record.
 const TEXTS: usize = 4;
 
+/// A field of no more bytes is given its memory at once.
+const SHORT_FIELD: u64 = 4096;
+
 /// The job's UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobId(pub [u8; 16]);
@@ -160,6 +163,11 @@ impl Body {
 
 fn read_field(reader: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let Some(length) = read_length(reader)? else { return Ok(None) };
+    if length <= SHORT_FIELD {
+        let mut field = vec![0; length as usize];
+        read_whole(reader, &mut field)?;
+        return Ok(Some(field));
+    }
     let mut field = Vec::new();
     // A length that is wrong must not take memory for what is not there.
     if reader.by_ref().take(length).read_to_end(&mut field)? as u64 != length {

@@ -6,6 +6,9 @@ use super::layout::{
 };
 use crate::column::{Column, ColumnType};
 
+/// Where `pd_lower` stands.
+const LOWER_AT: usize = 12;
+
 /// Why a page cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
@@ -22,7 +25,7 @@ pub enum Unreadable {
 /// # Errors
 /// [`Unreadable::Page`] where a line pointer leads outside the page.
 pub fn tuples(page: &[u8]) -> Result<Vec<&[u8]>, Unreadable> {
-    let lower = usize::from(word(page, 12).ok_or(Unreadable::Page)?);
+    let lower = usize::from(word(page, LOWER_AT).ok_or(Unreadable::Page)?);
     let pointers = page.get(PAGE_HEADER_BYTES..lower).ok_or(Unreadable::Page)?;
     let mut found = Vec::with_capacity(pointers.len() / LINE_POINTER_BYTES);
     for pointer in pointers.as_chunks::<LINE_POINTER_BYTES>().0 {
@@ -33,6 +36,13 @@ pub fn tuples(page: &[u8]) -> Result<Vec<&[u8]>, Unreadable> {
         }
     }
     Ok(found)
+}
+
+/// How many line pointers a page has, by what its header says.
+#[must_use]
+pub fn line_pointers(page: &[u8]) -> usize {
+    let lower = word(page, LOWER_AT).map_or(0, usize::from);
+    lower.saturating_sub(PAGE_HEADER_BYTES) / LINE_POINTER_BYTES
 }
 
 /// Appends a tuple as COPY's binary format has it. `columns` are the relation's attributes, all of them.

@@ -4,6 +4,7 @@ use super::super::Context;
 use super::super::rejects::{KeptRejects, RejectLog};
 use super::super::sender::RowSender;
 use super::super::slices::{BEGIN_IMMEDIATE, waits};
+use super::super::unique::page_places::{PageLog, SlotRecords};
 use super::CANCEL_CHECK;
 use super::packing::{Packing, Trials};
 use crate::error::{Error, Result};
@@ -22,8 +23,8 @@ const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
 /// What streams hand to a session.
 pub(super) enum Parcel {
-    /// Pages for the session's table of this number.
-    Pages(usize, Pages),
+    /// Pages for the session's table of this number, and which records are on them.
+    Pages(usize, Pages, Option<SlotRecords>),
     /// Rows that go by COPY.
     Rows(Chunk),
     /// Rejects of a slice that is read, for the ledger.
@@ -110,6 +111,7 @@ impl<'c, 'p> Appender<'c, 'p> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
         let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
         let mut ready = ReadyPages::new(self.tables.len());
+        let mut places = PageLog::create(self.target)?;
         let mut trials = writer.packs().then(|| Trials::new(inlet.packing.clone(), writer.block_size()));
         loop {
             let parcel = if ready.is_empty() {
@@ -119,11 +121,12 @@ impl<'c, 'p> Appender<'c, 'p> {
                 inlet.parcels.try_recv().map_err(|_| RecvTimeoutError::Timeout)
             };
             match parcel {
-                Ok(Parcel::Pages(table, pages)) => ready.add(table, pages),
+                Ok(Parcel::Pages(table, pages, records)) => ready.add(table, pages, records),
                 Ok(Parcel::Rows(chunk)) => {
                     waiting_bytes += chunk.bytes.len();
                     waiting.push(chunk);
                     if waiting_bytes >= COPY_BATCH_BYTES {
+                        places.as_mut().map_or(Ok(()), PageLog::lose_track)?;
                         self.copy(&mut sender, &mut waiting)?;
                         waiting_bytes = 0;
                     }
@@ -131,8 +134,12 @@ impl<'c, 'p> Appender<'c, 'p> {
                 Ok(Parcel::Rejects(rows)) => rows.copy_to_ledger(&self.session)?,
                 Err(RecvTimeoutError::Timeout) => {
                     self.context.check_cancelled()?;
-                    if let Some((table, run)) = ready.take(run_slots) {
+                    if let Some((table, run, records)) = ready.take(run_slots) {
                         appended += writer.append(table, &run)?;
+                        if let Some(places) = &mut places {
+                            let mut of_slots = std::iter::zip(&run, &records);
+                            of_slots.try_for_each(|(pages, records)| places.appended(pages.count, records.as_ref()))?;
+                        }
                         if let Some(trials) = &mut trials {
                             trials.appended(&run, Instant::now());
                             self.context.add_sent_pages(&run);
@@ -147,6 +154,7 @@ impl<'c, 'p> Appender<'c, 'p> {
             }
         }
         self.context.check_cancelled()?;
+        places.as_mut().map_or(Ok(()), PageLog::finish)?;
         self.copy(&mut sender, &mut waiting)?;
         let finished = writer.finish()?;
         if finished != appended {
@@ -180,7 +188,7 @@ impl<'c, 'p> Appender<'c, 'p> {
 /// Pages that streams have handed over, by table. Streams that work on different tables hand them over by turns; but the
 /// server waits for its writes at the end of each statement, and so does best with many pages of one table at a time.
 struct ReadyPages {
-    tables: Vec<Vec<Pages>>,
+    tables: Vec<Vec<(Pages, Option<SlotRecords>)>>,
     slots: usize,
 }
 
@@ -193,20 +201,20 @@ impl ReadyPages {
         self.slots == 0
     }
 
-    fn add(&mut self, table: usize, pages: Pages) {
-        self.tables[table].push(pages);
+    fn add(&mut self, table: usize, pages: Pages, records: Option<SlotRecords>) {
+        self.tables[table].push((pages, records));
         self.slots += 1;
     }
 
     /// A run of at most so many slots, in the order in which they came, for the table that has the most of them.
-    fn take(&mut self, most_slots: usize) -> Option<(usize, Vec<Pages>)> {
+    fn take(&mut self, most_slots: usize) -> Option<(usize, Vec<Pages>, Vec<Option<SlotRecords>>)> {
         if self.is_empty() {
             return None;
         }
         let (table, ready) = self.tables.iter_mut().enumerate().max_by_key(|(_, ready)| ready.len())?;
-        let run: Vec<_> = ready.drain(..ready.len().min(most_slots)).collect();
+        let (run, records): (Vec<_>, _) = ready.drain(..ready.len().min(most_slots)).unzip();
         self.slots -= run.len();
-        Some((table, run))
+        Some((table, run, records))
     }
 }
 
@@ -228,7 +236,7 @@ mod tests {
     use super::{Pages, ReadyPages, Slot};
 
     fn taken(ready: &mut ReadyPages, most_slots: usize) -> Option<(usize, Vec<usize>)> {
-        let (table, run) = ready.take(most_slots)?;
+        let (table, run, _) = ready.take(most_slots)?;
         Some((table, run.into_iter().map(|pages| pages.count).collect()))
     }
 
@@ -237,7 +245,7 @@ mod tests {
         let mut ready = ReadyPages::new(3);
         assert_eq!(taken(&mut ready, 4), None);
         for (count, table) in [2, 0, 2, 0, 2, 2].into_iter().enumerate() {
-            ready.add(table, Pages { slot: Slot::Own(Vec::new()), count, packed: None });
+            ready.add(table, Pages { slot: Slot::Own(Vec::new()), count, packed: None }, None);
         }
         assert_eq!(taken(&mut ready, 3), Some((2, vec![0, 2, 4])));
         assert_eq!(taken(&mut ready, 3), Some((0, vec![1, 3])));

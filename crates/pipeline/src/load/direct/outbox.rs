@@ -1,9 +1,11 @@
 //! What a stream has in work for each relation, and the way from it to the sessions.
 
 use super::super::Context;
+use super::super::parse::ParsedWindow;
 use super::super::queue::Work;
 use super::super::rejects::RejectLog;
 use super::super::single;
+use super::super::unique::page_places::SlotRecords;
 use super::CANCEL_CHECK;
 use super::append::{Outlet, Parcel};
 use crate::counters::{StreamCounters, StreamState};
@@ -11,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::postgres::copy::Chunk;
 use crate::postgres::direct::{Pages, Slot};
 use crossbeam_channel::RecvTimeoutError;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tipple_codec::encode::heap::{PageBuffer, PageLayout};
 
@@ -41,6 +44,8 @@ pub(super) struct Outbox<'c, 'p> {
     counts: &'c Counts,
     /// Whether there is a ledger, which rejects are stored in.
     keeps_rejects: bool,
+    /// Which records are on the pages, where that is asked for: there is one relation then.
+    records: Option<SlotRecords>,
 }
 
 impl<'c, 'p> Outbox<'c, 'p> {
@@ -55,7 +60,19 @@ impl<'c, 'p> Outbox<'c, 'p> {
         keeps_rejects: bool,
     ) -> Self {
         let buffers = (0..relations).map(|_| None).collect();
-        Self { context, counters, layout, buffers, outlets, counts, keeps_rejects }
+        Self { context, counters, layout, buffers, outlets, counts, keeps_rejects, records: None }
+    }
+
+    /// From now on it is told with the pages which records are on them.
+    pub(super) fn tell_records(&mut self) {
+        self.records = Some(SlotRecords::default());
+    }
+
+    /// These records of a window have gone behind so many rows of the slot, but for those that were skipped.
+    pub(super) fn note(&mut self, parsed: &ParsedWindow<'_>, records: Range<usize>, skipped: &[usize], rows: u64) {
+        if let Some(noted) = &mut self.records {
+            noted.add(parsed, records, skipped, rows);
+        }
     }
 
     /// Lets `fill` put rows on pages of a relation.
@@ -76,9 +93,13 @@ impl<'c, 'p> Outbox<'c, 'p> {
         if count == 0 {
             return Ok(());
         }
+        let records = self.records.as_mut().map(std::mem::take).map(|mut records| {
+            records.close(&slot[..count * self.layout.block_size], self.layout.block_size);
+            records
+        });
         let packed = self.outlet(relation).packing.pack(&slot[..count * self.layout.block_size]);
         self.counters.enter(StreamState::Send);
-        self.send(relation, Parcel::Pages(relation / self.outlets.len(), Pages { slot, count, packed }))?;
+        self.send(relation, Parcel::Pages(relation / self.outlets.len(), Pages { slot, count, packed }, records))?;
         self.counters.enter(StreamState::Encode);
         Ok(())
     }

@@ -36,7 +36,7 @@ impl<'c, 'p> Stream<'c, 'p> {
     pub(super) fn new(
         target: &PostgresTarget,
         plan: &DirectPlan,
-        outbox: Outbox<'c, 'p>,
+        mut outbox: Outbox<'c, 'p>,
         index: usize,
     ) -> Result<Self> {
         let context = outbox.context;
@@ -50,6 +50,9 @@ impl<'c, 'p> Stream<'c, 'p> {
         let text = Encoder::new(context, target, load.rejects.is_some());
         let divider = target.routing.as_ref().map(|routing| PageDivider::new(context, routing, server)).transpose()?;
         let keys = KeyLog::open(context, target, index)?;
+        if keys.is_some() && divider.is_none() {
+            outbox.tell_records();
+        }
         Ok(Self { context, outbox, heap, text, digested, divider, routes: Routes::default(), keys })
     }
 
@@ -146,10 +149,12 @@ impl<'c, 'p> Stream<'c, 'p> {
         loop {
             let mut skip = Skip::new(parsed, rejects);
             let heap = &mut self.heap;
-            let encoded = self.outbox.fill(relation, |pages| {
-                heap.encode_rows(parsed.records, (place..count, &at), pages, |problem| skip.take(problem))
+            let (rows, encoded) = self.outbox.fill(relation, |pages| {
+                let rows = pages.rows();
+                (rows, heap.encode_rows(parsed.records, (place..count, &at), pages, |problem| skip.take(problem)))
             })?;
-            skip.finish()?;
+            let skipped = skip.finish()?;
+            self.outbox.note(parsed, place..encoded.map_or(count, |encoded| encoded.row), &skipped, rows);
             let Some(encoded) = encoded else { return Ok(None) };
             place = encoded.row;
             match encoded.stop {

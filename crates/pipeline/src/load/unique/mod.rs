@@ -10,6 +10,7 @@
 mod barred;
 mod groups;
 mod hashes;
+pub(super) mod page_places;
 pub(super) mod repeated;
 mod suspects;
 

@@ -2,7 +2,8 @@
 //!
 //! What is refused becomes a reject like any other. In the spool are then also the rows that have to leave the table
 //! (`leaving.*`: the refused ones, and stored ones that share a key with them, so that rows can be told by their keys
-//! alone) and those that have to come back (`staying.*`), as COPY takes them.
+//! alone) and those that have to come back (`staying.*`), as COPY takes them; and where those that leave are, as far as that
+//! is known (`places.text`).
 
 use super::super::Context;
 use super::super::batch_chunks::ChunkFeed;
@@ -12,7 +13,8 @@ use super::super::queue::{Order, Work, WorkQueue};
 use super::super::rejects::RejectLog;
 use super::groups::{self, Group};
 use super::hashes::{self, KnownHashes};
-use super::suspects::{self, KeptFile, KeptFiles, Suspect};
+use super::page_places;
+use super::suspects::{self, Judgement, KeptFile, KeptFiles, Suspect};
 use super::{KeyLog, KeyReader, barred};
 use crate::error::{Error, Result};
 use crate::job::lock;
@@ -23,7 +25,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tipple_codec::encode::copy_binary;
@@ -328,8 +330,24 @@ impl Search<'_, '_> {
         }
         leaving.finish()?;
         staying.finish()?;
+        write_places(spool, &suspects, &judgement)?;
         log.keep()
     }
+}
+
+/// Writes down where the rows are that have to leave: addresses (`tid`), as COPY takes them.
+fn write_places(spool: &Path, suspects: &[Suspect], judgement: &Judgement) -> Result<()> {
+    let refused = judgement.refused.iter().map(|&(number, _)| number);
+    let mut numbers: Vec<usize> = refused.chain(judgement.stored.iter().copied()).collect();
+    numbers.sort_unstable();
+    let leaving: Vec<&Suspect> = numbers.into_iter().map(|number| &suspects[number]).collect();
+    let addresses = page_places::addresses(spool, &leaving)?;
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let lines: String = addresses.iter().map(|(page, item)| format!("({page},{item})\n")).collect();
+    let path = spool.join("places.text");
+    std::fs::write(&path, lines).map_err(|error| Error::file(&path, "write it", &error))
 }
 
 /// One record of a window as a chunk, or none where it is a reject.

@@ -23,6 +23,15 @@ pub(super) struct Suspect {
     pub(super) kept: Kept,
 }
 
+#[cfg(test)]
+impl Suspect {
+    /// One of which nothing is kept.
+    pub(super) fn claiming(place: Place, claims: &[Option<u128>]) -> Self {
+        let kept = Kept { file: 0, offset: 0, record_bytes: 0, row_bytes: 0, format: WritePath::Binary };
+        Self { place, index: 0, slice: 0, claims: claims.into(), digest: 0, kept }
+    }
+}
+
 /// Where a record and its row are kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
@@ -135,11 +144,8 @@ mod tests {
     }
 
     fn judged_beside(taken: &[HashSet<u128>], claims: &[&[Option<u128>]]) -> Judgement {
-        let kept = Kept { file: 0, offset: 0, record_bytes: 0, row_bytes: 0, format: WritePath::Binary };
-        let place = Place::uncounted(0, 0);
-        let suspect =
-            |claims: &&[Option<u128>]| Suspect { place, index: 0, slice: 0, claims: (*claims).into(), digest: 0, kept };
-        judge(&claims.iter().map(suspect).collect::<Vec<_>>(), taken, 2)
+        let suspects: Vec<_> = claims.iter().map(|claims| Suspect::claiming(Place::uncounted(0, 0), claims)).collect();
+        judge(&suspects, taken, 2)
     }
 
     fn judgement(refused: &[(usize, usize)], stored: &[usize]) -> Judgement {

@@ -22,7 +22,7 @@ from tipple.engines.postgresql.keys import late_keys
 from tipple.engines.postgresql.partitioned import partition_steps, partitions
 from tipple.plan.url import TableName, quote_identifier
 
-__all__ = ["apart", "copy", "look_through", "note"]
+__all__ = ["apart", "compare_values", "copy", "look_through", "note"]
 
 MOST_BARRED = 4_000_000
 """As many as the core looks for (`unique/repeated.rs`)."""
@@ -70,11 +70,18 @@ def apart(connection: psycopg.Connection[Any], owned: OwnedJob) -> list[TableNam
     return [owned.staging, *detached]
 
 
+def compare_values(connection: psycopg.Connection[Any]) -> None:
+    """Makes the transaction read and compare values as the load does."""
+    for setting in connections.value_settings(connection):
+        connection.execute(f"SET LOCAL {setting}".encode())
+
+
 def look_through(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, staging: TableName) -> None:
     """Makes the transaction ready for queries that go through all that is staged, and compare values."""
-    scanning = [setting.format(workers=min(task.streams, MOST_WORKERS)) for setting in _SCAN_SETTINGS]
-    for setting in (*connections.value_settings(connection), *scanning):
-        connection.execute(f"SET LOCAL {setting}".encode())
+    compare_values(connection)
+    for setting in _SCAN_SETTINGS:
+        scanning = setting.format(workers=min(task.streams, MOST_WORKERS))
+        connection.execute(f"SET LOCAL {scanning}".encode())
     for statement in direct.reading_all_ahead(connection, staging) if owned.direct else []:
         connection.execute(statement.encode())
 

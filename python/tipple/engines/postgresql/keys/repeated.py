@@ -99,17 +99,48 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
         mine = connection.execute(f"{ledger.OWNED} FOR UPDATE", (owned.job_id, owned.epoch))
         if mine.rowcount != 1:
             raise core.TakenOver
-    barred_keys.look_through(connection, task, owned, staging)
+    barred_keys.compare_values(connection)
     # Beside the staged rows, and gone with the transaction: not every role may make temporary tables.
-    leaving, missing = (TableName(staging.schema, f"{staging.name}_{name}") for name in ("leaving", "missing"))
+    leaving = TableName(staging.schema, f"{staging.name}_leaving")
     names = task.column_list
     connection.execute(f"CREATE TABLE {leaving.sql} AS SELECT {names} FROM {staging.sql} WITH NO DATA")
-    count = _copy(connection, task, leaving, "leaving")
+    count = _copy(connection, task, f"{leaving.sql} ({names})", "leaving")
     connection.execute(f"ANALYZE {leaving.sql}")
+    gone = _delete_known(connection, task, owned, staging, leaving)
+    if gone < count:
+        gone += _delete_found(connection, task, owned, staging, leaving)
+    if gone != count:
+        raise TippleError(
+            f"internal error: {count:,} records share keys with those that violate them, and {gone:,} rows are staged",
+            hint="nothing was published; please report this with the command",
+        )
+    _copy(connection, task, f"{staging.sql} ({names})", "staying")
+    connection.execute(f"DROP TABLE {leaving.sql}")
+
+
+def _delete_known(
+    connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, staging: TableName, leaving: TableName
+) -> int:
+    """Deletes the rows of `leaving` that are where the core has put them; says how many."""
+    known = TableName(staging.schema, f"{staging.name}_known")
+    connection.execute(f"CREATE TABLE {known.sql} (place tid)")
     gone = 0
+    if _copy(connection, task, known.sql, "places"):
+        among = f"s.ctid = ANY (ARRAY(SELECT place FROM {known.sql}))"
+        for key in late_keys.of_job(owned.plan).unique:
+            gone += _delete(connection, staging, leaving, key.columns, among)
+    connection.execute(f"DROP TABLE {known.sql}")
+    return gone
+
+
+def _delete_found(
+    connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJob, staging: TableName, leaving: TableName
+) -> int:
+    """Looks through all that is staged for rows of `leaving`, and deletes them; says how many."""
+    barred_keys.look_through(connection, task, owned, staging)
     keys = late_keys.of_job(owned.plan)
-    for key in keys.unique:
-        gone += _delete(connection, staging, leaving, key.columns)
+    gone = sum(_delete(connection, staging, leaving, key.columns) for key in keys.unique)
+    missing = TableName(staging.schema, f"{staging.name}_missing")
     for number, foreign in enumerate(keys.foreign, len(keys.unique)):
         columns = ", ".join(map(quote_identifier, foreign.columns))
         connection.execute(f"CREATE TABLE {missing.sql} AS SELECT {columns} FROM {staging.sql} WITH NO DATA")
@@ -119,23 +150,25 @@ def _take_out(connection: psycopg.Connection[Any], task: LoadTask, owned: OwnedJ
             _delete(connection, table, missing, foreign.columns) for table in barred_keys.apart(connection, owned)
         )
         connection.execute(f"DROP TABLE {missing.sql}")
-    if gone != count:
-        raise TippleError(
-            f"internal error: {count:,} records share keys with those that violate them, and {gone:,} rows are staged",
-            hint="nothing was published; please report this with the command",
-        )
-    _copy(connection, task, staging, "staying")
-    connection.execute(f"DROP TABLE {leaving.sql}")
+    return gone
 
 
-def _delete(connection: psycopg.Connection[Any], staging: TableName, leaving: TableName, columns: Sequence[str]) -> int:
-    """Deletes the staged rows that have the same in these columns as a row of `leaving`; says how many."""
+def _delete(
+    connection: psycopg.Connection[Any],
+    staging: TableName,
+    leaving: TableName,
+    columns: Sequence[str],
+    among: str = "true",
+) -> int:
+    """Deletes the staged rows (`s`), of those among which they are, that have the same in these columns as a row of
+    `leaving`; says how many.
+    """
     places = TableName(staging.schema, f"{staging.name}_places")
     same = " AND ".join(f"s.{name} = l.{name}" for name in map(quote_identifier, columns))
     # Two steps, because several workers look for rows, but none of them deletes.
     connection.execute(
         f"CREATE TABLE {places.sql} AS SELECT s.tableoid AS leaf, s.ctid AS place FROM {staging.sql} s "
-        f"WHERE EXISTS (SELECT FROM {leaving.sql} l WHERE {same})".encode()
+        f"WHERE {among} AND EXISTS (SELECT FROM {leaving.sql} l WHERE {same})".encode()
     )
     leaves = connection.execute(f"SELECT DISTINCT leaf, leaf::regclass::text FROM {places.sql}".encode()).fetchall()
     gone = 0
@@ -146,14 +179,14 @@ def _delete(connection: psycopg.Connection[Any], staging: TableName, leaving: Ta
     return gone
 
 
-def _copy(connection: psycopg.Connection[Any], task: LoadTask, table: TableName, name: str) -> int:
-    """Stores the rows that the core has written down under this name; says how many."""
+def _copy(connection: psycopg.Connection[Any], task: LoadTask, into: str, name: str) -> int:
+    """Stores the rows that the core has written down under this name in a table, or in columns of it; says how many."""
     count = 0
     for form in ("binary", "text"):
         path = Path(task.spool or "") / f"{name}.{form}"
         if not path.exists():
             continue
-        statement = f"COPY {table.sql} ({task.column_list}) FROM STDIN (FORMAT {form})"
+        statement = f"COPY {into} FROM STDIN (FORMAT {form})"
         with connection.cursor() as cursor:
             with cursor.copy(statement.encode()) as copy, path.open("rb") as file:
                 while piece := file.read(1 << 18):
