@@ -240,6 +240,19 @@ def test_corpus(tmp_path: Path, name: str) -> None:
     assert types(sniffed) == expected_types
 
 
+def test_an_order_that_dates_of_another_form_show(tmp_path: Path) -> None:
+    """Who writes them otherwise may mean another order."""
+    same, other = (
+        sniff(write(tmp_path / "a.csv", f"31/1/2024,{one}\n1/1/2024,{two}\n")).noted.date_style
+        for one, two in (("1/2/2024", "3/4/2024"), ("1.2.2024", "3.4.2024"))
+    )
+    assert same is not None
+    assert other is not None
+    assert (same.value, other.value) == ("DMY", "DMY")
+    assert same.confidence >= LOW_CONFIDENCE > other.confidence
+    assert other.reason.endswith("none shows the order of those with . in them")
+
+
 def test_records_that_nothing_divides_evenly(tmp_path: Path) -> None:
     """One field each is then a doubtful reading, whatever the name says."""
     delimiter = decision(sniff(write(tmp_path / "a.csv", "1;a;x\n2;b;y\n3;c\n4;d\n")), "delimiter")

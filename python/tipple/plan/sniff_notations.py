@@ -138,7 +138,18 @@ def _date_style(columns: Sequence[ColumnProfile]) -> Decision | None:
     if bool(days_first) == bool(days_second) or shown < _SHARE * dates:
         return None
     value, place = ("DMY", "first") if days_first else ("MDY", "second")
-    return _decided("date-style", value, f"in {shown:,} of {dates:,} dates the {place} number is above 12")
+    reason, confidence = f"in {shown:,} of {dates:,} dates the {place} number is above 12", 0.95
+    # Who writes 13.02.2024 in one column may have got 02/06/2024 in another one from somebody else.
+    known = {separator for column in local if _shows_order(column) for separator in column.date_separators}
+    unknown = {separator for column in local if not _shows_order(column) for separator in column.date_separators}
+    if unknown - known:
+        reason += f", but none shows the order of those with {' or '.join(sorted(unknown - known))} in them"
+        confidence = 0.6
+    return _decided("date-style", value, reason, confidence)
+
+
+def _shows_order(column: ColumnProfile) -> bool:
+    return bool(column.first_over_12 or column.second_over_12)
 
 
 def _numbers(profile: Profile) -> list[int]:

@@ -51,6 +51,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     inexact: int
     first_over_12: int
     second_over_12: int
+    date_separators: set[str] = set()
     letters: tuple[bool, bool]
     like_head: int
     numbered_like_head: int = 0

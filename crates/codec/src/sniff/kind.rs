@@ -94,6 +94,11 @@ pub fn local_date_parts(text: &[u8]) -> Option<(u32, u32)> {
     Some((part()?, part()?))
 }
 
+/// What stands between the parts of a local date.
+pub fn local_date_separator(text: &[u8]) -> Option<char> {
+    text.trim_ascii().iter().find(|byte| !byte.is_ascii_digit()).map(|&byte| char::from(byte))
+}
+
 fn number(shape: &[u8], text: &[u8]) -> Kind {
     let signed = matches!(shape[0], b'-' | b'+');
     let digits = &shape[usize::from(signed)..];

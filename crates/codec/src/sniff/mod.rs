@@ -11,7 +11,7 @@ use crate::scan::RawField;
 use kind::{Kind, NULL_WORDS};
 use records::{End, Quotes, Span, read_record};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Characters of a text that a profile keeps as an example, or as a name in a header.
 const MAX_NAME_BYTES: usize = 1000;
@@ -122,6 +122,8 @@ pub struct ColumnProfile {
     pub first_over_12: usize,
     /// Of local dates: those whose second part can be no month.
     pub second_over_12: usize,
+    /// Of local dates: what stands between their parts.
+    pub date_separators: BTreeSet<char>,
     /// Whether `f` occurs, and `t`.
     pub letters: [bool; 2],
     /// Fields with the text that the first record of their source has here.
@@ -380,6 +382,7 @@ impl<'a> Columns<'a> {
                     column.first_over_12 += usize::from(first > 12);
                     column.second_over_12 += usize::from(second > 12);
                 }
+                column.date_separators.extend(kind::local_date_separator(text));
             }
             Kind::BooleanLetter => column.letters[usize::from(text.trim_ascii() == b"t")] = true,
             Kind::Text => {
