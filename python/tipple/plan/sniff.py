@@ -20,10 +20,12 @@ from tipple.plan.sniff_candidate import Candidate
 from tipple.plan.sniff_decisions import (
     UNSPLIT_CONFIDENCE,
     ProfileOf,
+    always_inside,
     confidence_of,
     decide_layout,
     decide_quote,
     fields_of,
+    stands_in_values,
     why,
 )
 from tipple.plan.sniff_escapes import Backslashes
@@ -117,6 +119,10 @@ def choose_layout(
     if unsplit and not chosen.layout.trails and not chosen.quotes_every_value:
         others += [c for c in unsplit if c not in others]
         confidence = min(confidence, UNSPLIT_CONFIDENCE)
+    whole = next((c for c in ranked if c.is_single), None)
+    if whole is not None and _may_be_addresses(chosen, whole, named_candidate):
+        others.append(whole)
+        confidence = min(confidence, UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
     quote = decide_quote(chosen.layout, chosen.profile, profile_of, data)
     decisions = decide_layout(chosen, others, reason, confidence, given, quote)
@@ -134,6 +140,14 @@ def _splits_every_record(candidate: Candidate, whole: Candidate) -> bool:
     usual = candidate.layout.delimiter not in RARE_DELIMITERS
     values = candidate.typed == 1.0 == profile.regularity and whole.typed < 1.0
     return (usual or values) and profile.records > 1 and min(profile.field_counts, default=0) > 1
+
+
+def _may_be_addresses(chosen: Candidate, whole: Candidate, named: Candidate | None) -> bool:
+    """Whether what divides records stands in addresses and names too, which are one field: the name says so, or a first
+    record of one field.
+    """
+    doubted = _heads_a_single_column(whole, chosen) or (named is not None and chosen.typed < 1.0)
+    return chosen.layout.delimiter in RARE_DELIMITERS and doubted
 
 
 def _default(given: Given, named: str | None) -> Layout | None:
@@ -372,17 +386,21 @@ def _between(
     if named is None:
         if best is None or best.score < _ENOUGH_SCORE:
             return None, ""
-        best = next((other for other in ranked if _divides_heads_too(other, best)), best)
+        best = next(
+            (other for other in ranked if _divides_heads_too(other, best) or _keeps_decimal_commas(other, best)), best
+        )
         return best, why(best)
     own = next((c for c in ranked if c.layout.delimiter == named.layout.delimiter), named)
     if named.profile.records == 0 and (best is None or best.profile.records == 0):
         return named, f"the sample holds no whole record: as the name says ({name})"
     if best is None:
         return named, f"as the name says ({name})"
-    for other in ranked:
+    for other in sorted(ranked, key=lambda other: not stands_in_values(other, own)):
         if other.layout.delimiter == named.layout.delimiter:
             continue
-        if _beats(other, own, expected_fields) and not (has_header and _heads_a_single_column(own, other)):
+        # A title of one word stands above a single column too, of addresses (`0a:1b:2c`) or of groups of digits.
+        whole = has_header or other.layout.delimiter in RARE_DELIMITERS
+        if _beats(other, own, expected_fields) and not (whole and _heads_a_single_column(own, other)):
             return other, f"{why(other)}; the name says {name}, which gives {fields_of(own.profile)}"
         break
     if own.layout == named.layout:
@@ -420,20 +438,20 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
         return True
     if other.profile.fields != expected_fields and _heads_are_names(own, other):
         return False
-    if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE or other.score <= own.score:
+    if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE:
+        return False
+    if _keeps_decimal_commas(other, own):
+        return True
+    if stands_in_values(other, own) and (other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1):
+        return True
+    if other.score <= own.score:
         return False
     if own.profile.fields < 2 and not own.layout.trails:
         return True
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
         finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
-        return (
-            wanted
-            or finer
-            or _keeps_decimal_commas(other, own)
-            or other.layout.delimiter in _NEVER_IN_TEXT
-            or other.typed > own.typed + 0.1
-        )
+        return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
 
 
@@ -480,13 +498,12 @@ def _keeps_decimal_commas(other: Candidate, own: Candidate) -> bool:
     if own.layout.delimiter != "," or other.layout.delimiter not in ";\t|" or other.profile.regularity < 1.0:
         return False
     decimals = any(
-        "decimal_comma" in column.kinds and column.kinds.keys() <= {"decimal_comma", "integer"}
+        "decimal_comma" in column.kinds and column.kinds.keys() <= {"decimal_comma", "thousands", "integer"}
         for column in other.profile.columns_with_heads
     )
-    divided = any(
-        column.delimiters_inside == sum(column.kinds.values()) > 1 for column in own.profile.columns_with_heads
-    )
-    return decimals and divided
+    # Or it may be a list (`7;3`) between commas.
+    better = other.score > own.score or other.typed == 1.0
+    return decimals and better and always_inside(own)
 
 
 def _reads_more(own: Candidate, named: Candidate) -> bool:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tipple.plan.sniff_candidate import Candidate
 from tipple.plan.sniff_escapes import escaped_in_quotes
 from tipple.plan.sniff_options import spell
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
 from tipple.plan.sniff_quotes import doubt_of_apostrophes
-from tipple.plan.sniff_score import is_empty, padding
+from tipple.plan.sniff_score import RARE_DELIMITERS, is_empty, padding
 from tipple.plan.sniff_unquoted import doubt_of_quotes_as_data, holds_line_ends, is_unquoted, unquoted_layout
 
-__all__ = ["UNSPLIT_CONFIDENCE", "ProfileOf", "confidence_of", "decide_layout", "decide_quote", "fields_of", "why"]
+__all__ = [
+    "UNSPLIT_CONFIDENCE",
+    "ProfileOf",
+    "always_inside",
+    "confidence_of",
+    "decide_layout",
+    "decide_quote",
+    "fields_of",
+    "stands_in_values",
+    "why",
+]
 
 ProfileOf = Callable[[Layout], Profile]
 """What the sample looks like in a layout."""
@@ -36,14 +46,34 @@ def fields_of(profile: Profile) -> str:
     return f"{profile.fields} field{'s' if profile.fields != 1 else ''}"
 
 
-def confidence_of(chosen: Candidate, others: Iterable[Candidate], *, kept: bool) -> float:
+def always_inside(candidate: Candidate) -> bool:
+    """Whether some column has a delimiter in each of its values."""
+    columns = candidate.profile.columns_with_heads
+    return any(column.delimiters_inside == sum(column.kinds.values()) > 1 for column in columns)
+
+
+def stands_in_values(other: Candidate, own: Candidate) -> bool:
+    """Whether another delimiter divides all records into as many fields, of which no fewer are values, and this one
+    leaves a delimiter in each value of a column.
+    """
+    return (
+        other.healthy
+        and own.healthy
+        and other.layout.delimiter not in RARE_DELIMITERS
+        and other.profile.fields >= own.profile.fields
+        and other.typed >= own.typed
+        and always_inside(own)
+    )
+
+
+def confidence_of(chosen: Candidate, others: Sequence[Candidate], *, kept: bool) -> float:
     """How sure a candidate is beside others; `kept` says that it is what the name says."""
     profile = chosen.profile
     # A dialect that makes fewer values of a type is the less likely for it.
     second = max((c.score * (1 - max(0.0, chosen.typed - c.typed)) for c in others), default=0.0)
     margin = min(1.0, 1.5 * max(0.0, 1 - second / chosen.score)) if chosen.score else 0.0
     confidence = 0.45 + 0.55 * margin
-    if kept and chosen.healthy:
+    if kept and chosen.healthy and not any(stands_in_values(other, chosen) for other in others):
         confidence = max(confidence, 0.85)
     if profile.fields == 1 and not chosen.layout.trails:
         confidence = min(confidence, 0.8 if kept or chosen.typed == 1.0 else 0.5)
