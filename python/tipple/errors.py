@@ -181,7 +181,7 @@ class BadRecord(TippleError):
         file: absolute path of the source file.
         record_number: 1-based number of the record in the file.
         byte_offset: 0-based offset of the record's first byte in the (decompressed) file, or None where the rows of a
-            file have none (Parquet, Arrow).
+            file have none (Parquet, Arrow), and where standard input had gone by.
         column: name of the column, or None where the record as a whole is bad (too few fields, for example).
         text: the offending text, at most `TEXT_LIMIT_CHARACTERS` characters of it, or None.
         reason: why it cannot be stored, in the server's words where the server said it.

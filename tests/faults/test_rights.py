@@ -225,6 +225,33 @@ def test_some_rights_on_the_ledger(postgres_target: PostgresTarget, path: Path, 
     assert postgres_target.count("t") == 2
 
 
+def test_rights_on_the_ledger_that_are_lost_in_mid_load(postgres_target: PostgresTarget, path: Path) -> None:
+    """They are what has to be granted again, and not rights on the table that is loaded."""
+    server, database = postgres_target.server, postgres_target.database
+    load(server.url(dbname=database), path, schema="auto", header="no", table="first")
+    postgres_target.execute(
+        "CREATE TABLE t (a integer, b text); CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_advisory_lock(77); RETURN NULL; END'; "
+        "CREATE TRIGGER waits BEFORE INSERT ON t EXECUTE FUNCTION waits()"
+    )
+    for statement in ON_LEDGER:
+        server.execute(statement, database)
+    waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted"
+    with psycopg.connect(server.url(dbname=database), autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(77)")
+        command = start_tipple(*load_words(postgres_target.url, (path,), "t", {}))
+        assert wait_for(lambda: bool(super_rows(postgres_target, waiting)))
+        holder.execute(f"REVOKE ALL ON tipple.slice FROM {LOADER}")
+        holder.execute("SELECT pg_advisory_unlock(77)")
+        run = command.wait()
+    assert run.exit_code == 1, str(run)
+    assert "permission denied for table slice" in run.stderr
+    for statement in _grants(run):
+        server.execute(statement, database)
+    load(postgres_target, path)
+    assert postgres_target.count("t") == 2
+
+
 def test_a_role_that_the_url_takes_on(foreign: PostgresTarget, path: Path) -> None:
     """Rights are those of the role, and not of the one that has logged in."""
     server, database = foreign.server, foreign.database

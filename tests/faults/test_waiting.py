@@ -34,10 +34,10 @@ def file(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def holding(target: PostgresTarget, mode: str) -> Iterator[psycopg.Connection]:
+def holding(target: PostgresTarget, mode: str, table: str = "t") -> Iterator[psycopg.Connection]:
     """Somebody holds a lock on the table, and does nothing."""
     with psycopg.connect(target.url, application_name="somebody") as holder:
-        holder.execute(f"LOCK TABLE t IN {mode} MODE")
+        holder.execute(f"LOCK TABLE {table} IN {mode} MODE")
         yield holder
 
 
@@ -91,6 +91,18 @@ def test_a_lock_that_is_waited_for_without_turns_is_named(
         run = command.wait(60)
     assert run.exit_code == 0, str(run)
     assert target.count("t") == rows
+
+
+@pytest.mark.parametrize("table", ["t", "tipple.job"])
+def test_a_lock_that_is_in_the_way_before_the_load_is_named(target: PostgresTarget, file: Path, table: str) -> None:
+    load(target, write(file.parent / "first.csv", "id,s\n-2,first\n"), mode="append")
+    with holding(target, "ACCESS EXCLUSIVE", table) as holder:
+        command = begin(target, file, mode="append")
+        assert named(command, holder), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS + 2
 
 
 def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path) -> None:

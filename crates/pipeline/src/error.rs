@@ -125,12 +125,13 @@ pub struct BadRecord {
     pub file: String,
     /// Its number in the file, from 1, the header not counted.
     pub record_number: u64,
-    /// Where it begins in the file, in bytes; `None` for the rows of columnar sources, which do not lie in one place.
+    /// Where it begins in the file, in bytes; `None` for the rows of columnar sources, which do not lie in one place, and
+    /// where standard input is gone by the time the server refuses it.
     pub byte_offset: Option<u64>,
     /// The column, where one is to blame.
     pub column: Option<String>,
-    /// The offending text, shortened.
-    pub text: String,
+    /// The offending text, shortened; `None` where nobody has it any more.
+    pub text: Option<String>,
     /// Why it cannot be stored.
     pub reason: String,
     /// The server's code for that reason.

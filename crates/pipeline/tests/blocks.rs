@@ -271,7 +271,10 @@ fn an_undecodable_byte_has_a_place() {
             let how = Cutting { header: true, ..cutting(&files.sources, &dialect, block_bytes, chunk_bytes) };
             match blocks(how) {
                 Err(Error::BadRecord(record)) => {
-                    assert_eq!((record.record_number, record.byte_offset, record.text.as_str()), (3, Some(16), "b"));
+                    assert_eq!(
+                        (record.record_number, record.byte_offset, record.text.as_deref()),
+                        (3, Some(16), Some("b"))
+                    );
                     assert!(record.reason.contains("offset 16 "), "{}", record.reason);
                 }
                 other => panic!("{other:?}"),

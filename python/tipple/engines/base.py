@@ -480,6 +480,9 @@ class Session(Protocol):
 
     capabilities: Capabilities
 
+    def tell_waits(self, warn: Callable[[str], None]) -> None:
+        """From now on, until a load begins, `warn` is told whom the session waits for, from any thread."""
+
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none."""
 

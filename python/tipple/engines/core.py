@@ -220,6 +220,8 @@ AGAIN = "run the same command again: what is stored stays stored, and nothing is
 _MEND = "mend the cause and run the same command again"
 COMMITTING = "committing"
 """What the core does when keys that could wait are checked."""
+WRITING_LEDGER = "writing the ledger"
+"""What it does when it says in the ledger what it has stored."""
 
 
 def lacks_room(message: str | None) -> bool:

@@ -345,6 +345,7 @@ def load(
                 if columnar is not None:
                     read_fields(columnar, identities, all_needed=columns is None)
             session = held.enter_context(_part.session(target, read_only=dry_run))
+            session.tell_waits(display.warn)
         with held:
             with runner.phase("prepare"):
                 replayed = read_reading(policy.reading_path) if replay and policy is not None else None

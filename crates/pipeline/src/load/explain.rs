@@ -91,7 +91,7 @@ impl Context<'_> {
                 record_number: place.offset + 1,
                 byte_offset: None,
                 column,
-                text,
+                text: Some(text),
                 reason,
                 sqlstate: (!sqlstate.is_empty()).then_some(sqlstate),
                 remedy,
@@ -146,7 +146,10 @@ impl Context<'_> {
         let CopyFailure { error, column, .. } = failure;
         let error = *error;
         let Error::Server(server) = &error else { return error };
-        let Some((offset, bytes)) = self.record_after(place, index, block) else { return error };
+        let Some((offset, bytes)) = self.record_after(place, index, block) else {
+            let is_gone = self.plan.sources[place.source].is_stdin() && place.record.is_some();
+            return if is_gone { self.explain_gone((place, index), server, column.as_deref()) } else { error };
+        };
         let complaint = self.server_complaint(&bytes, server, column.as_deref(), |_| None);
         let record = place.record.map(|first| first + index);
         self.explain_complaint(Place { offset, record, ..place }, complaint)
@@ -208,6 +211,16 @@ impl Context<'_> {
         Complaint { column: column.map(Into::into), text, reason, sqlstate: sqlstate.clone(), remedy }
     }
 
+    /// The same of a record of standard input, of which only the number is left.
+    fn explain_gone(&self, (place, index): (Place, u64), server: &ServerError, column: Option<&str>) -> Error {
+        let complaint = self.server_complaint(&[], server, column, |_| None);
+        let record = place.record.map(|first| first + index);
+        match self.explain_complaint(Place { record, ..place }, complaint) {
+            Error::BadRecord(told) => Error::BadRecord(Box::new(BadRecord { byte_offset: None, text: None, ..*told })),
+            other => other,
+        }
+    }
+
     /// Where the record that is `index` records after `place` begins, and its bytes, as far as they can be had.
     fn record_after(&self, place: Place, index: u64, block: Option<&Block>) -> Option<(u64, Vec<u8>)> {
         let plan = self.plan;
@@ -228,8 +241,7 @@ impl Context<'_> {
             return Some(found);
         }
         if source.is_stdin() {
-            // What is gone is gone; the number and the server's message remain.
-            return Some((place.offset, Vec::new()));
+            return None;
         }
         let feed = [place.source];
         let mut cutter = BlockCutter::new(cutting(plan), &feed, None);

@@ -25,8 +25,32 @@ pub(super) fn is_records_fault(failure: &CopyFailure) -> bool {
     if server.sqlstate == NO_MORE_NUMBERS {
         return false;
     }
-    server.sqlstate == TOO_LONG || is_of(&["22", "23", "44", "P0"]) || is_of_value()
+    let is_raised = server.routine.as_deref() == Some(RAISE) && !is_of(&NEVER_A_RECORDS);
+    server.sqlstate == TOO_LONG
+        || is_of(&["22", "23", "44", "P0"])
+        || is_of(&OF_FUNCTIONS)
+        || !is_of(&SERVERS_OWN)
+        || is_of_value()
+        || is_raised
 }
+
+/// What the server calls where PL/pgSQL raises an error: `RAISE ... USING ERRCODE` takes any SQLSTATE.
+const RAISE: &str = "exec_stmt_raise";
+
+/// Classes of errors that are those of circumstances, whoever raises them: another transaction, a lack of resources, an
+/// operator, the system, the server itself.
+const NEVER_A_RECORDS: [&str; 5] = ["40", "53", "57", "58", "XX"];
+
+/// Classes of errors that come from within functions, and so from triggers and CHECK constraints: a case that is not
+/// provided for, a query of several rows, a routine's own exception.
+const OF_FUNCTIONS: [&str; 5] = ["20", "21", "2F", "38", "39"];
+
+/// The classes that the server itself has (its manual's appendix A): an SQLSTATE of another one is that of a function's author.
+const SERVERS_OWN: [&str; 44] = [
+    "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "10", "20", "21", "22", "23", "24", "25",
+    "26", "27", "28", "2B", "2D", "2F", "34", "38", "39", "3B", "3D", "3F", "40", "42", "44", "53", "54", "55", "57",
+    "58", "72", "F0", "HV", "P0", "XX",
+];
 
 /// Classes of errors that end a statement, unless the server was reading a value: `tsquery` and `jsonpath` have a syntax,
 /// `regclass` names tables that may not be there or be forbidden, and any nesting may be too deep. It names a column then,

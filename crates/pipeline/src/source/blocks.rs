@@ -548,7 +548,7 @@ impl<'p> BlockCutter<'p> {
             record_number: number,
             byte_offset: Some(begin),
             column: None,
-            text: locate::shown(&self.block.text[start..]),
+            text: Some(locate::shown(&self.block.text[start..])),
             reason: format!("the byte at offset {offset} of the unpacked file is no character of {encoding}"),
             sqlstate: Some("22021".into()),
             remedy: "check --encoding, or mend the record".into(),

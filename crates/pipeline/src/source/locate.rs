@@ -403,7 +403,7 @@ pub fn bad_record(
             record_number,
             byte_offset: Some(offset),
             column,
-            text,
+            text: Some(text),
             reason: reason + offset_note(planned),
             sqlstate: Some(sqlstate),
             remedy,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 
 import duckdb
@@ -61,6 +62,9 @@ class DuckSession:
         with self._interrupting:
             self._is_committed = True
         self.connection.execute("COMMIT")
+
+    def tell_waits(self, warn: Callable[[str], None]) -> None:
+        """Nothing to tell: who cannot have the file at once is refused."""
 
     def describe(self, table: TableName) -> Table | None:
         """The table as it is, or None where there is none.

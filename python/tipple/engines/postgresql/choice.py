@@ -87,6 +87,7 @@ class Chooser:
         opaque = [column for column in self.task.columns if column.codec_type == "opaque"]
         if opaque:
             named = ", ".join(f"{column.name} {column.type_text}" for column in opaque[:3])
+            named += " of a columnar source" if self.task.columnar is not None else ""
             if self.task.write_path in ("binary", "direct"):
                 raise UsageError(
                     f"--write-path {self.task.write_path} is not possible: only the server can read {named}",

@@ -216,8 +216,9 @@ def giving_way() -> Iterator[None]:
         raise
     except TippleError as error:
         told = ServerError.of_facts(error.detail)
-        # A file that the server may not write: COPY would not fare better.
-        is_taken = told.sqlstate in _TAKEN_AWAY and files_hint(told) is None
+        # The ledger, or a file that the server may not write: COPY would not fare better.
+        of_pages = error.detail.get("doing") != core.WRITING_LEDGER and files_hint(told) is None
+        is_taken = told.sqlstate in _TAKEN_AWAY and of_pages
         if not blames_a_row(told.sqlstate) and not is_taken:
             raise
         raise core.Unsuited(str(error), hint=PUT_BACK if is_taken else NAMED_OTHERWISE) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from tipple.engines.postgresql import remedies, unlogged
 from tipple.engines.postgresql.connection import current_role
 from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.place import estranged
-from tipple.engines.server_errors import files_hint
+from tipple.engines.server_errors import ServerError, files_hint, lacks_right
 from tipple.errors import TippleError, UsageError
 from tipple.plan.url import TableName, parse_table_name, quote_identifier
 
@@ -238,6 +239,19 @@ def check_rights(connection: psycopg.Connection[Any]) -> None:
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON tipple.job, tipple.slice, tipple.reject TO {role}; "
             "or load with --no-ledger",
         )
+
+
+def rights_hint(connection: psycopg.Connection[Any], error: ServerError) -> str | None:
+    """What to grant where the server has refused the ledger to this role in mid-load; None of any other error."""
+    if not lacks_right(error) or not remedies.can_be_asked(connection):
+        return None
+    with suppress(psycopg.Error):
+        try:
+            if exists(connection):
+                check_rights(connection)
+        except UsageError as lacking:
+            return lacking.hint
+    return None
 
 
 def exists(connection: psycopg.Connection[Any]) -> bool:

@@ -119,7 +119,11 @@ class PostgresLoad:
             except core.ServerRefused as error:
                 told = ServerError.of_facts(error.detail)
                 is_at_end = error.detail["doing"] == core.COMMITTING
-                error.hint = remedies.of(load.connection, load.table, told, is_at_end=is_at_end) or error.hint
+                error.hint = (
+                    ledger.rights_hint(load.connection, told)
+                    or remedies.of(load.connection, load.table, told, is_at_end=is_at_end)
+                    or error.hint
+                )
                 raise missing.explain(self.task, told) or error.in_words(load._in_users_words) from None
             except core.ConnectionLost as error:
                 error.hint = error.hint if self.task.ledger else LOOK

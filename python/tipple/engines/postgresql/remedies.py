@@ -16,7 +16,7 @@ from tipple.engines.server_errors import ServerError
 from tipple.plan.quotes import has_word
 from tipple.plan.url import TableName
 
-__all__ = ["of", "of_tablespace"]
+__all__ = ["can_be_asked", "of", "of_tablespace"]
 
 # Where they are checked at the end, rights are those of the owners of the tables that foreign keys are of.
 _DENIED = """
@@ -70,7 +70,7 @@ def _denied(
 ) -> tuple[str, str] | None:
     """The kind and the name of what the server refuses, where an English one would say both."""
     is_told = server_errors.is_english(error) or server_errors.files_hint(error) is not None
-    if is_told or not server_errors.lacks_right(error) or not _can_be_asked(connection):
+    if is_told or not server_errors.lacks_right(error) or not can_be_asked(connection):
         return None
     with suppress(psycopg.Error):
         asked = {"said": error.message, "is_at_end": is_at_end}
@@ -85,7 +85,7 @@ def _denied(
 
 def _is_of_others(connection: psycopg.Connection[Any], table: TableName, error: ServerError) -> bool:
     """Whether a foreign key that is violated is that of a table which refers to this one."""
-    if error.sqlstate != server_errors.FOREIGN_KEY or error.constraint is None or not _can_be_asked(connection):
+    if error.sqlstate != server_errors.FOREIGN_KEY or error.constraint is None or not can_be_asked(connection):
         return False
     with suppress(psycopg.Error):
         asked = {"table": table.sql, "constraint": error.constraint}
@@ -93,6 +93,7 @@ def _is_of_others(connection: psycopg.Connection[Any], table: TableName, error: 
     return False
 
 
-def _can_be_asked(connection: psycopg.Connection[Any]) -> bool:
+def can_be_asked(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a session is there, and not in a transaction that has failed."""
     status = connection.info.transaction_status
     return not connection.closed and status in (TransactionStatus.IDLE, TransactionStatus.INTRANS)

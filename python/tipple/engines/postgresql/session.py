@@ -42,6 +42,8 @@ from tipple.plan.storage import StorageSize
 from tipple.plan.url import TableName, Target, parse_table_name
 
 CANCEL_SECONDS = 5
+NEVER_SECONDS = 1e9
+"""Before a load begins no server is given up."""
 _TOO_MANY_COLUMNS = "54011"
 
 # pg_trigger.h: 1 is FOR EACH ROW, 4 is INSERT.
@@ -88,6 +90,8 @@ class PostgresSession:
         self.blockers = Blockers()
         self.watch: Watch | None = None
         """Of the load that runs."""
+        self._planning: Watch | None = None
+        """Until one does."""
         self.backend: Backend | None = None
         """The session, once a load runs."""
         self.date_style = ""
@@ -102,6 +106,17 @@ class PostgresSession:
                 f"{target.display} is PostgreSQL {self.version}",
                 hint=f"Tipple needs {OLDEST_VERSION} or later",
             )
+
+    def tell_waits(self, warn: Callable[[str], None]) -> None:
+        """From now on, until a load begins, `warn` is told whom the session waits for, from any thread."""
+        if self._planning is None:
+            self._planning = Watch(self.target, NEVER_SECONDS, Blockers(warn))
+            self._planning.__enter__().add(self.connection)
+
+    def _planned(self) -> None:
+        planning, self._planning = self._planning, None
+        if planning is not None:
+            planning.__exit__(None, None, None)
 
     @_told
     def describe(self, table: TableName) -> Table | None:
@@ -172,6 +187,7 @@ class PostgresSession:
     def load(self, task: LoadTask, runner: Runner) -> LoadResult:
         """Loads, verifies and publishes."""
         self._ensure_connection(task)
+        self._planned()
         try:
             self.blockers = Blockers(runner.warn)
             with Watch(self.target, task.stall_seconds, self.blockers) as self.watch:
@@ -398,4 +414,5 @@ class PostgresSession:
 
     def close(self) -> None:
         """Ends the session."""
+        self._planned()
         self.connection.close()
