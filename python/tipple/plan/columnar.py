@@ -42,7 +42,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The type of a new column for it; None where no type holds it."""
     nullable: bool
     is_moment: bool
-    """Whether its values are moments, counted from an instant in UTC."""
+    """Whether its values are moments, counted from an instant in UTC; of several files, those of some."""
+    only_moments: bool = False
+    """Whether those of all files are."""
 
 
 _OTHERS = (
@@ -208,6 +210,7 @@ def _join(fields: Sequence[Field]) -> Field:
         sql_type=_common_type({field.sql_type for field in fields if field.arrow_type != "Null"} or {"text"}),
         nullable=any(field.nullable for field in fields),
         is_moment=any(field.is_moment for field in fields),
+        only_moments=all(field.is_moment for field in fields),
     )
 
 

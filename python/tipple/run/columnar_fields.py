@@ -131,7 +131,7 @@ def choose_columnar(
     types = {field.name: field.arrow_type for field in fields}
     by_name = {field.name: field for field in fields}
     for field, column in zip(plan["fields"], chosen, strict=True):
-        if for_batches(column).codec_type == "opaque":
+        if _taken(column, by_name[field["name"]], takes_arrow=takes_arrow).codec_type == "opaque":
             field |= casting_of(types[field["name"]], column.casting, takes_arrow=takes_arrow)
         if column.codec_type == "opaque" and not takes_arrow:
             field |= server_casting_of(by_name[field["name"]], column.name, column.type_text)
@@ -151,7 +151,7 @@ def choose_columnar(
             f"{columnar.unfinished[0]}{more}: the Arrow stream has no mark of its end, as writers leave it that are cut"
             " off: rows may be missing there"
         )
-    taken = [for_batches(column) for column in chosen]
+    taken = [_taken(column, by_name[name], takes_arrow=takes_arrow) for name, column in zip(names, chosen, strict=True)]
     if takes_arrow:
         taken = [_by_text(types[name], *both) for name, *both in zip(names, chosen, taken, strict=True)]
     return ColumnarFields(
@@ -159,9 +159,21 @@ def choose_columnar(
     )
 
 
+def _taken(column: TableColumn, field: Field, *, takes_arrow: bool) -> TableColumn:
+    """The column as values of the field are loaded into it."""
+    # What has no zone means another moment in each session, and only the server knows in this one.
+    if field.only_moments and not takes_arrow and _is_of(column, "timestamptz"):
+        return column
+    return for_batches(column)
+
+
+def _is_of(column: TableColumn, kind: str) -> bool:
+    return isinstance(column.codec_type, dict) and kind in column.codec_type
+
+
 def _stores_clock(column: TableColumn) -> bool:
     by_engine = column.without_zone and "TIMESTAMP" in column.type_text
-    return by_engine or (isinstance(column.codec_type, dict) and "timestamp" in column.codec_type)
+    return by_engine or _is_of(column, "timestamp")
 
 
 def _columns_of_twins(

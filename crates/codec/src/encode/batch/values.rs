@@ -61,7 +61,7 @@ fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
         (DataType::Float32, ColumnType::Float4) => Values::Float4(array.as_primitive::<Float32Type>().values()),
         (DataType::Float64, ColumnType::Float8) => Values::Float8(array.as_primitive::<Float64Type>().values()),
         (DataType::Date32, ColumnType::Date) => Values::Date(array.as_primitive::<Date32Type>().values()),
-        (DataType::Timestamp(..), ColumnType::Timestamp { .. }) => {
+        (DataType::Timestamp(..), ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }) => {
             Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
         }
         (DataType::Decimal64(_, scale), _) => {
