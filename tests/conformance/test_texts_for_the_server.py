@@ -132,3 +132,68 @@ def test_texts_that_depend_on_the_moment(postgres_target: PostgresTarget, tmp_pa
     postgres_target.execute("CREATE TABLE t (v timestamp)")
     load_here(postgres_target, write_arrow_file(tmp_path / "in.arrow", pa.table({"v": pa.array(["now"])})))
     assert postgres_target.value("SELECT v > now() - interval '1 hour' FROM t")
+
+
+SPELLED = [
+    ("uuid", "{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ("json", '{"a": 1}', '{"a": 1}'),
+    ("jsonb", '{"b":1,  "a":2}', '{"a": 2, "b": 1}'),
+    ("inet", "10.1.2.3/24", "10.1.2.3/24"),
+    ("cidr", "10.1.0.0/16", "10.1.0.0/16"),
+    ("timetz", "12:34:56+02", "12:34:56+02"),
+    ("mood", "glad", "glad"),
+    ("interval", "1 day", "1 day"),
+]
+
+
+@pytest.mark.parametrize(
+    "form", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+@pytest.mark.parametrize(("type_text", "text", "stored"), SPELLED)
+@pytest.mark.parametrize("path", ["text", "auto", "anew"])
+def test_texts_of_any_width(
+    postgres_target: PostgresTarget,
+    tmp_path: Path,
+    path: str,
+    type_text: str,
+    text: str,
+    stored: str,
+    form: pa.DataType,
+) -> None:
+    """Whatever writes them, and whether the text is asked for, or comes because of another column."""
+    postgres_target.execute(f"CREATE TYPE mood AS ENUM ('glad'); CREATE TABLE t (v {type_text}, d date)")
+    texts = pa.array([text, None]).cast(form)
+    table = pa.table({"v": texts, "d": pa.array([DAY if path == "anew" else "2024-01-02"] * 2)})
+    words = {"write_path": "text"} if path == "text" else {}
+    run = load_here(postgres_target, write_arrow_file(tmp_path / "in.arrow", table), **words)
+    assert postgres_target.rows("SELECT v::text, d::text FROM t") == [(stored, "2024-01-02"), (None, "2024-01-02")]
+    assert run.summary is not None
+    assert run.summary["write_path"] == ("binary" if (path, type_text) == ("auto", "uuid") else "text")
+
+
+@pytest.mark.parametrize(
+    ("type_text", "field", "path"),
+    [
+        ("uuid", pa.array(["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]), "binary"),
+        ("bytea", pa.array([b"\x00\xff"], pa.large_binary()), "binary"),
+        ("bytea", pa.array(["\\x00ff"]), "text"),
+        ("time", pa.array([1], pa.time64("us")), "binary"),
+        ("time", pa.array(["12:34"]), "text"),
+        ("time(3)", pa.array([1], pa.time64("us")), "text"),
+        ("timestamptz", pa.array([1], pa.timestamp("ms", "Europe/Berlin")), "binary"),
+        ("timestamptz", pa.array([1], pa.timestamp("ms")), "text"),
+        ("timestamptz", pa.array(["2024-01-02 03:04:05+00"]), "text"),
+    ],
+)
+def test_who_reads_what(
+    postgres_target: PostgresTarget, tmp_path: Path, type_text: str, field: pa.Array, path: str
+) -> None:
+    """Values of the column's own type need no text; of others the server has the last word. The same is stored."""
+    postgres_target.execute(f"CREATE TABLE t (v {type_text}); CREATE TABLE u (v {type_text})")
+    source = write_arrow_file(tmp_path / "in.arrow", pa.table({"v": field}))
+    run = load_here(postgres_target, source, verify="checksum")
+    load_here(postgres_target, source, table="u", write_path="text")
+    assert run.summary is not None
+    assert run.summary["write_path"] == path
+    assert run.summary["verify"]["kind"] == ("checksum" if path == "binary" else "count")
+    assert postgres_target.rows("SELECT v::text FROM t") == postgres_target.rows("SELECT v::text FROM u")

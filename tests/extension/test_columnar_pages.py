@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import re
+import uuid
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,13 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
     "tick": ("timestamp(3)", pa.timestamp("us")),
     "instant": ("timestamptz", pa.timestamp("ns", "Europe/Berlin")),
     "beat": ("timestamptz(2)", pa.timestamp("us", "UTC")),
+    "id": ("uuid", pa.uuid()),
+    "key": ("uuid", pa.string()),
+    "hour": ("time", pa.time64("us")),
+    "minute": ("time", pa.time32("s")),
+    "raw": ("bytea", pa.binary()),
+    "blob": ("bytea", pa.large_binary()),
+    "code": ("bytea", pa.binary(3)),
 }
 
 
@@ -65,6 +73,13 @@ def all_types(rows: int) -> pa.Table:
         "tick": lambda _: moment + datetime.timedelta(microseconds=r.randint(-(10**15), 10**15)),
         "instant": lambda _: instant + datetime.timedelta(microseconds=r.randint(-(10**15), 10**15)),
         "beat": lambda _: instant + datetime.timedelta(microseconds=r.randint(-(10**9), 10**9)),
+        "id": lambda _: uuid.UUID(int=r.getrandbits(128)),
+        "key": lambda _: f"{{{uuid.UUID(int=r.getrandbits(128))}}}".upper(),
+        "hour": lambda _: datetime.time(r.randrange(24), r.randrange(60), r.randrange(60), r.randrange(10**6)),
+        "minute": lambda _: datetime.time(r.randrange(24), r.randrange(60), r.randrange(60)),
+        "raw": lambda _: r.randbytes(r.choice([0, 1, 126, 127, 300])),
+        "blob": lambda _: r.randbytes(r.choice([0, 5])),
+        "code": lambda _: r.randbytes(3),
     }
     arrays = []
     for name, (_, kind) in TYPES.items():
@@ -98,7 +113,7 @@ def test_pages_are_those_of_the_same_text(target: PostgresTarget, tmp_path: Path
     stored = target.rows("SELECT * FROM t ORDER BY i4 NULLS FIRST LIMIT 1 OFFSET 2500")[0]
     row = next(row for row in table.to_pylist() if row["i4"] == stored[2])
     for place, (name, value) in enumerate(row.items()):
-        if name not in ("f4", "f8", "padded", "any", "second", "tick", "beat") and value is not None:
+        if name not in ("f4", "f8", "padded", "any", "second", "tick", "beat", "key") and value is not None:
             assert stored[place] == value, name
 
 

@@ -159,12 +159,21 @@ def choose_columnar(
     )
 
 
+_READ_FROM_THEIR_OWN: dict[str, Any] = {"uuid": "uuid", "bytea": "bytea", "time": {"time": {"precision": 6}}}
+"""Types, and what the core calls them, whose values it takes from fields of the same type. Of others, and where times
+are rounded, the server has the last word."""
+
+
 def _taken(column: TableColumn, field: Field, *, takes_arrow: bool) -> TableColumn:
     """The column as values of the field are loaded into it."""
+    if takes_arrow:
+        return for_batches(column)
     # What has no zone means another moment in each session, and only the server knows in this one.
-    if field.only_moments and not takes_arrow and _is_of(column, "timestamptz"):
-        return column
-    return for_batches(column)
+    is_moment = field.only_moments and _is_of(column, "timestamptz")
+    own = next((name for name, codec_type in _READ_FROM_THEIR_OWN.items() if column.codec_type == codec_type), None)
+    # A text is a UUID for certain or not at all.
+    is_own = own is not None and (field.sql_type == own or (own, field.sql_type) == ("uuid", "text"))
+    return column if is_moment or is_own else for_batches(column)
 
 
 def _is_of(column: TableColumn, kind: str) -> bool:

@@ -94,7 +94,7 @@ fn output_type(from: &DataType, kind: &ColumnType, taker: Taker) -> DataType {
     let own = arrow::data_type(kind);
     if taker == Taker::CopyText {
         // No server has these types: one is named where the server would read other numbers than are written.
-        let is_read = matches!(kind, ColumnType::Integer { .. });
+        let is_read = matches!(kind, ColumnType::Integer { .. }) || is_read_as_text(kind) && strings::is_string(from);
         let keeps = !is_read && (*kind == ColumnType::Opaque || (*from != own && direct::find(from, &own).is_none()));
         return if keeps && *from != DataType::Null { from.clone() } else { own };
     }
@@ -114,6 +114,24 @@ fn output_type(from: &DataType, kind: &ColumnType, taker: Taker) -> DataType {
         ColumnType::Numeric { .. } if taker == Taker::CopyBinary && !is_number => DataType::Utf8,
         _ => own,
     }
+}
+
+/// Whether a text of any kind is handed over as it is.
+fn is_any_text(kind: &ColumnType) -> bool {
+    matches!(
+        kind,
+        ColumnType::Text
+            | ColumnType::Varchar { .. }
+            | ColumnType::Char { .. }
+            | ColumnType::Numeric { .. }
+            | ColumnType::Decimal
+            | ColumnType::Opaque
+    )
+}
+
+/// Labels, UUIDs and the like are handed over as text, once they have been found to be such.
+fn is_read_as_text(kind: &ColumnType) -> bool {
+    strings::is_string(&arrow::data_type(kind)) && !is_any_text(kind)
 }
 
 /// What has to be done to a column.
@@ -332,19 +350,9 @@ fn choose(index: usize, from: &DataType, to: &DataType, column: &Column) -> Resu
     if *from == DataType::Null {
         return Ok(Step::Nulls);
     }
-    // Labels, UUIDs and the like are handed over as text, once they have been found to be such.
-    let any_text = matches!(
-        column.kind,
-        ColumnType::Text
-            | ColumnType::Varchar { .. }
-            | ColumnType::Char { .. }
-            | ColumnType::Numeric { .. }
-            | ColumnType::Decimal
-            | ColumnType::Opaque
-    );
     let reread_type = arrow::data_type(&column.kind);
-    let is_read = strings::is_string(to) && strings::is_string(&reread_type) && !any_text;
-    if strings::is_string(from) && strings::is_string(to) && any_text {
+    let is_read = strings::is_string(to) && is_read_as_text(&column.kind);
+    if strings::is_string(from) && strings::is_string(to) && is_any_text(&column.kind) {
         return Ok(Step::Strings);
     }
     // A decimal's digits are counted, whatever its type promises.

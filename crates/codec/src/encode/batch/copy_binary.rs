@@ -79,6 +79,7 @@ fn put(values: &Values<'_>, row: usize, server: ServerVersion, out: &mut Vec<u8>
         Values::Float8(values) => fixed(out, values[row].to_be_bytes()),
         Values::Date(values) => fixed(out, values::date(values[row])?.to_be_bytes()),
         Values::Timestamp(values) => fixed(out, values::timestamp(values[row])?.to_be_bytes()),
+        Values::Time(values) => fixed(out, values::time(values[row])?.to_be_bytes()),
         Values::Scaled64(values, scale) => sized(out, |out| {
             value::numeric::encode_binary_from_scaled(i128::from(values[row]), *scale, out);
             Ok(())
@@ -91,6 +92,8 @@ fn put(values: &Values<'_>, row: usize, server: ServerVersion, out: &mut Vec<u8>
             sized(out, |out| value::numeric::encode_binary(texts.value(row).as_bytes(), *typmod, server, out))?;
         }
         Values::Text(texts) => text(out, texts.value(row).as_bytes())?,
+        Values::Bytes(bytes) => text(out, bytes.value(row))?,
+        Values::Uuid(texts) => fixed(out, value::uuid::parse(texts.value(row).as_bytes())?),
         Values::AnyText(array) => text(out, strings::bytes(*array, row))?,
         Values::Unknown => return Err(Refusal::Unsure),
     }

@@ -8,7 +8,7 @@ use crate::encode::heap::tuple::{TupleLoop, TupleMaker};
 use crate::encode::heap::{Encoded, FIXED_BYTES, LONGEST_TEXT_BYTES, PageBuffer, PageLayout, ROW_SLACK_BYTES, Stop};
 use crate::encode::strip::{Strip, StripValues};
 use crate::value::reader::{Reader, Words};
-use crate::value::{Refusal, ServerVersion};
+use crate::value::{self, Refusal, ServerVersion};
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
 use std::ops::{DerefMut, Range};
@@ -99,7 +99,7 @@ impl BatchPageEncoder {
 fn fill(strip: &mut Strip, index: usize, values: &Values<'_>, nulls: Option<&NullBuffer>, server: ServerVersion) {
     let mut column = StripColumn { strip, index, nulls };
     // SAFETY: there is room for `FIXED_BYTES` for each value and twice all text. No value of fixed width takes more than 8
-    // bytes and 7 of alignment, a number of 38 digits less than `FIXED_BYTES`, a text its own length, 4 bytes of header
+    // bytes and 7 of alignment or the 16 of a UUID, a number of 38 digits less than `FIXED_BYTES`, a text its own length, 4 bytes of header
     // and 3 of alignment.
     unsafe {
         match values {
@@ -115,6 +115,9 @@ fn fill(strip: &mut Strip, index: usize, values: &Values<'_>, nulls: Option<&Nul
             Values::Timestamp(values) => {
                 column.fill(|row, to| Ok(put_fixed(to, values::timestamp(values[row])?.to_le_bytes(), 8)));
             }
+            Values::Time(values) => {
+                column.fill(|row, to| Ok(put_fixed(to, values::time(values[row])?.to_le_bytes(), 8)));
+            }
             Values::Scaled64(values, scale) => {
                 column.fill(|row, to| put_scaled(to, i128::from(values[row]), *scale));
             }
@@ -123,6 +126,10 @@ fn fill(strip: &mut Strip, index: usize, values: &Values<'_>, nulls: Option<&Nul
                 column.fill(|row, to| put_other_numeric(to, texts.value(row).as_bytes(), *typmod, server));
             }
             Values::Text(texts) => column.fill(|row, to| Ok(put_any_text(to, texts.value(row).as_bytes()))),
+            Values::Bytes(bytes) => column.fill(|row, to| Ok(put_any_text(to, bytes.value(row)))),
+            Values::Uuid(texts) => {
+                column.fill(|row, to| Ok(put_fixed(to, value::uuid::parse(texts.value(row).as_bytes())?, 1)));
+            }
             Values::AnyText(array) => column.fill(|row, to| Ok(put_any_text(to, strings::bytes(*array, row)))),
             Values::Unknown => column.fill(|_, _| Err(Refusal::Unsure)),
         }

@@ -6,11 +6,13 @@ use crate::value::{self, Refusal};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType,
+    Time64MicrosecondType, TimestampMicrosecondType,
 };
-use arrow_array::{Array, BooleanArray, RecordBatch, StringArray};
+use arrow_array::{Array, BinaryArray, BooleanArray, RecordBatch, StringArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
+
+const DAY_MICROS: i64 = 86_400_000_000;
 
 /// A column's values in their own type.
 pub(super) enum Values<'b> {
@@ -22,10 +24,13 @@ pub(super) enum Values<'b> {
     Float8(&'b [f64]),
     Date(&'b [i32]),
     Timestamp(&'b [i64]),
+    Time(&'b [i64]),
     Scaled64(&'b [i64], u8),
     Scaled128(&'b [i128], u8),
     Number(&'b StringArray, Option<value::numeric::Typmod>),
     Text(&'b StringArray),
+    Bytes(&'b BinaryArray),
+    Uuid(&'b StringArray),
     AnyText(&'b dyn Array),
     Unknown,
 }
@@ -35,7 +40,8 @@ impl Values<'_> {
     #[inline(always)]
     pub(super) fn text_bytes(&self, row: usize) -> usize {
         match self {
-            Self::Number(texts, _) | Self::Text(texts) => texts.value_length(row) as usize,
+            Self::Number(texts, _) | Self::Text(texts) | Self::Uuid(texts) => texts.value_length(row) as usize,
+            Self::Bytes(bytes) => bytes.value_length(row) as usize,
             Self::AnyText(array) => strings::bytes(*array, row).len(),
             _ => 0,
         }
@@ -64,6 +70,9 @@ fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
         (DataType::Timestamp(..), ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }) => {
             Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
         }
+        (DataType::Time64(TimeUnit::Microsecond), ColumnType::Time { precision: 6 }) => {
+            Values::Time(array.as_primitive::<Time64MicrosecondType>().values())
+        }
         (DataType::Decimal64(_, scale), _) => {
             Values::Scaled64(array.as_primitive::<Decimal64Type>().values(), scale.unsigned_abs())
         }
@@ -74,6 +83,8 @@ fn values<'b>(array: &'b dyn Array, kind: &ColumnType) -> Values<'b> {
             Values::Number(array.as_string(), Some(value::numeric::Typmod { precision: *precision, scale: *scale }))
         }
         (DataType::Utf8, ColumnType::Decimal) => Values::Number(array.as_string(), None),
+        (DataType::Utf8, ColumnType::Uuid) => Values::Uuid(array.as_string()),
+        (DataType::Binary, ColumnType::Bytea) => Values::Bytes(array.as_binary()),
         (DataType::Utf8, ColumnType::Text | ColumnType::Varchar { .. } | ColumnType::Char { .. }) => {
             Values::Text(array.as_string())
         }
@@ -96,6 +107,12 @@ pub(super) fn date(days: i32) -> Result<i32, Refusal> {
     }
     let days = days.checked_sub(value::UNIX_EPOCH_DAYS).ok_or(Refusal::OutOfRange)?;
     if (value::date::FIRST..=value::date::LAST).contains(&days) { Ok(days) } else { Err(Refusal::OutOfRange) }
+}
+
+/// Microseconds since midnight; a day's end is one.
+#[inline(always)]
+pub(super) fn time(micros: i64) -> Result<i64, Refusal> {
+    if (0..=DAY_MICROS).contains(&micros) { Ok(micros) } else { Err(Refusal::OutOfRange) }
 }
 
 /// As [`date`], in microseconds.
