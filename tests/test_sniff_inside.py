@@ -21,7 +21,7 @@ def comma(r: random.Random, most: int) -> str:
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-@pytest.mark.parametrize("name", ["a.csv", "a.dat"])
+@pytest.mark.parametrize("name", ["a.csv", "a.dat", "a.txt"])
 @pytest.mark.parametrize("columns", [2, 3])
 def test_decimals_are_not_cut_at_their_commas(tmp_path: Path, name: str, delimiter: str, columns: int) -> None:
     r = random.Random(columns)
@@ -34,11 +34,13 @@ def test_decimals_are_not_cut_at_their_commas(tmp_path: Path, name: str, delimit
 @pytest.mark.parametrize(
     ("record", "expected", "sure"),
     [
-        ("Smith{n}, John;{n}", ";", True),
         ("Smith{n}, John\t{n}", "\t", True),
         ("Smith{n}, John\tCity{n}", "\t", False),
         # Either could be.
+        ("Smith{n}, John;{n}", ",", False),
         ("Smith{n}, John;City{n}", ",", False),
+        ("1{n},19;3,9", ",", False),
+        ("Bern,-73.90;-11{n}.94", ",", False),
         ("{n};{n} 493,75", ",", False),
         # Lists between commas.
         ("{n},7;{n},name{n}", ",", True),
@@ -84,3 +86,21 @@ def test_addresses_that_are_divided_are_doubted(tmp_path: Path, kind: str) -> No
     )
     assert found.confidence < LOW_CONFIDENCE
     assert "," in (found.value, *found.alternatives)
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "delimiter"),
+    [
+        ("a.tsv", "Paris\t12.45{n},108.81", "\t"),
+        ("a.tsv", "Desk\t$84,{n}.55", "\t"),
+        ("a.txt", "nut\t2 x 198,{n}", "\t"),
+        ("a.tsv", "db\tpool;{n}", "\t"),
+        ("a.tsv", "Quick dog, quick brown.\tLi{n}", "\t"),
+        ("a.txt", "brown{n} 5968{n} 83.90 2024-02-09", " "),
+        ("a.txt", "group{n}:x:{n}:members", ":"),
+    ],
+)
+def test_what_is_plain_needs_no_note(tmp_path: Path, name: str, record: str, delimiter: str) -> None:
+    path = write(tmp_path / name, "".join(record.format(n=n) + "\n" for n in range(RECORDS)))
+    found = decision(sniff(path), "delimiter")
+    assert (found.value.replace("\\t", "\t"), found.confidence >= LOW_CONFIDENCE) == (delimiter, True)

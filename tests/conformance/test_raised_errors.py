@@ -73,3 +73,12 @@ def test_a_record_of_standard_input_has_gone_by(postgres_target: PostgresTarget,
     assert "violates check constraint" in told
     assert "text  " not in told
     assert postgres_target.count("t") == 1
+
+
+@pytest.mark.parametrize("code", ["P0001", "ABCDE", "38000"])
+def test_the_record_is_named(postgres_target: PostgresTarget, tmp_path: Path, code: str) -> None:
+    """Without skipping too, whichever way the rows go."""
+    postgres_target.execute(CHECK.format(statement=RAISED.format(code=code)))
+    run = load(postgres_target, write(tmp_path / "in.csv", "1,x\n2,y\n3,z\n"), check=1)
+    assert "record    2" in run.stderr
+    assert f"SQLSTATE  {code}" in run.stderr

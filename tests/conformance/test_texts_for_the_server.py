@@ -197,3 +197,10 @@ def test_who_reads_what(
     assert run.summary["write_path"] == path
     assert run.summary["verify"]["kind"] == ("checksum" if path == "binary" else "count")
     assert postgres_target.rows("SELECT v::text FROM t") == postgres_target.rows("SELECT v::text FROM u")
+
+
+def test_moments_of_frames(postgres_target: PostgresTarget) -> None:
+    """As those of files."""
+    postgres_target.execute("CREATE TABLE t (v timestamptz)")
+    table = pa.table({"v": pa.array([1, None], pa.timestamp("us", "UTC"))})
+    assert tipple.load(table, into=postgres_target.url, table="t").write_path == "binary"

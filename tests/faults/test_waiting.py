@@ -105,6 +105,21 @@ def test_a_lock_that_is_in_the_way_before_the_load_is_named(target: PostgresTarg
     assert target.count("t") == ROWS + 2
 
 
+@pytest.mark.parametrize("lock", ["ACCESS EXCLUSIVE", "ACCESS SHARE"], ids=["before", "publish"])
+def test_a_job_file_says_which_table_waits(target: PostgresTarget, file: Path, lock: str) -> None:
+    table = f"[tables.t]\ninto = '{target.url}'\nsources = '{file}'\nmode = 'replace'\n"
+    job = write(file.parent / "job.toml", table)
+    with holding(target, lock) as holder:
+        command = start_tipple("run", job, "--progress", "plain")
+        pid = holder.info.backend_pid
+        said = f"tipple: warning: t: waiting for a lock that session {pid} holds"
+        assert wait_for(lambda: said in command.stderr_so_far(), 30), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == 0, str(run)
+    assert target.count("t") == ROWS
+
+
 def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path) -> None:
     """Whoever set it wants no load to wait for longer."""
     url = target.server.url(LOADER, target.database, options="-c lock_timeout=300ms")

@@ -31,14 +31,12 @@ from tipple.plan.sniff_decisions import (
 from tipple.plan.sniff_escapes import Backslashes
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
 from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, wrapped_columns
-from tipple.plan.sniff_score import DELIMITERS, RARE_DELIMITERS
+from tipple.plan.sniff_score import DELIMITERS, NEVER_IN_TEXT, RARE_DELIMITERS
 from tipple.plan.sniff_score import score as score_of
 from tipple.plan.sniff_unquoted import is_unquoted, quotes_are_data, unquoted_layout
 
 __all__ = ["QUOTED_FOR_A_REASON", "choose_layout"]
 
-_NEVER_IN_TEXT = frozenset("\t\x01\x1f")
-"""Hardly anybody has these in a field without quotes."""
 QUOTED_FOR_A_REASON = re.compile(rb'"[^"\t\n]*,[^"\t\n]*"|""|(?:^|[\t\n])"[^"\n]*[\t\n][^"]*"')
 """What programs quote a field for: a comma, a quote, a tab or a line end in it."""
 _NAME_LAYOUTS = {
@@ -120,7 +118,7 @@ def choose_layout(
         others += [c for c in unsplit if c not in others]
         confidence = min(confidence, UNSPLIT_CONFIDENCE)
     whole = next((c for c in ranked if c.is_single), None)
-    if whole is not None and _may_be_addresses(chosen, whole, named_candidate):
+    if whole is not None and _may_be_addresses(chosen, whole):
         others.append(whole)
         confidence = min(confidence, UNSPLIT_CONFIDENCE)
     told = chosen.profile.records > 0
@@ -142,11 +140,12 @@ def _splits_every_record(candidate: Candidate, whole: Candidate) -> bool:
     return (usual or values) and profile.records > 1 and min(profile.field_counts, default=0) > 1
 
 
-def _may_be_addresses(chosen: Candidate, whole: Candidate, named: Candidate | None) -> bool:
-    """Whether what divides records stands in addresses and names too, which are one field: the name says so, or a first
-    record of one field.
+def _may_be_addresses(chosen: Candidate, whole: Candidate) -> bool:
+    """Whether what divides records may stand in addresses (`0a:1b:2c`, `DE61 7011 7376`), which are one field: below a
+    first record of one field, or where the parts are as long in each record, and not all of them numbers.
     """
-    doubted = _heads_a_single_column(whole, chosen) or (named is not None and chosen.typed < 1.0)
+    equal = all(column.longest == column.shortest > 1 for column in chosen.profile.columns)
+    doubted = _heads_a_single_column(whole, chosen) or (equal and chosen.typed < 1.0)
     return chosen.layout.delimiter in RARE_DELIMITERS and doubted
 
 
@@ -401,6 +400,8 @@ def _between(
         # A title of one word stands above a single column too, of addresses (`0a:1b:2c`) or of groups of digits.
         whole = has_header or other.layout.delimiter in RARE_DELIMITERS
         if _beats(other, own, expected_fields) and not (whole and _heads_a_single_column(own, other)):
+            keeping = (c for c in ranked if _keeps_decimal_commas(c, other) and _beats(c, own, expected_fields))
+            other = next(keeping, other)
             return other, f"{why(other)}; the name says {name}, which gives {fields_of(own.profile)}"
         break
     if own.layout == named.layout:
@@ -442,7 +443,7 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
         return False
     if _keeps_decimal_commas(other, own):
         return True
-    if stands_in_values(other, own) and (other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1):
+    if stands_in_values(other, own) and other.layout.delimiter in NEVER_IN_TEXT:
         return True
     if other.score <= own.score:
         return False
@@ -451,7 +452,7 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
     if own.healthy:
         wanted = expected_fields is not None and other.profile.fields == expected_fields != own.profile.fields
         finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
-        return wanted or finer or other.layout.delimiter in _NEVER_IN_TEXT or other.typed > own.typed + 0.1
+        return wanted or finer or other.layout.delimiter in NEVER_IN_TEXT or other.typed > own.typed + 0.1
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
 
 
@@ -501,8 +502,9 @@ def _keeps_decimal_commas(other: Candidate, own: Candidate) -> bool:
         "decimal_comma" in column.kinds and column.kinds.keys() <= {"decimal_comma", "thousands", "integer"}
         for column in other.profile.columns_with_heads
     )
-    # Or it may be a list (`7;3`) between commas.
-    better = other.score > own.score or other.typed == 1.0
+    # Or it may be a list (`7;3`) between commas: who counts begins with no zero, and what stands behind a comma may.
+    zeros = any("leading_zero" in column.kinds for column in own.profile.columns)
+    better = other.score > own.score or (other.typed == 1.0 and zeros)
     return decimals and better and always_inside(own)
 
 

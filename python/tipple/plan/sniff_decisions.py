@@ -10,7 +10,7 @@ from tipple.plan.sniff_escapes import escaped_in_quotes
 from tipple.plan.sniff_options import spell
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
 from tipple.plan.sniff_quotes import doubt_of_apostrophes
-from tipple.plan.sniff_score import RARE_DELIMITERS, is_empty, padding
+from tipple.plan.sniff_score import NEVER_IN_TEXT, RARE_DELIMITERS, is_empty, padding
 from tipple.plan.sniff_unquoted import doubt_of_quotes_as_data, holds_line_ends, is_unquoted, unquoted_layout
 
 __all__ = [
@@ -53,14 +53,15 @@ def always_inside(candidate: Candidate) -> bool:
 
 
 def stands_in_values(other: Candidate, own: Candidate) -> bool:
-    """Whether another delimiter divides all records into as many fields, of which no fewer are values, and this one
-    leaves a delimiter in each value of a column.
+    """Whether another delimiter divides all records into as many fields, of which no fewer are values, or into values
+    alone, and this one leaves a delimiter in each value of a column.
     """
     return (
         other.healthy
         and own.healthy
+        and own.layout.delimiter not in NEVER_IN_TEXT
         and other.layout.delimiter not in RARE_DELIMITERS
-        and other.profile.fields >= own.profile.fields
+        and (other.profile.fields >= own.profile.fields or other.typed == 1.0)
         and other.typed >= own.typed
         and always_inside(own)
     )

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from tipple.plan.sniff_profile import ColumnProfile, HeadField, Layout, Profile
 
-__all__ = ["DELIMITERS", "RARE_DELIMITERS", "is_empty", "padding", "score"]
+__all__ = ["DELIMITERS", "NEVER_IN_TEXT", "RARE_DELIMITERS", "is_empty", "padding", "score"]
 
 DELIMITERS: Mapping[str, float] = {
     ",": 1.0, ";": 1.0, "\t": 1.0, "|": 1.0, "\x01": 1.5, "\x1f": 1.5, "^": 0.95, "~": 0.8, ":": 0.55, " ": 0.45,
 }  # fmt: skip
 """What separates fields, and how usual that is."""
+NEVER_IN_TEXT = frozenset("\t\x01\x1f")
+"""Hardly anybody has these in a field without quotes."""
 RARE_DELIMITERS = frozenset(": ~")
 """They stand in times and sentences too: taken only where they make at least three fields, one of them typed. Spaces
 that align fields make none."""

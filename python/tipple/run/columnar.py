@@ -147,7 +147,7 @@ def open_stream(source: Any, format: str) -> tuple[Columnar, Identity]:
     columnar = Columnar(format="memory", again=(lambda: _core.ArrowStream(source)) if is_table else None)
     try:
         columnar.stream = _core.ArrowStream(_watched(source))
-        columnar.fields = msgspec.json.decode(columnar.stream.fields(), type=list[Field])
+        columnar.fields = join_fields([msgspec.json.decode(columnar.stream.fields(), type=list[Field])])
     except Exception as error:
         columnar.close()
         said, hint = _complaint(error, source, is_frame=is_frame)

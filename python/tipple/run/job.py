@@ -218,6 +218,10 @@ class _TableRun(Part):
         finally:
             self.job.ended(self)
 
+    def warn(self, text: str) -> None:
+        if not callable(self.job.display):
+            self.job.display.warn(f"{self.entry.name}: {text}")
+
     def followers(self, request_key: bytes) -> Sequence[bytes]:
         self.request_key = request_key
         return [table.request_key for table in self.job.followers(self)]

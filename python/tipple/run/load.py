@@ -319,7 +319,11 @@ def load(
         if resume is not None and STDIN in paths:
             raise UsageError("standard input cannot be resumed: it can be read only once", hint="leave out --resume")
         _part.claim(Files(inputs=_inputs([] if stream_identity else paths, schema, target), outputs=outputs_of(policy)))
-        display = open_progress(progress, stderr(), now=moments.now) if isinstance(progress, str) else _Called(progress)
+        display = (
+            open_progress(progress, stderr(), now=moments.now)
+            if isinstance(progress, str)
+            else _Called(progress, _part.warn)
+        )
         runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
         if memory_limit_bytes is not None and _part.alone:
             # Of tables side by side nobody can tell whose memory it is.
@@ -569,16 +573,10 @@ _FOREIGN_KEY = "23503"
 
 
 class _Called:
-    """Hands snapshots to a function; warnings are in the report's notes."""
+    """Hands snapshots to a function, and what is said at once to another."""
 
-    def __init__(self, function: Callable[[Mapping[str, Any]], None]) -> None:
-        self._function = function
-
-    def update(self, snapshot: Mapping[str, Any]) -> None:
-        self._function(snapshot)
-
-    def warn(self, text: str) -> None:
-        return
+    def __init__(self, update: Callable[[Mapping[str, Any]], None], warn: Callable[[str], None]) -> None:
+        self.update, self.warn = update, warn
 
     def close(self) -> None:
         return

@@ -73,6 +73,9 @@ class Part:
         """What runs the core's jobs, of files or of what can be read only once."""
         return JobRunner(display, meanwhile=self.meanwhile, reads_once=reads_once)
 
+    def warn(self, text: str) -> None:
+        """Says something at once, where the caller takes snapshots only; from any thread."""
+
     @contextmanager
     def finishing(self) -> Iterator[None]:
         """Around what is done with the session when all is published."""

@@ -198,9 +198,13 @@ def has_stored(plan: Mapping[str, Any]) -> bool:
     return bool(plan.get("direct")) and not plan.get("copies")
 
 
-def blames_a_row(sqlstate: str | None) -> bool:
-    """Whether a CHECK constraint refuses a row, or its expression fails of it: a data exception, or one of PL/pgSQL."""
-    return sqlstate is not None and (sqlstate == "23514" or sqlstate[:2] in ("22", "P0"))
+def blames_a_row(error: ServerError) -> bool:
+    """Whether a CHECK constraint refuses a row, or its expression fails of it: a data exception, one of a function, or
+    one that a function raises by whatever code.
+    """
+    kind = (error.sqlstate or "")[:2]
+    raised = error.routine == "exec_stmt_raise" and kind not in ("40", "53", "57", "58", "XX")
+    return error.sqlstate == "23514" or kind in ("20", "21", "22", "2F", "38", "39", "P0") or raised
 
 
 @contextmanager
@@ -219,7 +223,7 @@ def giving_way() -> Iterator[None]:
         # The ledger, or a file that the server may not write: COPY would not fare better.
         of_pages = error.detail.get("doing") != core.WRITING_LEDGER and files_hint(told) is None
         is_taken = told.sqlstate in _TAKEN_AWAY and of_pages
-        if not blames_a_row(told.sqlstate) and not is_taken:
+        if not blames_a_row(told) and not is_taken:
             raise
         raise core.Unsuited(str(error), hint=PUT_BACK if is_taken else NAMED_OTHERWISE) from None
 

@@ -28,6 +28,7 @@ from tipple.engines.postgresql import (
 )
 from tipple.engines.postgresql import connection as connections
 from tipple.engines.postgresql.choice import Choice
+from tipple.engines.postgresql.diagnostics import server_error
 from tipple.engines.postgresql.job import JobOwner, OwnedJob
 from tipple.engines.postgresql.keys import refused
 from tipple.engines.postgresql.keys.refused import Sources
@@ -153,7 +154,8 @@ class Publish:
         try:
             yield
         except psycopg.Error as error:
-            if not checks or not direct.blames_a_row(error.sqlstate) or not owned.direct or self.borrowed is not None:
+            of_row = direct.blames_a_row(server_error(error))
+            if not checks or not of_row or not owned.direct or self.borrowed is not None:
                 raise
             said = error.diag.message_primary or str(error)
             raise core.Unsuited(said, hint=direct.NAMED_OTHERWISE) from None
