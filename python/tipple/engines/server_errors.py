@@ -26,6 +26,7 @@ __all__ = [
     "is_english",
     "is_no_records_fault",
     "is_of_circumstances",
+    "is_of_functions",
     "lacks_right",
     "lock_hint",
     "may_pass",
@@ -43,7 +44,11 @@ transaction, another transaction, a lack of resources, the state of an object, a
 itself."""
 _FAULT_OF_VALUES = ("0A", "3F", "42")
 """The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
+_FAULT_OF_FUNCTIONS = ("20", "21", "22", "2F", "38", "39", "P0")
+_RAISE = "exec_stmt_raise"
+"""Where PL/pgSQL raises an error (src/pl/plpgsql/src/pl_exec.c)."""
 _PASSING = ("40", "53", "57", "58")
+_NEVER_A_RECORDS = (*_PASSING, "XX")
 _MISSING_RIGHT = "42501"
 """Of the class 42 what can be granted, and what a policy of row security does not let in."""
 _OF_RIGHTS = ("aclcheck_error", "aclcheck_error_col")
@@ -96,6 +101,12 @@ def is_of_circumstances(sqlstate: str | None) -> bool:
 def is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
     """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
     return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
+
+
+def is_of_functions(error: ServerError) -> bool:
+    """Whether it comes from within a function, or one raises it by whatever code, as `guard.rs` has it."""
+    kind = (error.sqlstate or "")[:2]
+    return kind in _FAULT_OF_FUNCTIONS or (error.routine == _RAISE and kind not in _NEVER_A_RECORDS)
 
 
 def lacks_right(error: ServerError) -> bool:

@@ -394,7 +394,7 @@ def _between(
         return named, f"the sample holds no whole record: as the name says ({name})"
     if best is None:
         return named, f"as the name says ({name})"
-    for other in sorted(ranked, key=lambda other: not stands_in_values(other, own)):
+    for other in sorted(ranked, key=lambda other: not _is_never_in_text(other, own)):
         if other.layout.delimiter == named.layout.delimiter:
             continue
         # A title of one word stands above a single column too, of addresses (`0a:1b:2c`) or of groups of digits.
@@ -422,6 +422,11 @@ def _between(
     return own, f"{why(own)}; not quite as the name says ({name})"
 
 
+def _is_never_in_text(other: Candidate, own: Candidate) -> bool:
+    """Whether each value of a column has a delimiter that values hardly have, and which divides all records as well."""
+    return other.layout.delimiter in NEVER_IN_TEXT and stands_in_values(other, own)
+
+
 def _heads_a_single_column(own: Candidate, other: Candidate) -> bool:
     """Whether the first records have one field in either reading, and so have all in the first one."""
     heads = other.profile.heads.values()
@@ -443,7 +448,7 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
         return False
     if _keeps_decimal_commas(other, own):
         return True
-    if stands_in_values(other, own) and other.layout.delimiter in NEVER_IN_TEXT:
+    if _is_never_in_text(other, own):
         return True
     if other.score <= own.score:
         return False

@@ -18,7 +18,7 @@ from psycopg import sql
 from tipple.engines import core
 from tipple.engines.postgresql import extension
 from tipple.engines.postgresql.partitioned import partition_bounds
-from tipple.engines.server_errors import ServerError, files_hint
+from tipple.engines.server_errors import ServerError, files_hint, is_of_functions
 from tipple.errors import BadRecord, TippleError
 from tipple.plan.url import TableName
 
@@ -202,9 +202,7 @@ def blames_a_row(error: ServerError) -> bool:
     """Whether a CHECK constraint refuses a row, or its expression fails of it: a data exception, one of a function, or
     one that a function raises by whatever code.
     """
-    kind = (error.sqlstate or "")[:2]
-    raised = error.routine == "exec_stmt_raise" and kind not in ("40", "53", "57", "58", "XX")
-    return error.sqlstate == "23514" or kind in ("20", "21", "22", "2F", "38", "39", "P0") or raised
+    return error.sqlstate == "23514" or is_of_functions(error)
 
 
 @contextmanager
