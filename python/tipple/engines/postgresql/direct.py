@@ -202,7 +202,7 @@ def blames_a_row(error: ServerError) -> bool:
     """Whether a CHECK constraint refuses a row, or its expression fails of it: a data exception, one of a function, or
     one that a function raises by whatever code.
     """
-    return error.sqlstate == "23514" or is_of_functions(error)
+    return error.sqlstate == "23514" or (is_of_functions(error) and files_hint(error) is None)
 
 
 @contextmanager
