@@ -99,8 +99,8 @@ impl BatchPageEncoder {
 fn fill(strip: &mut Strip, index: usize, values: &Values<'_>, nulls: Option<&NullBuffer>, server: ServerVersion) {
     let mut column = StripColumn { strip, index, nulls };
     // SAFETY: there is room for `FIXED_BYTES` for each value and twice all text. No value of fixed width takes more than 8
-    // bytes and 7 of alignment or the 16 of a UUID, a number of 38 digits less than `FIXED_BYTES`, a text its own length, 4 bytes of header
-    // and 3 of alignment.
+    // bytes and 7 of alignment or the 16 of a UUID, a number of 38 digits less than `FIXED_BYTES`, a text its own length, 4
+    // bytes of header and 3 of alignment.
     unsafe {
         match values {
             Values::Bool(array) => column.fill(|row, to| Ok(put_fixed(to, [u8::from(array.value(row))], 1))),
