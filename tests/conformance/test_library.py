@@ -153,6 +153,27 @@ def test_ctrl_c_is_the_same_error_in_every_phase(engine_target: Target, tmp_path
     assert engine_target.count("t") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"ledger": False}, "run the same command again: without a ledger it loads from the beginning"),
+        ({"restart": True}, "run the same command without --restart to go on where the ledger has rows"),
+    ],
+)
+def test_ctrl_c_where_the_same_command_does_not_go_on(
+    engine_target: Target, tmp_path: Path, options: dict[str, Any], hint: str
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer)")
+
+    def interrupt(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "load":
+            raise KeyboardInterrupt
+
+    with pytest.raises(tipple.Interrupted) as caught:
+        tipple.load(write(tmp_path / "in.csv", "1\n"), into=engine_target.url, table="t", progress=interrupt, **options)
+    assert str(caught.value.hint).startswith(hint)
+
+
 @pytest.mark.parametrize("place", [(DuckLoad, "_commit"), (DuckSession, "close")], ids=["commit", "close"])
 def test_ctrl_c_that_comes_too_late(tmp_path: Path, place: tuple[type, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB says of a COMMIT that it was interrupted, and carries it out; what can be read once would come twice."""

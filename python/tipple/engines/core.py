@@ -293,7 +293,7 @@ def core_error(error: Exception) -> TippleError:
         case "lost_ownership":
             return TakenOver()
         case "cancelled":
-            return Interrupted("interrupted", hint="run the same command again to go on")
+            return Interrupted("interrupted")
         case "invalid" if message.startswith(_STREAM_FAILED):
             return TippleError(
                 _without_traceback(message.replace("C Data interface error: ", "")),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from tipple.errors import Interrupted, TippleError
 
 __all__ = ["interruptible", "is_interrupt", "too_late"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -43,18 +48,34 @@ def too_late() -> Iterator[None]:
             signal.signal(number, signal.default_int_handler)
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Around a verb that can be resumed.
+def interruptible(verb: Callable[P, R]) -> Callable[P, R]:
+    """A verb that can be resumed, as one that says of Ctrl-C how.
 
     Raises:
         Interrupted: Ctrl-C.
     """
-    try:
-        yield
-    except TippleError:
-        raise
-    except BaseException as error:
-        if not is_interrupt(error):
+
+    @wraps(verb)
+    def interrupted_by_name(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return verb(*args, **options)
+        except Interrupted as error:
+            error.hint = error.hint or how_to_go_on(options)
             raise
-        raise Interrupted("interrupted", hint="run the same command again to go on") from None
+        except TippleError:
+            raise
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            raise Interrupted("interrupted", hint=how_to_go_on(options)) from None
+
+    return interrupted_by_name
+
+
+def how_to_go_on(options: Mapping[str, object]) -> str:
+    """What to do after Ctrl-C in a verb that was called with these options."""
+    if options.get("ledger") is False:
+        return "run the same command again: without a ledger it loads from the beginning"
+    if options.get("restart") is True:
+        return "run the same command without --restart to go on where the ledger has rows; with it, all is loaded anew"
+    return "run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)"

@@ -50,7 +50,7 @@ USAGE_STATUS = 2
 
 
 @checked
-@interruptible()
+@interruptible
 def run(
     file: str | os.PathLike[str],
     *,
@@ -347,10 +347,7 @@ class _Run:
             self._close()
         report = self._report()
         if report.exit_status == Interrupted.default_exit_status:
-            interrupted = Interrupted(
-                "interrupted; what was published stays, and nothing else is visible",
-                hint="run the same command again to go on",
-            )
+            interrupted = Interrupted("interrupted; what was published stays, and nothing else is visible")
             interrupted.report = report
             raise interrupted
         if any(table.is_missing for table in self.tables.values()):

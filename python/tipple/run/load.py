@@ -88,7 +88,7 @@ class ArrowStreamSource(Protocol):
 
 
 @checked
-@interruptible()
+@interruptible
 def load(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowStreamSource,
     *,

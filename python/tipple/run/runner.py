@@ -21,7 +21,6 @@ from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
 
-_GO_ON = "run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)"
 _BEGIN_ANEW = (
     "load it again from its beginning, a reader or standard input by a new one: only loads of files can be resumed"
 )
@@ -48,7 +47,7 @@ class JobRunner:
         self._progress = progress
         self._stop = stop or threading.Event()
         self._meanwhile = meanwhile
-        self._go_on = _BEGIN_ANEW if reads_once else _GO_ON
+        self._reads_once = reads_once
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
         self.memory: MemoryWatch | None = None
@@ -136,7 +135,8 @@ class JobRunner:
             if outcome is None:
                 raise Interrupted(
                     "interrupted; nothing of what was under way is visible",
-                    hint=self._go_on,
+                    # Of files the verb says it, which knows its options.
+                    hint=_BEGIN_ANEW if self._reads_once else None,
                 ) from None
         except _core.CoreError as error:
             raise core_error(error) from None
