@@ -142,10 +142,13 @@ from tipple import cli
 from tipple.errors import Interrupted
 from tipple.run.interrupt import interruptible
 
+@interruptible
+def verb():
+    eval("kill()", {{"kill": lambda: [os.kill(os.getpid(), signal.{number}), len("x")]}})
+
 def run(arguments):
     try:
-        with interruptible():
-            eval("kill()", {{"kill": lambda: [os.kill(os.getpid(), signal.{number}), len("x")]}})
+        verb()
     except Interrupted as error:
         print("told")
         return error.exit_status

@@ -59,6 +59,9 @@ def test_what_speaks_against_no_record(postgres_target: PostgresTarget, tmp_path
     postgres_target.execute(TRIGGER.format(statement=RAISED.format(code=code)))
     load_skipping(postgres_target, tmp_path, check=1)
     assert postgres_target.count("t") == 0
+    run = load(postgres_target, tmp_path / "in.csv", check=1, restart=True)
+    assert "the record is not to blame" in run.stderr
+    assert f"SQLSTATE {code}): no boom here" in run.stderr
 
 
 @pytest.mark.parametrize("path", ["binary", "text"])
@@ -75,7 +78,7 @@ def test_a_record_of_standard_input_has_gone_by(postgres_target: PostgresTarget,
     assert postgres_target.count("t") == 1
 
 
-@pytest.mark.parametrize("code", ["P0001", "ABCDE", "38000"])
+@pytest.mark.parametrize("code", ["P0001", "ABCDE", "38000", "55000", "42501"])
 def test_the_record_is_named(postgres_target: PostgresTarget, tmp_path: Path, code: str) -> None:
     """Without skipping too, whichever way the rows go."""
     postgres_target.execute(CHECK.format(statement=RAISED.format(code=code)))

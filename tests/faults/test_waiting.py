@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from command import Command, start_tipple
+import tipple
+from command import Command, run_tipple, start_tipple
 from faults.oracle import wait_for
 from loading import load, load_words
 from servers.postgres import LOADER, PostgresServer
@@ -118,6 +121,32 @@ def test_a_job_file_says_which_table_waits(target: PostgresTarget, file: Path, l
         run = command.wait(60)
     assert run.exit_code == 0, str(run)
     assert target.count("t") == ROWS
+
+
+@pytest.mark.parametrize("progress", ["none", lambda snapshot: None], ids=["none", "function"])
+def test_a_library_logs_what_is_displayed_nowhere(
+    target: PostgresTarget, file: Path, progress: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with holding(target, "ACCESS EXCLUSIVE") as holder, ThreadPoolExecutor() as other:
+        load = other.submit(tipple.load, file, into=target.url, table="t", progress=progress)
+        said = f"waiting for a lock that session {holder.info.backend_pid} holds"
+        assert wait_for(lambda: any(said in record.getMessage() for record in caplog.records), 30)
+        holder.rollback()
+        assert load.result().rows == ROWS
+    assert {record.name for record in caplog.records} == {"tipple"}
+
+
+@pytest.mark.parametrize("verb", ["jobs", "doctor"])
+def test_verbs_without_a_display_say_whom_they_wait_for(target: PostgresTarget, file: Path, verb: str) -> None:
+    load(target, file, mode="replace")
+    undisturbed = run_tipple(verb, target.url, check=False)
+    with holding(target, "ACCESS EXCLUSIVE", "tipple.job") as holder:
+        command = start_tipple(verb, target.url)
+        assert named(command, holder), command.stderr_so_far()
+        holder.rollback()
+        run = command.wait(60)
+    assert run.exit_code == undisturbed.exit_code, str(run)
+    assert len(run.stdout.splitlines()) == len(undisturbed.stdout.splitlines())
 
 
 def test_a_lock_timeout_of_the_role_is_named(target: PostgresTarget, file: Path) -> None:

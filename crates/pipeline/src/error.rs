@@ -60,6 +60,17 @@ pub enum Error {
     /// The server refused a statement.
     #[error("{}", .0.message)]
     Server(Box<ServerError>),
+    /// The server ended a COPY at a record that is not to blame.
+    #[error("{}: near record {record_number}: {}", file, .error.message)]
+    NearRecord {
+        /// What it said.
+        #[serde(flatten)]
+        error: Box<ServerError>,
+        /// The file that the record stands in.
+        file: String,
+        /// Its number in the file, from 1, the header not counted.
+        record_number: u64,
+    },
     /// No connection, or it was lost and did not come back in time.
     #[error("{message}")]
     Connection {

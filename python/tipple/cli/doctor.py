@@ -11,7 +11,7 @@ import msgspec
 from rich.padding import Padding
 from rich.text import Text
 
-from tipple.cli.output import console, print_json
+from tipple.cli.output import console, print_json, show_log
 from tipple.engines.findings import Finding
 from tipple.errors import UsageError
 from tipple.plan.storage import StorageSize
@@ -47,6 +47,7 @@ def doctor(words: Sequence[str], *, table: str | None, sizes: bool, as_json: boo
     # Without the variable a first word that is no URL is rather a mistake than a source.
     named = bool(words) and ("://" in words[0] or not words[0].strip() or not os.environ.get(TARGET_VARIABLE))
     url, sources = (words[0], words[1:]) if named else (None, words)
+    show_log()
     if sizes and sources:
         raise UsageError(
             f"--sizes shows what tables take, and looks at no source such as {sources[0]}",

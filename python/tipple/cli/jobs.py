@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from tipple.cli.output import after_the_deed, console, print_json
+from tipple.cli.output import after_the_deed, console, print_json, show_log
 from tipple.engines.base import JobRecord
 from tipple.engines.moments import for_people
 from tipple.errors import UsageError, printable_text
@@ -46,6 +46,7 @@ def jobs(words: Sequence[str], as_json: bool, force: bool) -> None:
     A job of --no-atomic that has stored rows is kept, because its command would store them once more.
     """
     url, action, job = _meaning(words)
+    show_log()
     if force and action not in ("cancel", "clean"):
         raise UsageError(f"--force has no meaning for {action}", hint="leave it out")
     if action == "clean":

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["StdoutFailed", "after_the_deed", "console", "flush", "guard", "has_printed_json", "print_json", "say"]
+__all__ = [
+    "StdoutFailed",
+    "after_the_deed",
+    "console",
+    "flush",
+    "guard",
+    "has_printed_json",
+    "print_json",
+    "say",
+    "show_log",
+]
 
 LEAST_WIDTH = 60
 """With fewer columns there would be nothing to read, and with `COLUMNS=0` nothing at all."""
@@ -111,6 +121,18 @@ def say(text: str) -> None:
     """A line on stderr; where that takes nothing, the exit status says what it can."""
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+def show_log() -> None:
+    """Has what is said to the logger appear on stderr: for verbs without a display."""
+    import logging
+
+    class OnStderr(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(f"tipple: warning: {record.getMessage()}")
+
+    logger = logging.getLogger("tipple")
+    logger.handlers = [OnStderr()]
 
 
 def flush() -> None:

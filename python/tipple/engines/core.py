@@ -235,9 +235,9 @@ def core_error(error: Exception) -> TippleError:
     kind = facts.pop("kind")
     message = facts.get("message", "")
     match kind:
-        case "bad_record" if server_errors.is_no_records_fault(facts.get("sqlstate"), facts.get("column")):
+        case "near_record":
             return TippleError(
-                f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {facts['reason']} "
+                f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {ServerError.of_facts(facts).text} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",
                 hint=f"the record is not to blame: {server_errors.hint(ServerError.of_facts(facts)) or _MEND}",
                 detail=facts,

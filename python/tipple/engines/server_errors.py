@@ -24,7 +24,6 @@ __all__ = [
     "full_hint",
     "hint",
     "is_english",
-    "is_no_records_fault",
     "is_of_circumstances",
     "is_of_functions",
     "lacks_right",
@@ -42,8 +41,6 @@ _CIRCUMSTANCES = ("25", "40", "53", "55", "57", "58", "XX")
 """Classes of SQLSTATE that end a statement whatever it says, and a COPY wherever it stands: the state of the
 transaction, another transaction, a lack of resources, the state of an object, an operator, the system, the server
 itself."""
-_FAULT_OF_VALUES = ("0A", "3F", "42")
-"""The same where no value was being read: what a trigger or a default runs may lack a right or a function."""
 _FAULT_OF_FUNCTIONS = ("20", "21", "22", "2F", "38", "39", "P0")
 _RAISE = "exec_stmt_raise"
 """Where PL/pgSQL raises an error (src/pl/plpgsql/src/pl_exec.c)."""
@@ -77,9 +74,6 @@ class ServerError(msgspec.Struct, frozen=True):
         """Of the facts of the core, or of another error of Tipple's that has them."""
         message = facts.get("message") or facts.get("reason") or ""
         detail, routine, constraint = (facts.get(name) for name in ("detail", "routine", "constraint"))
-        if "record_number" in facts and facts.get("column") is None:
-            # What a trigger lacks at a record: of which function the server says that, the core does not tell.
-            routine = routine or _OF_RIGHTS[0]
         return cls(facts.get("sqlstate"), message, detail or "", routine, constraint)
 
     @property
@@ -96,11 +90,6 @@ class ServerError(msgspec.Struct, frozen=True):
 def is_of_circumstances(sqlstate: str | None) -> bool:
     """Whether the server refuses neither a statement nor a value."""
     return (sqlstate or "")[:2] in _CIRCUMSTANCES
-
-
-def is_no_records_fault(sqlstate: str | None, column: str | None) -> bool:
-    """Whether the statement failed beside the record that it stood at, as `guard.rs` has it."""
-    return is_of_circumstances(sqlstate) or (column is None and (sqlstate or "")[:2] in _FAULT_OF_VALUES)
 
 
 def is_of_functions(error: ServerError) -> bool:

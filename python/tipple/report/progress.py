@@ -31,6 +31,7 @@ __all__ = [
     "StreamSnapshot",
     "TableSnapshot",
     "figures",
+    "log_warning",
     "open_progress",
     "stream_states",
     "table_state",
@@ -188,12 +189,23 @@ class RateEstimate:
         return bytes_left / rate
 
 
+def log_warning(text: str) -> None:
+    """Tells the logger `tipple` what nobody displays. Nothing is printed where the program has set up no logging."""
+    # It takes its time to be loaded, and most loads have nothing to say.
+    import logging
+
+    logger = logging.getLogger("tipple")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    logger.warning(text)
+
+
 class _NoProgress:
     def update(self, snapshot: Mapping[str, Any]) -> None:
         pass
 
     def warn(self, text: str) -> None:
-        pass
+        log_warning(text)
 
     def close(self) -> None:
         pass

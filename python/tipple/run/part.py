@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tipple.engines import find_engine
 from tipple.engines.base import Session, Together
 from tipple.plan.url import Target
-from tipple.report.progress import Progress
+from tipple.report.progress import Progress, log_warning
 from tipple.run.outputs import Files, claim_outputs
 from tipple.run.runner import JobRunner
 
@@ -75,6 +75,7 @@ class Part:
 
     def warn(self, text: str) -> None:
         """Says something at once, where the caller takes snapshots only; from any thread."""
+        log_warning(text)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:

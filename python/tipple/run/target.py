@@ -8,6 +8,7 @@ from tipple.engines import find_engine
 from tipple.engines.base import Session
 from tipple.errors import ConnectionFailed, UsageError
 from tipple.plan.url import Target, parse_target
+from tipple.report.progress import log_warning
 
 __all__ = ["DEFAULT_TARGET", "TARGET_VARIABLE", "choose_target", "connect_existing"]
 
@@ -30,7 +31,7 @@ def choose_target(url: str | None) -> Target:
 
 
 def connect_existing(url: str | None, *, read_only: bool = False) -> Session:
-    """A session with the target of a verb that makes no database.
+    """A session with the target of a verb that makes no database. Whom it waits for is told to the logger.
 
     Raises:
         UsageError: the URL is not well.
@@ -38,8 +39,10 @@ def connect_existing(url: str | None, *, read_only: bool = False) -> Session:
     """
     target = choose_target(url)
     try:
-        return find_engine(target.engine).connect(target, read_only=read_only, must_exist=True)
+        session = find_engine(target.engine).connect(target, read_only=read_only, must_exist=True)
     except ConnectionFailed as error:
         if url is None and not os.environ.get(TARGET_VARIABLE):
             error.hint = f"no URL was given, nor ${TARGET_VARIABLE}, and this is the default: give the target's URL"
         raise
+    session.tell_waits(log_warning)
+    return session

@@ -51,7 +51,12 @@ pub enum Kind {
 }
 
 /// Texts that often stand for NULL, apart from the empty one.
-pub const NULL_WORDS: [&str; 8] = ["\\N", "NULL", "null", "NA", "N/A", "None", "-", "?"];
+pub const NULL_WORDS: [&str; 19] = [
+    "\\N", "NULL", "Null", "null", "(null)", "<null>", "NA", "<NA>", "N/A", "n/a", "#N/A", "None", "none", "-", "--",
+    ".", "..", "?", "*",
+];
+/// Bytes of the longest of them.
+pub const LONGEST_NULL_WORD: usize = 6;
 
 /// Fraction digits that a timestamp keeps; a text with more would be rounded, and so is none.
 const FRACTION_DIGITS: usize = 6;

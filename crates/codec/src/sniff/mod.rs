@@ -8,7 +8,7 @@ pub mod records;
 use crate::decode::Decoder;
 use crate::dialect::{Dialect, LineEnd};
 use crate::scan::RawField;
-use kind::{Kind, NULL_WORDS};
+use kind::{Kind, LONGEST_NULL_WORD, NULL_WORDS};
 use records::{End, Quotes, Span, read_record};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -340,7 +340,7 @@ impl<'a> Columns<'a> {
         }
         // `\N` is marked where backslashes escape, and means the same.
         if (!marked || bytes == b"\\N")
-            && bytes.len() <= 4
+            && bytes.len() <= LONGEST_NULL_WORD
             && let Some(word) = NULL_WORDS.iter().find(|word| word.as_bytes() == bytes)
         {
             *column.null_words.entry(word).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::feed::{Block, cutting};
-use super::guard::TOO_LONG;
+use super::guard::{TOO_LONG, is_records_fault};
 use super::parse::ParsedWindow;
 use crate::error::{BadRecord, Error, ServerError};
 use crate::plan::{Growing, Target};
@@ -129,6 +129,20 @@ impl Context<'_> {
 
     /// What the server said while rows were stored, `block` being what they came from, if it is still there.
     pub(super) fn explain_copy(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
+        let beside = match failure.error.as_ref() {
+            Error::Server(server) if !is_records_fault(&failure) => Some(server.clone()),
+            _ => None,
+        };
+        match (self.explain_line(failure, block), beside) {
+            (Error::BadRecord(told), Some(error)) => {
+                Error::NearRecord { error, file: told.file, record_number: told.record_number }
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// The same, as if the record that the server names were to blame.
+    fn explain_line(&self, failure: CopyFailure, block: Option<&Block>) -> Error {
         if let Error::Server(server) = failure.error.as_ref()
             && let Some(missing) = self.missing_partition(server)
         {

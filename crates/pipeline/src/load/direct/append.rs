@@ -221,8 +221,7 @@ impl ReadyPages {
 /// The server names a record where it waits for a lock, which is not to blame.
 fn or_unsuited(error: Error) -> Error {
     let sqlstate = match &error {
-        Error::Server(server) => Some(server.sqlstate.as_str()),
-        Error::BadRecord(record) => record.sqlstate.as_deref(),
+        Error::Server(error) | Error::NearRecord { error, .. } => Some(error.sqlstate.as_str()),
         _ => None,
     };
     if sqlstate.is_some_and(|sqlstate| LOCKED.contains(&sqlstate)) {
